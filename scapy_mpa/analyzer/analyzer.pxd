@@ -1,7 +1,9 @@
 cimport cython
 from scapy_mpa.analyzer.connection cimport CapturedConnection
 from scapy_mpa.receiver.connection cimport ConnectionReader
+from scapy_mpa.receiver.fpdus cimport FPDUReader
 from scapy_mpa.stream.connection cimport Arrival, Flows, TCPConnection, TCPHalf
+from scapy_mpa.stream.copies cimport Copies
 from scapy_mpa.values._octets cimport numbers_of
 
 cdef class FollowedConnection:
@@ -21,6 +23,6 @@ cdef class Analyzer:
     cpdef feed(self, object segments)
     @cython.locals(
         frame=cython.longlong, flags=cython.longlong, reader=ConnectionReader, half=TCPHalf, mpa=CapturedConnection,
-        arrival=Arrival,
+        arrival=Arrival, other=FPDUReader, copies=Copies,
     )
     cpdef _receive(self, TCPConnection connection, FollowedConnection followed, Py_ssize_t d, object seg)

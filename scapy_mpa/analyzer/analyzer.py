@@ -168,15 +168,18 @@ class Analyzer:
     def _receive(self, connection: TCPConnection, followed: FollowedConnection, d: int, seg: Segment) -> None:
         frame, _, _, flags, _, _, _, _ = numbers_of(seg)
         reader, mpa, arrival = followed.reader, followed.mpa, connection.arrival
+        if mpa is not None and mpa.pending_side >= 0:
+            # What was found before comes before what this segment brings, announces, or makes final of the other side.
+            other, copies = reader.readers[1 - d], connection.halves[1 - d].copies
+            is_other = other is None or other.main.waits or copies.edge(other.main.edge) < copies.end
+            if is_other or flags & SYN or (arrival is not None and mpa.pending_side != d):
+                mpa.take(mpa.pending_side)
         if flags & SYN:
             followed.syns[d] = announced(seg)
         if followed.is_left_out:
             for half in connection.halves:
                 half.forget(half.copies.end)
             return
-        if mpa is not None and arrival is not None and reader.arrivals[1 - d]:
-            # What each side had sent when the other one answered must be known first.
-            mpa.take(1 - d)
         reader.receive(d, frame, seg[TIME])
         if reader.rejected and reader.last is not reader:
             self._begin_once_more(connection, followed)
@@ -192,7 +195,8 @@ class Analyzer:
             elif arrival is not None or connection.advanced:
                 if mpa.pending_side < 0:
                     self._pending.append(mpa)
-                mpa.pending_side = d
+                if arrival is not None or mpa.pending_side < 0:
+                    mpa.pending_side = d
         half = connection.halves[d]
         if half.copies.held:
             self._holding[id(connection)] = connection

@@ -268,7 +268,8 @@ class FullOperation:
             ddp = self.fpdus.ddp
             reader.plain.allow(ddp.plain_control, self.fpdus.sizes.longest, ddp.longest_part)
         if reader.rivals or half.late:
-            self.report(copies.competed([*reader.rivals, *half.late]))
+            # What came late was known when it came, its other octets when their FPDU was passed.
+            self.report(copies.competed([*half.late, *reader.rivals]))
             reader.rivals, half.late = [], []
         fin = half.fin_captured if reader.left_out else None
         for octets in reader.left_out:

@@ -1174,9 +1174,12 @@ class FPDUReader:
         if goal == window.end and self.layout.markers and self.layout.crc and self.layout.dialect is None:
             low = max(chain.at, window.start)
             markers = self.layout.marker_positions(low, min(goal, low + LONGEST_FPDU) - MARKER_LENGTH + 1)
-            for start in (start for marker in markers for start in window.starts_named_by(marker)):
+            named = ((marker, start) for marker in markers for start in window.starts_named_by(marker))
+            for marker, start in named:
                 if low <= start < goal:
-                    return start if window.lengths_lead(start, goal, MOST_BAD_IN_A_ROW - 1) else None
+                    extent = window.extent(start)
+                    is_whole = extent is not None and marker < extent.end <= goal
+                    return start if is_whole or window.lengths_lead(start, goal, MOST_BAD_IN_A_ROW - 1) else None
         return None
 
     def _go_on_at(self, chain: FPDUChain, start: int) -> None:

@@ -298,7 +298,7 @@ class TCPHalf:
         start = self.start
         if start is None:
             return False
-        offset = self.space.place(seq, self.peer.rcv_wnd, self.peer.last_ack_sent)
+        offset = self.space.place(seq, self.peer.rcv_wnd, self.peer.acked_lately)
         return offset < start - 1 and offset + length <= start
 
     def may_begin_at(self, seq: int, octets: int) -> bool:
@@ -668,7 +668,7 @@ class TCPConnection:
         half.last_frame, half.last_time = frame, time
         if is_syn:
             half.has_right_checksums = checksum_of(seg) == RIGHT
-        offset = space.offset_of(seq, length, peer.rcv_wnd, peer.last_ack_sent)
+        offset = space.offset_of(seq, length, peer.rcv_wnd, peer.acked_lately)
         end, edge = offset + length, peer.right_edge
         tsval = tsecr = -1
         if tcp >= 0 and first - tcp >= _STAMPED_HEADER:
@@ -690,7 +690,7 @@ class TCPConnection:
                 # Nothing that the other side sent is near: after a hole in both directions its next segment will be.
                 reason = max(reason, DropReason.INVALID_ACK)
             if not reason or reason < DropReason.INVALID_ACK:
-                window, wnd, acked = None, other_peer.rcv_wnd, other_peer.last_ack_sent
+                window, wnd, acked = None, other_peer.rcv_wnd, other_peer.acked_lately
                 if tcp >= 0:
                     shift = 0 if is_syn else self._shift_counts[d]
                     window = head(seg[BUFFER], tcp + 12)[1] << shift

@@ -3,7 +3,7 @@ cimport cython
 cdef class PeerState:
     cdef public long long last_frame
     cdef public long long _ts_time, ts_recent
-    cdef public object _acks, last_ack_sent, rcv_wnd, right_edge
+    cdef public object _acks, _last_ack, acked_lately, last_ack_sent, rcv_wnd, right_edge
     cdef public list _ends, _frames, _starts
 
     cpdef bint acknowledge(self, long long frame, long long ack, object window) except -1

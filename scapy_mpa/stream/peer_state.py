@@ -33,6 +33,7 @@ class PeerState:
 
     Attributes:
         last_ack_sent: the highest SEG.ACK captured: RCV.NXT when it was sent; None before the first.
+        acked_lately: the lower of the last two SEG.ACK captured, of which one may be forged; None before the first.
         last_frame: the frame of the last ACK captured.
         right_edge: the highest SEG.ACK + SEG.WND captured, None before the first whose scale is known.
         rcv_wnd: the largest window captured, octets; None before the first.
@@ -43,8 +44,10 @@ class PeerState:
         "_acks",
         "_ends",
         "_frames",
+        "_last_ack",
         "_starts",
         "_ts_time",
+        "acked_lately",
         "last_ack_sent",
         "last_frame",
         "rcv_wnd",
@@ -54,6 +57,8 @@ class PeerState:
 
     def __init__(self) -> None:
         self.last_ack_sent: int | None = None
+        self.acked_lately: int | None = None
+        self._last_ack: int | None = None
         self.last_frame = 0
         self.right_edge: int | None = None
         self.rcv_wnd: int | None = None
@@ -69,6 +74,8 @@ class PeerState:
     def acknowledge(self, frame: int, ack: int, window: int | None) -> bool:
         """Take SEG.ACK as an offset and SEG.WND in octets, None if its scale is not known; True if RCV.NXT advanced."""
         self.last_frame = frame
+        latest, self._last_ack = self._last_ack, ack
+        self.acked_lately = ack if latest is None or ack < latest else latest
         if window is not None:
             if self.rcv_wnd is None or window > self.rcv_wnd:
                 self.rcv_wnd = window
@@ -205,6 +212,9 @@ class PeerState:
         """Count offsets from what is now ``origin``."""
         if self.last_ack_sent is not None:
             self.last_ack_sent -= origin
+        if self.acked_lately is not None and self._last_ack is not None:
+            self.acked_lately -= origin
+            self._last_ack -= origin
         if self.right_edge is not None:
             self.right_edge -= origin
         self._acks = deque((ack - origin for ack in self._acks), MOST_ACKS)

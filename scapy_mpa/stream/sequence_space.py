@@ -68,7 +68,7 @@ class SequenceSpace:
             seq: its sequence number.
             length: octets of its payload.
             rcv_wnd: the largest window that its receiver is known to have advertised, octets; None if none is.
-            acked: the offset up to which its receiver acknowledged octets, None if it is not known.
+            acked: the offset up to which its receiver acknowledged octets lately, None if it is not known.
         """
         assert self.base is not None
         base, last, mask, half, near = self.base, self.last, SEQ_MASK, HALF, NEAR

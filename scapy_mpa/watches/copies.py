@@ -47,7 +47,8 @@ class CopyWatch:
     """
 
     __slots__ = (
-        "_count", "_doubtful", "_dropped", "_fpdus", "_highest", "_keep_alives", "_layout", "_starts", "_startup_frame",
+        "_count", "_differing", "_doubtful", "_dropped", "_fpdus", "_highest", "_keep_alives", "_layout", "_starts",
+        "_startup_frame",
     )  # fmt: skip
 
     def __init__(self, layout: Layout, startup_frame: int = 0) -> None:
@@ -60,6 +61,8 @@ class CopyWatch:
         self._doubtful: dict[int, Arrival] = {}
         #: Frames of segments that were reported as dropped, and of keep-alives.
         self._dropped: dict[int, None] = {}
+        #: Frames whose copies differ from others: the first place of each is reported.
+        self._differing: dict[int, None] = {}
         self._keep_alives: dict[int, None] = {}
         #: The offset after the highest octet of segments without a reason to be dropped.
         self._highest = 0
@@ -105,8 +108,6 @@ class CopyWatch:
     def competed(self, rivals: Iterable[Rival]) -> Iterator[Breach]:
         """Report copies that were not chosen, of FPDUs that were passed."""
         dropped: dict[int, tuple[Rival, LocatedFPDU]] = {}
-        #: Frames whose copies differ from others: the first place of each is reported.
-        differing: set[int] = set()
         for rival in rivals:
             at = rival.differs_at
             fpdu = self._fpdu_at(rival.start if at is None else at)
@@ -120,8 +121,8 @@ class CopyWatch:
                 before = dropped.get(fpdu.offset)
                 if before is None or before[0].other < rival.other:
                     dropped[fpdu.offset] = rival, fpdu
-            elif at is not None and (late := max(rival.chosen, rival.other)[0]) not in differing:
-                differing.add(late)
+            elif at is not None and (late := max(rival.chosen, rival.other)[0]) not in self._differing:
+                _remember(self._differing, late)
                 yield from self._overlap(rival, at, fpdu)
         for rival, fpdu in dropped.values():
             bad, good = rival.other[0], rival.chosen

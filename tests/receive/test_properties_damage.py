@@ -215,8 +215,11 @@ def test_a_bad_crc_among_losses_is_told_as_the_reference(case: tuple[Scene, Side
     scene, side, _ = case
     receiver = receiver_of(scene)
     for each in scene.sides:
-        assert records_of(receiver, each.direction) == scene.told(each).records
-    assert crc_findings(receiver) == expected_crc(scene, side)
+        # Without Markers it is not promised that ULPDUs that are no DDP are found behind a gap: the search is bounded.
+        if not scene.told(each).gaps or (each.sent and each.sent[0].markers):
+            assert records_of(receiver, each.direction) == scene.told(each).records
+    if not scene.told(side).gaps or side.sent[0].markers:
+        assert crc_findings(receiver) == expected_crc(scene, side)
 
 
 def promised(sent: list[Sent], told: Told, bad: int) -> list[dict[str, Any]]:
