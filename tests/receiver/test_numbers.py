@@ -284,6 +284,30 @@ def test_most_contested() -> None:
     assert copies.dropped == 1
 
 
+def test_most_failed() -> None:
+    """Of so many FPDUs that no choice made valid it is known that there is no need to try again; not of one more."""
+    copies = Copies(PeerState())
+
+    def try_(number: int) -> bool:
+        """Return True if other copies of an FPDU were tried."""
+        tried: list[int] = []
+
+        def valid_end() -> int:
+            tried.append(number)
+            return 0
+
+        assert not copies.make_valid(100 * number, 100 * number + 100, valid_end)
+        return bool(tried)
+
+    copies.add(0, 6500, copy_of(bytes(6500)))
+    for number in range(65):
+        copies.add(100 * number, 100 * number + 1, copy_of(b"x", 2))
+    assert all(try_(number) for number in range(64))
+    assert not try_(0)
+    assert try_(64)
+    assert try_(0)
+
+
 # --- startup frames ---
 
 
