@@ -301,10 +301,11 @@ def _outcome(connection: Connection) -> Iterator[str]:
         yield str(connection.part)
     if connection.part is not None and connection.request is None and connection.reply is None:
         return
+    twice = {one.direction for one in connection.findings if one.rule.id == "startup-role"}
     if connection.request is None:
-        yield "no Request captured"
+        yield "a Reply in place of the Request" if "initiator" in twice else "no Request captured"
     if connection.reply is None:
-        yield "no Reply captured"
+        yield "a Request in place of the Reply" if "responder" in twice else "no Reply captured"
     halves = connection.initiator.counts, connection.responder.counts
     if connection.reply is None and not connection.inferred and not any(counts.fpdus for counts in halves):
         return

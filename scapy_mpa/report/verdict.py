@@ -25,6 +25,15 @@ _MOST_QUOTED = 32
 #: Rules of severity error that a sentence names by itself.
 _TOLD = frozenset(("crc", "marker-length", "connection-lost"))
 
+#: Rules that a startup frame breaks which its receiver must refuse, and those of who does not.
+_WRONG_FRAME = frozenset(
+    (
+        "startup-enhanced-data", "startup-frame", "startup-key", "startup-pd-length", "startup-private-data-limit",
+        "startup-role",
+    )
+)  # fmt: skip
+_ACCEPTED = frozenset(("startup-invalid-answered", "startup-not-closed"))
+
 #: Rules that octets in the place of a Reply break which are none.
 _NO_REPLY = ("startup-key", "startup-role")
 
@@ -113,7 +122,7 @@ def verdict(connection: JudgedConnection, limits: StatedLimits) -> str:
     """What became of a connection; ``limits`` are what the upper layers stated."""
     known = Circumstances(connection, connection.lifecycle, limits)
     row = next(row for row in CAUSES if row.fits(known))
-    return row.says(known) + _errors(known)
+    return row.says(known) + _accepted(known) + _errors(known)
 
 
 def who(direction: str | None) -> str:
@@ -418,6 +427,25 @@ def _after(known: Circumstances, frame: int) -> str:
     return said + (_unacknowledged(known) if known.life.ended != "lost" else "")
 
 
+def _accepted(known: Circumstances) -> str:
+    """Say that a side took a startup frame that is wrong."""
+    by = _acceptance(known)
+    if by is None or by.direction is None:
+        return ""
+    wrong = min(
+        (one for one in known.connection.findings if one.rule.id in _WRONG_FRAME and one.direction != by.direction),
+        key=lambda one: one.frame,
+        default=None,
+    )
+    kind = "Request" if by.direction == "responder" else "Reply"
+    detail = f": {wrong.detail} (frame {wrong.frame})" if wrong is not None else f" ({by.detail})"
+    return f"; {who(by.direction)} accepted the {kind} although it is wrong{detail}"
+
+
+def _acceptance(known: Circumstances) -> Finding | None:
+    return known.finding(*_ACCEPTED) if known.has_fpdus else None
+
+
 def _errors(known: Circumstances) -> str:
     """Errors that the sentence leaves out."""
     rules = {one.rule.id: None for one in known.connection.findings if one.severity == "error"}
@@ -427,6 +455,8 @@ def _errors(known: Circumstances) -> str:
         told = told - {"crc", "marker-length"}
     if known.connection.part is not None:
         told = told | {"startup-frame", "startup-pd-length"}  # that is what the sentence says
+    if _acceptance(known) is not None:
+        told = told | _WRONG_FRAME | _ACCEPTED
     left = [rule for rule in rules if rule not in told]
     return f"; {'errors' if len(left) > 1 else 'error'} before: {', '.join(left)}" if left else ""
 

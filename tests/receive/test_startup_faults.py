@@ -29,10 +29,11 @@ _LAYOUTS = [((0, 0), True), ((1, 1), True), ((1, 0), False), ((0, 1), False), ((
 
 
 class Found(NamedTuple):
-    """Rules by the side that broke them, and FPDUs of both."""
+    """Rules by the side that broke them, FPDUs of both, and the sentence about the connection."""
 
     rules: tuple[set[str], set[str]]
     fpdus: tuple[int, int]
+    verdict: str
 
 
 def _found(made: Made, folder: Path) -> Found:
@@ -45,7 +46,7 @@ def _found(made: Made, folder: Path) -> Found:
     for one in connection.findings:
         assert one.direction is not None
         rules[ROLES.index(one.direction)].add(one.rule.id)
-    return Found(rules, (connection.initiator.counts.fpdus, connection.responder.counts.fpdus))
+    return Found(rules, (connection.initiator.counts.fpdus, connection.responder.counts.fpdus), connection.verdict)
 
 
 def _broken_by(fault: Fault) -> set[str]:
@@ -81,6 +82,8 @@ def test_a_wrong_frame(
     told = _ACCEPTED[side]
     if broken and (side == 0 or behind == "FPDUs"):
         assert found.rules[1 - side] & told
+    frame = ("the Responder accepted the Request", "the Initiator accepted the Reply")[side]
+    assert (f"{frame} although it is wrong: " in found.verdict) == bool(broken and behind == "FPDUs")
     others = _OTHER | (_NO_FPDUS if behind == "octets" else set())
     assert found.rules[side] <= broken | remarks | others
     assert found.rules[1 - side] <= remarks | others | (told if broken else set())
