@@ -52,7 +52,8 @@ PATIENCE: Final = 1024
 #: Nanoseconds after which octets are old.  What was lost was sent again before: RTO begins at 1 s (RFC 6298 §2) and
 #: doubles.
 PATIENCE_TIME: Final = 3_000_000_000
-#: Octets of both directions at which FPDUs are first looked for where there is no startup frame; then at each doubling.
+#: Octets of both directions at which FPDUs are first looked for where there is no startup frame, then at each doubling:
+#: a batch size, which decides how often they are looked for, not what is found.
 FIRST_LOOK: Final = 1 << 13
 #: Octets after which no CRC in use is believed, as it goes: two of the longest FPDUs.
 ENOUGH_WITHOUT_CRC: Final = 2 * LONGEST_FPDU

@@ -381,8 +381,11 @@ def test_most_looked_at() -> None:
 
 def test_enough_without_crc() -> None:
     """From the middle on and without CRC two of the longest FPDUs are waited for."""
-    found = rows(Talk().bring(stream(*[8000] * 40, crc=False)[0], 8192).segments, as_placed=True)
-    # Octets are looked at where they double: 64, 128, 256 KiB.
+    octets = stream(*[8000] * 40, crc=False)[0]
+    # Octets are looked at where they double, once nothing earlier is to be expected: 64, 128, 256 KiB.
+    talk = Talk().bring(octets[:8192], 8192).pause(4 * SECOND)
+    talk.bring(octets[8192:], 8192, at=BEGIN + 8192)
+    found = rows(talk.segments, as_placed=True)
     assert {row["final_frame"] for row in found[:8]} == {32}
 
 
