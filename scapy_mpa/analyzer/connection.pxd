@@ -32,7 +32,7 @@ cdef class CapturedConnection:
     cdef object __weakref__
     cdef public list _arrivals, _operations, syns
     cdef public object _deviations, _log, _observer, _path_mtu, _reported, _sink, findings, judgement, key, keys
-    cdef public object lifecycle, number, operations
+    cdef public object lifecycle, number, operations, startup
     cdef public ConnectionReader reader
     cdef public Py_ssize_t pending_side
 

@@ -455,6 +455,7 @@ class CapturedConnection:
         number: of the connection; final when the capture is over.
         keys: addresses and ports of the segments of each direction.
         judgement: what its startup frames came to, known when it is over; None if there are none.
+        startup: how MPA was started, known when it is over.
         lifecycle: how it went from its first frame to its last, known when it is over.
         syns: what the SYN of each direction of the TCP connection announced.
         pending_side: the direction of the last segment, if what it showed was not taken yet; else -1.
@@ -463,7 +464,7 @@ class CapturedConnection:
     __slots__ = (
         "_arrivals", "_deviations", "_log", "_observer", "_operations", "_path_mtu", "_reported", "_sink",
         "findings", "judgement", "key", "keys", "lifecycle", "number", "operations", "pending_side",
-        "reader", "syns",
+        "reader", "startup", "syns",
     )  # fmt: skip
 
     def __init__(
@@ -483,6 +484,7 @@ class CapturedConnection:
         self.key = key
         self.keys: dict[Role, bytes] = {}
         self.judgement: Judgement | None = None
+        self.startup: StartupPhase | None = None
         self.lifecycle: Lifecycle | None = None
         self.findings = findings
         self.syns = syns
@@ -764,6 +766,7 @@ class CapturedConnection:
             sides.append(side)
         facts = reader.unexpected, reader.answered_octets, reader.rejected, reader.is_accepted
         startup = StartupPhase(sides[0], sides[1], *facts, self.profile.initiator_first, self.responder_port)
+        self.startup = startup
         found = judge_startup(startup, now)
         for role, rules in found.forgotten:
             self.findings.forget(role, set(rules))

@@ -27,6 +27,7 @@ from scapy_mpa.page.contents import (
 from scapy_mpa.page.templates import check_jinja, environment, policy, source
 from scapy_mpa.page.worst import gravest
 from scapy_mpa.plot.look import DARK, LIGHT
+from scapy_mpa.report.beginning import remarkable_beginning
 from scapy_mpa.report.connection import Connection, connection_line
 from scapy_mpa.report.fields import KINDS
 from scapy_mpa.report.hexdump import dump_rows, heading
@@ -89,6 +90,7 @@ class _Section(NamedTuple):
     lifecycle: str
     happened: list[str]
     negotiated: Negotiated
+    remarkable: list[str]
     startups: list[_Octets]
     findings: list[_FindingBlock]
     pictures: list[_PictureBlock]
@@ -207,6 +209,7 @@ class _Page:
             lifecycle_line(connection, connection.upper_layer.protocol),
             happened(connection, held),
             Negotiated(connection),
+            [*remarkable_beginning(connection.startup_events)],
             [*self._startups(connection)],
             [self._finding(one) for one in around],
             [],

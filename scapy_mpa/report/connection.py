@@ -21,7 +21,8 @@ from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import RULES
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.lifecycle import Lifecycle
-from scapy_mpa.values.startup import startup_fields
+from scapy_mpa.values.startup import StartupEvent, startup_fields
+from scapy_mpa.watches.startup import startup_events
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,6 +65,8 @@ class Connection:
         assert mpa.lifecycle is not None
         #: How it went from its first frame to its last.
         self.lifecycle: Lifecycle = mpa.lifecycle
+        #: What each side sent while MPA was started.
+        self._startup = mpa.startup
         #: What the startup frames came to; None if neither was captured.
         self._judgement = mpa.judgement
         self.findings: list[Finding] = mpa.findings.sorted()
@@ -92,6 +95,11 @@ class Connection:
         """Rev of the Reply, else of the Request."""
         startup = self.reply or self.request
         return startup.rev if startup is not None else None
+
+    @property
+    def startup_events(self) -> list[StartupEvent]:
+        """What each side sent while MPA was started, in the order of capture."""
+        return startup_events(self._startup) if self._startup is not None else []
 
     @property
     def verdict(self) -> str:
@@ -210,7 +218,7 @@ class Connection:
             "halves": {direction: self.half(direction).as_dict() for direction in directions},
             "negotiation": self._negotiation(),
             "ulp": upper_as_dict(self.upper_layer),
-            "lifecycle": lifecycle_as_dict(self, self.verdict),
+            "lifecycle": lifecycle_as_dict(self, self.verdict, self.startup_events),
             "findings": [found.as_dict() for found in self.findings],
         }
 

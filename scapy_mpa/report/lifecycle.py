@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from scapy_mpa.framing.role import ROLES
+from scapy_mpa.report.beginning import event_as_dict
 from scapy_mpa.report.verdict import JudgedConnection
 from scapy_mpa.report.words import plural
 from scapy_mpa.values.segment import is_stream
+from scapy_mpa.values.startup import StartupEvent
 
 _NANOSECONDS = 1_000_000_000
 
 
-def lifecycle_as_dict(connection: JudgedConnection, verdict: str) -> dict[str, Any]:
+def lifecycle_as_dict(connection: JudgedConnection, verdict: str, events: Sequence[StartupEvent]) -> dict[str, Any]:
     """The lifecycle of a connection with the keys of the report's JSON; times and duration are in seconds.
 
-    ``verdict`` is the sentence that says what became of it.
+    ``verdict`` is the sentence that says what became of it, ``events`` are what was sent while MPA was started.
     """
     life = connection.lifecycle
     (first_frame, first_time), (last_frame, last_time) = life.first, life.last
@@ -39,6 +42,7 @@ def lifecycle_as_dict(connection: JudgedConnection, verdict: str) -> dict[str, A
         "resets": {role: end.resets for role, end in ends.items()},
         "retransmissions": {role: connection.half(role).counts.retransmitted_segments for role in ROLES},
         "verdict": verdict,
+        "startup": [event_as_dict(one) for one in events],
     }
 
 

@@ -17,6 +17,7 @@ from scapy_mpa.framing.deviations import is_enhanced, rtr_type
 from scapy_mpa.framing.legacy import LegacyDepths, legacy_depths, stated_depths
 from scapy_mpa.framing.profiles import profile_of_revision
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData, StartupFrame
+from scapy_mpa.report.beginning import event_as_dict, event_lines, remarkable_beginning
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.words import plural
 from scapy_mpa.ulp.header import UNKNOWN
@@ -193,6 +194,7 @@ class Negotiated:
             }
         )
         values["fields"] = [field.as_dict() for field in self.fields()]
+        values["events"] = [event_as_dict(one) for one in connection.startup_events]
         return values
 
     def _startup_as_dict(self, startup: StartupFrame, frame: int | None, time: int | None) -> dict[str, Any]:
@@ -219,6 +221,7 @@ class Negotiated:
             heads.append(head)
         if self._request is None and self._reply is None:
             yield "  no startup frame captured"
+            yield from self._event_lines()
             return
         fields = self.fields()
         rows = [("", *heads, "rejected" if connection.rejected else "agreed")]
@@ -233,12 +236,17 @@ class Negotiated:
                 rows = []
         for row in rows:
             yield from _row_lines(row, widths, None if columns is None else columns - 2)
+        yield from self._event_lines()
         # What Private Data say would make the table as wide as no terminal is.
         for field in fields:
             if field.name.startswith(PRIVATE_DATA):
                 for name, said in (("Request", field.offered), ("Reply", field.answered)):
                     if said:
                         yield f"  {name}'s {field.name}: {said}"
+
+    def _event_lines(self) -> Iterator[str]:
+        events = self.connection.startup_events
+        yield from (f"  {line}" for line in (*remarkable_beginning(events), *event_lines(events)))
 
 
 def _row_lines(row: tuple[str, ...], widths: list[int], columns: int | None) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from scapy_mpa.capture.named import Joined
+from scapy_mpa.report.beginning import event_line, remarkable_beginning
 from scapy_mpa.report.blocks import WITHOUT_PACKETS, in_blocks
 from scapy_mpa.report.connection import Connection, connection_line
 from scapy_mpa.report.lifecycle import lifecycle_line
@@ -114,6 +115,10 @@ def connection_lines(connection: Connection, where: Where = _nowhere) -> Iterato
     """The lines of a connection, before its findings."""
     yield connection_line(connection) + where(connection.lifecycle.first[0])
     yield f"  {connection.verdict}"
+    events = connection.startup_events
+    remarks = [*remarkable_beginning(events)]
+    if remarks:
+        yield f"  {'; '.join(remarks)}: {event_line(events)}"
     yield f"  {lifecycle_line(connection, connection.upper_layer.protocol)}"
 
 

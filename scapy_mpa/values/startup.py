@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.startup import (
     KEY_LENGTH,
     KEY_PREFIX,
@@ -13,6 +14,15 @@ from scapy_mpa.framing.startup import (
     Kind,
     StartupFrame,
 )
+
+
+class StartupEvent(NamedTuple):
+    """What one side sent while MPA was started: frame, time in nanoseconds since the epoch, and what it is."""
+
+    frame: int
+    time: int
+    side: Role
+    what: str
 
 
 def startup_fields(startup: StartupFrame) -> dict[str, Any]:

@@ -20,14 +20,14 @@ from scapy_mpa.framing.judgement import Judgement, judge
 from scapy_mpa.framing.markers import MARKER_LENGTH, SHORTEST_FPDU
 from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
-from scapy_mpa.framing.startup import STARTUP_HEADER_LENGTH, startup_frame_problems
+from scapy_mpa.framing.startup import REPLY_KEY, REQUEST_KEY, STARTUP_HEADER_LENGTH, startup_frame_problems
 from scapy_mpa.infer.evidence import HEADER_OCTETS
 from scapy_mpa.receiver.startup import FoundFrame, OtherOctets
 from scapy_mpa.receiver.values import Breach, Moment
 from scapy_mpa.receiver.window import Layout
 from scapy_mpa.stream.connection import Arrival
 from scapy_mpa.stream.copies import Rival
-from scapy_mpa.values.startup import PartOfFrame
+from scapy_mpa.values.startup import PartOfFrame, StartupEvent
 from scapy_mpa.watches.copies import CopyWatch
 from scapy_mpa.watches.ddp import is_plain_header
 from scapy_mpa.watches.fpdus import FirstFPDU
@@ -478,6 +478,40 @@ def _closed(mine: DirectionEnd, peer: DirectionEnd) -> tuple[str, Moment] | None
         return "FIN", mine.fin[1:]
     resets = [one for one in map(_last_reset, (mine, peer)) if one is not None]
     return ("RST", max(resets)) if resets else None
+
+
+# --- when it was ---
+
+
+def startup_events(startup: StartupPhase) -> list[StartupEvent]:
+    """Return what each side sent while MPA was started, in the order of capture.
+
+    A FIN or a RST is part of it if no FPDU was sent (RFC 5044 §7.1.2).
+    """
+    found: list[StartupEvent] = []
+    for role in ROLES:
+        side = startup.side(role)
+        key = REQUEST_KEY if role == "initiator" else REPLY_KEY
+        if side.frame is not None:
+            kind = side.frame.startup.kind.capitalize()
+            what = f"{kind} that rejects" if side.frame.startup.r and kind == "Reply" else kind
+            found.append(StartupEvent(side.frame.frame, side.frame.time, role, what))
+        elif side.part is not None:
+            found.append(StartupEvent(side.part.frame, side.part.time, role, str(side.part)))
+        elif side.garbled is not None:
+            found.append(StartupEvent(side.garbled.frame, side.garbled.time, role, "octets that are nearly a Key"))
+        if side.frame is not None and side.opening is not None and side.first_octets.startswith(key):
+            what = f"second {side.frame.startup.kind.capitalize()}"
+            found.append(StartupEvent(side.opening.frame, side.opening.time, role, what))
+        if side.first is not None:
+            found.append(StartupEvent(*side.first.known, role, "first FPDU"))
+    if all(startup.side(role).first is None for role in ROLES):
+        for role in ROLES:
+            end = startup.side(role).end
+            if end.fin is not None:
+                found.append(StartupEvent(*end.fin[1:], role, "FIN"))
+            found += [StartupEvent(one.frame, one.time, role, "RST") for one in end.accepted_resets[:1]]
+    return sorted(found)
 
 
 # --- copies, and many connections ---
