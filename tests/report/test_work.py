@@ -154,6 +154,7 @@ MODULES = {
         for name in (
             *(
                 "analysis",
+                "beginning",
                 "blocks",
                 "connection",
                 "context",
