@@ -171,7 +171,8 @@ class Analyzer:
         if mpa is not None and mpa.pending_side >= 0:
             # What was found before comes before what this segment brings, announces, or makes final of the other side.
             other, copies = reader.readers[1 - d], connection.halves[1 - d].copies
-            is_other = other is None or other.main.waits or copies.edge(other.main.edge) < copies.end
+            has_hole = copies.held > 0 and other is not None and copies.edge(other.main.edge) < copies.end
+            is_other = other is None or other.main.waits or has_hole
             if is_other or flags & SYN or (arrival is not None and mpa.pending_side != d):
                 mpa.take(mpa.pending_side)
         if flags & SYN:
