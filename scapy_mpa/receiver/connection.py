@@ -397,6 +397,12 @@ class ConnectionReader:
             self.initiator = d if found.frame < other.frame else 1 - d
         reply = self.frames[1 - self.initiator]
         if self.has_both_frames and reply is not None and reply.startup.r:
+            self._reject(is_over=False)
+
+    def _reject(self, is_over: bool) -> None:
+        """The Reply rejects the connection, unless its R may be damage."""
+        assert self.initiator is not None
+        if is_over or not self._may_come_again(1 - self.initiator):
             self.unexpected = self._in_place_of_reply()
             self.rejected = True
             self._keep_after_frames()
@@ -568,6 +574,11 @@ class ConnectionReader:
 
     def _agree(self, is_over: bool) -> None:
         """Both startup frames are there: begin Full Operation, once it is clear where each of them ends."""
+        assert self.initiator is not None
+        reply = self.frames[1 - self.initiator]
+        if reply is not None and reply.startup.r:
+            self._reject(is_over)
+            return
         self.unexpected = self._in_place_of_reply()
         is_clear = [self._has_clear_end(d) and not self._may_come_again(d) for d in (0, 1)]
         if all(is_clear) or is_over:

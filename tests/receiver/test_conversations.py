@@ -38,6 +38,7 @@ def test_rows(seed: int) -> None:
         pytest.param(1640, id="payload looks like a Marker where none are"),
         pytest.param(1385, id="a forged FPDU is whole before the real one is"),
         pytest.param(4450, id="a damaged Reply comes before the right one"),
+        pytest.param(36039, id="a damaged Reply rejects"),
     ],
 )
 def test_rows_that_were_wrong(seed: int) -> None:
