@@ -186,7 +186,7 @@ class _Open:
         return read_requests(self.head) if len(self.head) == self.length else []
 
     def add(self, segment: DDPSegment, payload: bytes, length: int, keeps: bool) -> None:
-        """Its next segment; ``keeps``: its octets are wanted, up to the first that was not captured."""
+        """Its next segment; ``keeps``: keep its octets, up to the first that was not captured."""
         if not self.offset and len(self.head) == self.length and self.length < LOOKED_AT:
             self.head += payload[: LOOKED_AT - self.length]
         if keeps and len(self.octets) == self.length:
