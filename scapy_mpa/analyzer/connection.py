@@ -247,11 +247,13 @@ class FullOperation:
         self.messages.acknowledged = half.peer.last_ack_sent
         for wrong in reader.contradictions:
             self.report((self.fpdus.contradicted(wrong),))
-            if not wrong.offset:
+            if not wrong.offset and not wrong.is_damaged:
                 self.report(self.fpdus.wrong_beginning(reader.first_octets, wrong.moment))
+        for octets in reader.damaged:
+            gaps.damaged(octets)
         passed, reader.passed = reader.passed, []
         final, reader.final = reader.final, []
-        reader.contradictions = []
+        reader.contradictions, reader.damaged = [], []
         # Without startup frames, connections are numbered by the first FPDU located, which need not be final first.
         is_numbered_so = self.first_frame == NEVER or not self.reader.startup[0]
         if is_numbered_so or self._sink is not None or self._observer is not None:

@@ -29,6 +29,7 @@ from scapy_mpa.receiver.inference import (
     begins_with_fpdu,
     infer_both,
     infer_half,
+    is_unlike_fpdu,
     lengths_lead,
     markers_at,
     may_begin,
@@ -703,6 +704,7 @@ class ConnectionReader:
     def _begin(self, d: int, beginning: Beginning, startup: Moment) -> None:
         half = self.connection.halves[d]
         half.count_from(beginning.origin)
+        self.connection.halves[1 - d].count_acks_from(beginning.origin)
         for one in self.chain:
             one._shift(d, beginning.origin)
         self.inferences[d] = beginning.inferred
@@ -846,8 +848,9 @@ class ConnectionReader:
             is_shown = is_enough([one for one in shown if one is not None and one.confirmations])
             opening = self._first_after(d, found.end)
             if opening is not None and opening.ack is not None and found.ack is not None:
-                # What the Initiator had received in between holds a Reply.
-                is_shown |= seq_diff(opening.ack, found.ack) >= STARTUP_HEADER_LENGTH
+                # What the Initiator had received in between holds a Reply, which may reject the connection.
+                has_answer = seq_diff(opening.ack, found.ack) >= STARTUP_HEADER_LENGTH
+                is_shown |= has_answer and not is_unlike_fpdu(half, found.end)
             if self.unexpected or not is_shown:
                 return
         elif found.startup.r:
@@ -883,7 +886,9 @@ class ConnectionReader:
         assert found is not None
         if found.startup.kind == "request":
             return None
-        return other.peer.acked_by(found.frame)
+        acked = other.peer.acked_by(found.frame)
+        # Where the Reply was captured late, ACKs of FPDUs came before it.
+        return acked if acked is None or found.ack is None else min(acked, self._offset_of(1 - d, found.ack))
 
     # --- the end ---
 
@@ -915,7 +920,8 @@ class ConnectionReader:
             return 0
         begin, end, copies = search.begin, self._offset_of(d, reply.ack), self.connection.halves[d].copies
         is_there = begin < end <= copies.edge(begin, end) and copies.is_captured(begin, end)
-        return end - begin if is_there else 0
+        # Copies that came later are not what the Reply answers.
+        return end - begin if is_there and copies.frames(begin, end)[1] < reply.frame else 0
 
     def finish(self) -> None:
         """Nothing more comes, for this reader and those after it."""

@@ -17,7 +17,7 @@ cdef class FPDUReader:
     cdef public bint _has_passed, _is_gapless, _is_over, is_beginning, replaced
     cdef public dict _ahead, _chains
     cdef public FPDUChain main
-    cdef public list _ahead_offsets, _starts, contradictions, final, left_out, passed, rivals
+    cdef public list _ahead_offsets, _starts, contradictions, damaged, final, left_out, passed, rivals
     cdef public long long _delivered, _due, _final_below, _judged_below, error_acked
     cdef public PlainWrites plain
     cdef public object _refused, anomaly, first_error, first_octets, layout, rest, startup

@@ -44,7 +44,7 @@ from scapy_mpa.receiver.window import (
     is_unlike_ddp,
 )
 from scapy_mpa.stream.connection import TCPHalf
-from scapy_mpa.stream.copies import Rival
+from scapy_mpa.stream.copies import WRONG, Rival
 from scapy_mpa.stream.drop_reason import NEAR, DropReason
 from scapy_mpa.stream.peer_state import NEVER
 from scapy_mpa.values.octets import append_octets, crc_of, head
@@ -163,6 +163,7 @@ class FPDUReader:
             if never, and the gaps between them; to be taken.
         left_out: octets that were not believed.
         contradictions: Markers that contradicted lengths.
+        damaged: octets that belong to no FPDU, of segments with a wrong TCP checksum, unlike others.
         rivals: copies that were not chosen for the FPDUs that were read.
         first_octets: the first octets of Full Operation, if they are no FPDU that DDP would send.
         rest: what is left at the end that belongs to no FPDU.
@@ -174,8 +175,8 @@ class FPDUReader:
 
     __slots__ = (
         "_ahead", "_ahead_offsets", "_chains", "_delivered", "_due", "_final_below", "_has_passed", "_is_gapless",
-        "_is_over", "_judged_below", "_refused", "_starts", "anomaly", "contradictions", "error_acked", "final",
-        "first_error", "first_octets", "half", "is_beginning", "layout", "left_out", "main", "passed", "plain",
+        "_is_over", "_judged_below", "_refused", "_starts", "anomaly", "contradictions", "damaged", "error_acked",
+        "final", "first_error", "first_octets", "half", "is_beginning", "layout", "left_out", "main", "passed", "plain",
         "replaced", "rest", "rivals", "startup",
     )  # fmt: skip
 
@@ -206,6 +207,7 @@ class FPDUReader:
         self.plain: PlainWrites | None = None
         self.left_out: list[LeftOut] = []
         self.contradictions: list[Contradiction] = []
+        self.damaged: list[LeftOut] = []
         self.rivals: list[Rival] = []
         self.first_error: tuple[int, int] | None = None
         self.error_acked = NEVER
@@ -314,6 +316,7 @@ class FPDUReader:
         if main.edge > main.at:
             self._keep_first(main.at)
             self._note_rivals(max(main.at, half.passed), main.edge)
+            self._note_damaged(main.at, main.edge)
             is_acknowledged = half.peer.is_acknowledged(main.at, main.edge)
             is_doubtful = not is_acknowledged and self._weakest_reason(main.at, main.edge) != DropReason.NONE
             moment = half.copies.frames(main.at, main.edge)[1:]
@@ -753,7 +756,7 @@ class FPDUReader:
             located_by = MARKER if markers else SCAN
         fpdu = LocatedFPDU(
             extent.offset, extent.header, extent.ulpdu_length, extent.end, extent.markers, crc, located_by, frames,
-            complete, known, opcode, octets, crc == BAD and self._is_damaged(extent),
+            complete, known, opcode, octets, crc in (BAD, UNCHECKED) and self._is_damaged(extent.offset, extent.end),
         )  # fmt: skip
         chain.at, chain.known, chain.by_length = extent.end, known, crc != BAD
         chain.need, chain.waits, chain.is_proven = 0, False, True
@@ -764,11 +767,10 @@ class FPDUReader:
         else:
             self._finalize(chain, fpdu)
 
-    def _is_damaged(self, extent: Extent) -> bool:
-        """Return True if a segment that brought octets of an FPDU has a wrong TCP checksum, unlike others."""
+    def _is_damaged(self, start: int, end: int) -> bool:
+        """Return True if a segment that brought octets of [start, end) has a wrong TCP checksum, unlike others."""
         half = self.half
-        has_wrong = half.copies.strongest_reason(extent.offset, extent.end) == DropReason.CHECKSUM
-        return half.has_right_checksums and has_wrong
+        return half.has_right_checksums and half.copies.strongest_reason(start, end) == DropReason.CHECKSUM
 
     def _is_named(self, at: int, end: int, octets: memoryview) -> bool:
         """Return True if a Marker in a whole FPDU names its start: it can be placed before the one before it."""
@@ -820,6 +822,17 @@ class FPDUReader:
         """Note copies of octets that were not chosen, of FPDUs that were passed, or of what belongs to none."""
         if self.half.copies.has_rivals(start, end):
             self.rivals += self.half.copies.rivals(start, end)
+
+    def _note_damaged(self, start: int, end: int) -> None:
+        """Note which octets, of those that belong to no FPDU, only a segment with a wrong TCP checksum brought."""
+        copies = self.half.copies
+        if not self._is_damaged(start, end):
+            return
+        for at, copy in copies.chosen(start, end):
+            if copy.checksum == WRONG:
+                stop = min(copies.piece(at)[1], end)
+                one = LeftOut(max(at, start), stop, copy.frame, copy.time, DropReason.CHECKSUM, start)
+                self.damaged.append(one)
 
     def _judge(self, fpdu: LocatedFPDU) -> None:
         """Note an FPDU that does not fit."""
@@ -957,11 +970,13 @@ class FPDUReader:
         window = FPDUWindow(self.half.copies.octets(low, high), low, self.layout)
         moment = self._moment(extent.offset, marker)
         fpduptr = int.from_bytes(window.data[marker + 2 - low : marker + 4 - low], "big")
+        is_damaged = self._is_damaged(extent.offset, marker + MARKER_LENGTH)
         if is_first:
-            self.contradictions.append(Contradiction(extent.offset, marker, fpduptr, moment))
+            self.contradictions.append(Contradiction(extent.offset, marker, fpduptr, moment, is_damaged))
         self._keep_first(extent.offset)
-        self._note_error(moment[0], extent.offset)
-        self._note_anomaly(Anomaly(extent.offset, *moment, 3))
+        if not is_damaged:
+            self._note_error(moment[0], extent.offset)
+            self._note_anomaly(Anomaly(extent.offset, *moment, 3))
         # Starts gone to only grow: else Markers that contradict each other would send the reader to and fro for ever.
         sure = max(chain.pending[0].offset if chain.pending else chain.at - 1, chain.resumed)
         start = self._start_by_marker(chain, window, sure + 1, marker)
@@ -1075,6 +1090,7 @@ class FPDUReader:
         if start is None:
             return False
         self.judge_part(is_over=False)
+        self._note_damaged(low, start)
         chain.go_to(start)
         return True
 
@@ -1186,6 +1202,7 @@ class FPDUReader:
         """Go to a start that was found by searching."""
         if chain is self.main:
             self._note_rivals(max(chain.at, self.half.passed), start)
+            self._note_damaged(chain.at, min(start, chain.edge))
         if self.is_beginning or self._has_passed:
             self._delivered = max(self._delivered, self._latest(chain.at, min(start, chain.edge)))
         chain.go_to(start)

@@ -6,15 +6,16 @@ counted by :mod:`scapy_mpa.infer.inference`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.framing.startup import KEY_PREFIX
 from scapy_mpa.infer.evidence import HEADER_OCTETS, may_begin_with_fpdu
 from scapy_mpa.infer.inference import FEWEST_HEADERS, Budget, Inferred, Run, infer, is_enough
-from scapy_mpa.receiver.window import FPDUWindow, Layout, is_unlike_ddp
+from scapy_mpa.receiver.window import LOOKED_AT, FPDUWindow, Layout, is_unlike_ddp
 from scapy_mpa.stream.connection import TCPHalf
+from scapy_mpa.stream.copies import WRONG
 from scapy_mpa.stream.drop_reason import LARGEST_WINDOW
 
 #: Octets of one run that are examined: four of the longest FPDUs.
@@ -43,12 +44,29 @@ def infer_half(
 
     ``fewest`` is how many FPDUs without CRC and Markers must follow one another.
     """
-    runs = []
-    for start, end in half.copies.runs():
-        end = min(end, start + MOST_EXAMINED)
-        if half.copies.is_captured(start, end):
-            runs.append(Run(start, bytes(half.copies.octets(start, end))))
+    runs = [Run(start, bytes(half.copies.octets(start, end))) for start, end in _captured_runs(half)]
     return infer(runs, budget, markers, crc, fewest)
+
+
+def _captured_runs(half: TCPHalf) -> Iterator[tuple[int, int]]:
+    """Yield the offsets [start, end) of contiguous octets of which a snapshot length cut none off.
+
+    Octets of segments with a wrong TCP checksum are left out, unless most are wrong: their receiver dropped them.
+    """
+    copies = half.copies
+    pieces = [copies.piece(at) for start, end in copies.runs() for at, _ in copies.chosen(start, end)]
+    says_nothing = 2 * sum(copy.checksum == WRONG for _, _, copy in pieces) > len(pieces)
+    first, last = 0, 0
+    for start, end, copy in pieces:
+        if copy.data is None or (copy.checksum == WRONG and not says_nothing):
+            continue
+        if start != last:
+            if first < last:
+                yield first, min(last, first + MOST_EXAMINED)
+            first = start
+        last = end
+    if first < last:
+        yield first, min(last, first + MOST_EXAMINED)
 
 
 def infer_both(
@@ -131,6 +149,21 @@ def begins_with_fpdu(half: TCPHalf, begin: int, layout: Layout) -> bool | None:
     if copies.edge(begin, end) < end or not copies.is_captured(begin, end):
         return None
     return FPDUWindow(copies.octets(begin, end), 0, layout).is_valid(extent)
+
+
+def is_unlike_fpdu(half: TCPHalf, begin: int) -> bool:
+    """Return True if the octets from an offset on show that none of DDP's FPDUs begins there, be there a Marker or not.
+
+    A few octets may be enough; one with a good CRC is an FPDU whatever its ULPDU.
+    """
+    edge = min(half.copies.edge(begin, begin + LOOKED_AT), begin + LOOKED_AT)
+    if edge <= begin or not half.copies.is_captured(begin, edge):
+        return False
+    octets = half.copies.octets(begin, edge)
+    return all(
+        is_unlike_ddp(octets, 0, Layout(markers, False)) and not begins_with_fpdu(half, begin, Layout(markers, True))
+        for markers in (False, True)
+    )
 
 
 def lengths_lead(half: TCPHalf, begin: int, end: int, layout: Layout) -> bool:

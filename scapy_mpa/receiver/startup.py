@@ -120,6 +120,8 @@ class KeySearch:
         copies, begin = self.half.copies, self.begin
         if copies.next_start(start) != start:
             return None
+        if begin is not None and start < begin + STARTUP_HEADER_LENGTH:
+            self._choose_frame(begin)
         reach = len(KEY_PREFIX) - 1
         low = max(copies.run_start(start, start - reach), start - reach, -NEVER if begin is None else begin)
         high = min(copies.edge(start, end + reach), end + reach)
@@ -140,6 +142,22 @@ class KeySearch:
             if header is not None:
                 covered = offset + STARTUP_HEADER_LENGTH + int.from_bytes(header[18:20], "big")
         return None
+
+    def _choose_frame(self, offset: int) -> None:
+        """Of copies of a header at an offset that compete, choose what its receiver would not refuse.
+
+        As the CRC does for an FPDU, the Key tells which copy was accepted (RFC 5044 §7.1.1).
+        """
+        copies, end = self.half.copies, offset + STARTUP_HEADER_LENGTH
+        if copies.has_rivals(offset, end) and not self._valid_end(offset):
+            copies.make_valid(offset, end, lambda: self._valid_end(offset))
+
+    def _valid_end(self, offset: int) -> int:
+        """Return where the header of a startup frame at an offset ends, 0 if its receiver would refuse it."""
+        header = self.header_at(offset)
+        if header is None or header[:KEY_LENGTH] not in (REQUEST_KEY, REPLY_KEY) or header[17] > LARGEST_REV:
+            return 0
+        return offset + STARTUP_HEADER_LENGTH if int.from_bytes(header[18:20], "big") <= LARGEST_PD_LENGTH else 0
 
     def _frame_at(self, offset: int, is_over: bool) -> FoundFrame | None:
         copies, begin = self.half.copies, self.begin

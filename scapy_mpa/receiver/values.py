@@ -18,7 +18,7 @@ class LocatedFPDU(NamedTuple):
     ``known`` is the moment, frame and time, at which it is complete and located: the placed frame unless its CRC is
     bad.  ``crc`` and ``located_by`` are codes of :mod:`scapy_mpa.values.records`.  ``octets`` are all octets of the
     FPDU; of one that a snapshot length cut, those before the first that is missing.  ``is_damaged``: its CRC is bad,
-    but so are TCP checksums of the segments that brought it, which its receiver dropped.
+    or there is none, and a segment that brought it has a wrong TCP checksum, for which its receiver drops it.
     """
 
     offset: int
@@ -66,12 +66,14 @@ class Contradiction(NamedTuple):
     """A Marker and ULPDU_Length name different starts (RFC 5044 §8, code 3), as ``moment`` shows.
 
     ``offset`` is where the FPDU begins by length, ``marker`` where the Marker stands, ``fpduptr`` what it says.
+    ``is_damaged``: a segment that brought either has a wrong TCP checksum, for which its receiver drops it.
     """
 
     offset: int
     marker: int
     fpduptr: int
     moment: Moment
+    is_damaged: bool = False
 
 
 class LimitMet(NamedTuple):

@@ -169,6 +169,16 @@ class Reset(NamedTuple):
     ack: int | None
     follower: Follower | None = None
 
+    def shifted(self, origin: int, other: int) -> Reset:
+        """Return it with offsets counted from what is now ``origin``; ``other`` is that of the other direction."""
+        follower, ack = self.follower, self.ack
+        return self._replace(
+            offset=self.offset - origin,
+            expected=self.expected - origin,
+            ack=None if ack is None else ack - other,
+            follower=None if follower is None else follower._replace(offset=follower.offset - origin),
+        )
+
 
 class Dropped(NamedTuple):
     """A segment without octets that its receiver dropped: a FIN, an acknowledgement, a RST.
@@ -226,7 +236,8 @@ class TCPHalf:
         resets: the RSTs of its sender, the first ones and the last.
         reset_count: how many there were.
         late: copies that differ from octets that had been read when they came.
-        has_right_checksums: whether the checksum of its SYN was right: checksums are those of the wire.
+        has_right_checksums: whether the checksum of its SYN was right, or of the first segment where none was captured:
+            checksums are those of the wire.
         has_syn_ack: whether its SYN acknowledged one of the peer.
         retransmissions: of the octets that the peer has not acknowledged, the first ones.
     """
@@ -391,7 +402,12 @@ class TCPHalf:
     @property
     def expected(self) -> int:
         """The offset that the receiver expects next, as far as octets were captured."""
-        self._expected = self.copies.edge(max(self._expected, self.needed))
+        low = max(self._expected, self.needed)
+        if low == -NEVER:
+            # Nothing was read yet: what is expected follows the SYN, or the first octets captured.
+            low = min(self.copies.start, self.space.last) if self.start is None else self.start
+            return self.copies.edge(low)
+        self._expected = self.copies.edge(low)
         return self._expected
 
     @property
@@ -491,7 +507,7 @@ class TCPHalf:
         self.passed -= origin
         self.start = None if self.start is None else self.start - origin
         self.fin = None if self.fin is None else self.fin - origin
-        self.resets = [one._replace(offset=one.offset - origin, expected=one.expected - origin) for one in self.resets]
+        self.resets = [one.shifted(origin, 0) for one in self.resets]
         self._dropped = [
             one._replace(offset=one.offset - origin, expected=one.expected - origin) for one in self._dropped
         ]
@@ -499,6 +515,10 @@ class TCPHalf:
         self._recent.shift(origin)
         self.retransmissions.at -= origin
         self.fins = [(fin - origin, frame, time) for fin, frame, time in self.fins]
+
+    def count_acks_from(self, origin: int) -> None:
+        """Count what its RSTs acknowledge, octets of the other direction, from what is now ``origin`` there."""
+        self.resets = [one.shifted(0, origin) for one in self.resets]
 
 
 class TCPConnection:
@@ -665,9 +685,9 @@ class TCPConnection:
         space, peer = half.space, half.peer
         if space.base is None:
             half.begin(seq, False)
-        half.last_frame, half.last_time = frame, time
-        if is_syn:
+        if is_syn or not half.last_frame:
             half.has_right_checksums = checksum_of(seg) == RIGHT
+        half.last_frame, half.last_time = frame, time
         offset = space.offset_of(seq, length, peer.rcv_wnd, peer.acked_lately)
         end, edge = offset + length, peer.right_edge
         tsval = tsecr = -1

@@ -102,8 +102,8 @@ def choose(
 
     What it had when it acknowledged them was captured before.  Of that, one that makes its FPDU valid; then the one
     with the weakest reason to be dropped; then the first.  A wrong checksum is a reason only where that of another
-    copy is not wrong.  Where no copy was captured before the ACK, the capture has them out of order: only checksums say
-    anything.
+    copy is not wrong.  Where no copy was captured before the ACK, or none that its receiver does not discard for its
+    checksum (RFC 9293 §3.1), the capture has them out of order: only checksums say anything.
 
     Args:
         copies: at least one.
@@ -112,8 +112,8 @@ def choose(
         window_known: the frame up to which OVERWINDOW says nothing, since ACKs were not captured.
     """
     had = [copy for copy in copies if copy.frame < acked_frame]
-    has_right = any(copy.checksum != WRONG for copy in had or copies)
-    if not had:
+    has_right = any(copy.checksum != WRONG for copy in copies)
+    if not had or (has_right and all(copy.checksum == WRONG for copy in had)):
         return min(copies, key=lambda copy: (has_right and copy.checksum == WRONG, copy.frame))
     if len(had) > 1:
         had.sort(key=lambda copy: (effective_reason(copy, has_right, window_known), copy.frame))
@@ -611,7 +611,7 @@ class Copies:
                 decided_by = "reason" if reason > effective_reason(chosen, has_right, self.window_known) else "first"
                 if at in self._valid and differs_at is not None:
                     decided_by = "validity"
-                elif copy.frame >= acked_frame > chosen.frame:
+                elif decided_by == "first" and copy.frame >= acked_frame > chosen.frame:
                     decided_by = "acknowledged"
                 found[pair] = Rival(
                     low, high, (chosen.frame, chosen.time), (copy.frame, copy.time), reason,

@@ -113,10 +113,10 @@ class RecentOctets:
             at, has_right = low + differs, not copy.checksum == other.checksum == WRONG
             reason = effective_reason(copy, has_right, 0)
             decided_by = "first"
-            if acknowledged is not None and at < acknowledged:
-                decided_by = "acknowledged"
-            elif reason > effective_reason(other, has_right, 0):
+            if reason > effective_reason(other, has_right, 0):
                 decided_by = "reason"
+            elif acknowledged is not None and at < acknowledged:
+                decided_by = "acknowledged"
             moments = (other.frame, other.time), (copy.frame, copy.time)
             are_right = copy.checksum == other.checksum == RIGHT
             found = Rival(start, end, *moments, DropReason(reason), at, decided_by, copy.data, are_right, is_late=True)

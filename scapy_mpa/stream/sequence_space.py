@@ -14,8 +14,6 @@ from scapy_mpa.stream.drop_reason import CLOSE, LARGEST_WINDOW, NEAR
 
 #: A sequence number that is ahead by less than half of all lies ahead, else behind (RFC 9293 §3.4).
 HALF: Final = 1 << 31
-#: The window before scaling was known, octets (RFC 9293 §3.1): no receiver offers less for long.
-LEAST_WINDOW: Final = 1 << 16
 #: Places that are remembered, those met last: one that goes on, and those of strays.
 MOST_PLACES: Final = 8
 
@@ -95,23 +93,22 @@ class SequenceSpace:
 
         The place met last is 0, others follow.
         """
-        edges, base = [self.last, *self.others], self.base
+        base = self.base
         assert base is not None
-        window = LARGEST_WINDOW if rcv_wnd is None else max(LEAST_WINDOW, min(rcv_wnd, LARGEST_WINDOW))
         # Where the stream was before, it goes on only if what came last is a stray: many holes bring numbers near.
-        close = CLOSE if rcv_wnd is None else max(CLOSE, min(rcv_wnd, NEAR))
+        least = CLOSE if rcv_wnd is None else max(CLOSE, min(rcv_wnd, NEAR))
         # What its receiver acknowledged long ago is not sent again.
-        lowest = min(edges) if acked is None else acked - close
-        best, ahead = -1, window
-        for index, edge in enumerate(edges):
+        lowest = None if acked is None else acked - least
+        best, offset = -1, 0
+        for index, edge in enumerate(self.others, 1):
             distance = ((seq - base - edge + HALF) & SEQ_MASK) - HALF
-            if abs(distance) < min(abs(ahead), close if index else window) and (not index or edge >= lowest):
-                best, ahead = index, distance
+            if abs(distance) < least and (lowest is None or edge >= lowest):
+                best, offset, least = index, edge + distance, abs(distance)
         if best >= 0:
-            return edges[best] + ahead, best
-        # What is not within a window behind lies ahead, up to 4 GiB less that window.
+            return offset, best
+        # What is not within the largest window behind lies ahead: holes of up to 3 GiB.
         ahead = (seq - base - self.last) & SEQ_MASK
-        return self.last + (ahead - SEQ_MASK - 1 if ahead > SEQ_MASK - max(NEAR, window) else ahead), -1
+        return self.last + (ahead - SEQ_MASK - 1 if ahead > SEQ_MASK - LARGEST_WINDOW else ahead), -1
 
     def shift(self, origin: int) -> None:
         """Count offsets from what is now ``origin``."""

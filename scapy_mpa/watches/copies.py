@@ -20,6 +20,7 @@ from scapy_mpa.stream.copies import WRONG, Rival
 from scapy_mpa.stream.drop_reason import DropReason
 from scapy_mpa.values.records import BAD, GOOD
 from scapy_mpa.values.segment import FIN, RST, SYN
+from scapy_mpa.watches.gaps import DROPPED
 from scapy_mpa.watches.lifecycle import after, distance
 
 #: FPDUs that are remembered: of a copy of anything before them it is not known whether it fits an FPDU.  A bound of
@@ -28,8 +29,8 @@ REMEMBERED: Final = 4096
 #: Doubtful segments that are remembered until it is known what became of them.  A bound of memory: 1 MiB.
 MOST_DOUBTFUL: Final = 4096
 
-DROPPED: Final = "TCP checksum wrong: assumed to be dropped by the receiver"
 _FIRST: Final = "the first copy is kept"
+_KEY: Final = "the Key says which is right"
 _NOTHING: Final = memoryview(b"")
 _ACKNOWLEDGED: Final = "it came after the peer had acknowledged them"
 
@@ -146,7 +147,8 @@ class CopyWatch:
         early, late = sorted((rival.chosen, rival.other))
         if at < 0:
             is_late = rival.decided_by == "acknowledged"
-            detail = f"a startup frame differs from the copy in frame {early[0]}; {_FIRST}"
+            why = _KEY if rival.decided_by == "validity" else _FIRST
+            detail = f"a startup frame differs from the copy in frame {early[0]}; {why}"
             if is_late:
                 detail = (
                     f"octets of a startup frame differ from those in frame {self._startup_frame or early[0]}: this "

@@ -34,8 +34,8 @@ from scapy_mpa.receiver.plain import has_usual_octets
 from scapy_mpa.receiver.values import Breach, Contradiction, LocatedFPDU, Moment
 from scapy_mpa.receiver.window import Layout
 from scapy_mpa.values.records import BAD, CUT, GOOD
-from scapy_mpa.watches.copies import DROPPED
 from scapy_mpa.watches.ddp import DDPWatch, is_plain_header, ulpdu_of
+from scapy_mpa.watches.gaps import DROPPED
 from scapy_mpa.watches.sizes import SizeWatch
 
 #: Octets of the first ULPDU, and of the first Send, that are kept: all of a ready-to-receive message (RFC 6581 §9.2),
@@ -111,10 +111,12 @@ class FPDUWatch:
     def passed(self, fpdu: LocatedFPDU) -> Sequence[Breach]:
         """Inspect the next FPDU in stream order."""
         ulpdu_length, octets = fpdu.ulpdu_length, fpdu.octets
+        if fpdu.is_damaged:
+            # Nobody is accused of octets that a receiver drops.
+            self._note_first(fpdu)
+            return (Breach("tcp-checksum", fpdu.offset, *fpdu.known, DROPPED),)
         if fpdu.crc == BAD:
             self._note_first(fpdu)
-            if fpdu.is_damaged:
-                return (Breach("tcp-checksum", fpdu.offset, *fpdu.known, DROPPED),)
             self._note_error(fpdu)
             detail = f"FPDU with a ULPDU of {ulpdu_length} octets: CRC mismatch"
             return (Breach("crc", fpdu.offset, *fpdu.known, detail),)
@@ -139,6 +141,8 @@ class FPDUWatch:
 
     def contradicted(self, found: Contradiction) -> Breach:
         """Report a Marker that, without CRC, contradicts the lengths."""
+        if found.is_damaged:
+            return Breach("tcp-checksum", found.offset, *found.moment, DROPPED)
         self._note_error_at(found.moment[0], found.offset)
         detail = disagreement(found.offset, found.marker, found.fpduptr, self._origin)
         return Breach("marker-length", found.offset, *found.moment, detail)

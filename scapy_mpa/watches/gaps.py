@@ -7,13 +7,16 @@ closed.  Out: breaches.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from scapy_mpa.receiver.plain import PlainRun
-from scapy_mpa.receiver.values import Breach, Gap, LocatedFPDU, Moment, Rest
+from scapy_mpa.receiver.values import Breach, Gap, LeftOut, LocatedFPDU, Moment, Rest
 from scapy_mpa.stream.connection import Arrival
 from scapy_mpa.stream.drop_reason import NEAR
 from scapy_mpa.values.records import BAD
+
+#: Of a segment whose checksum is wrong where those of the others are right.
+DROPPED: Final = "TCP checksum wrong: assumed to be dropped by the receiver"
 
 
 class Closed(NamedTuple):
@@ -31,7 +34,7 @@ class GapWatch:
         has_gap: whether octets are missing.
     """
 
-    __slots__ = ("_crc", "_cut_end", "_is_beginning", "_located_end", "_lost_end", "_next", "has_gap")
+    __slots__ = ("_crc", "_cut_end", "_damaged", "_is_beginning", "_located_end", "_lost_end", "_next", "has_gap")
 
     def __init__(self, is_beginning: bool, crc: bool) -> None:
         self._crc = crc
@@ -42,6 +45,8 @@ class GapWatch:
         self._lost_end = 0
         #: Where the last octets end that a snapshot length cut off: no FPDU that begins before is known.
         self._cut_end = 0
+        #: Octets that belong to no FPDU, of segments with a wrong TCP checksum, where no FPDU after them was passed.
+        self._damaged: list[LeftOut] = []
         self._next: int | None = 0 if is_beginning else None
         self.has_gap = False
 
@@ -63,8 +68,19 @@ class GapWatch:
         self._next = None if fpdu.crc == BAD else fpdu.end
         if not self._crc or expected is None or fpdu.offset <= expected or expected < self._cut_end:
             return ()
+        if damaged := self._damage(expected, fpdu.offset):
+            return damaged
         detail = f"{fpdu.offset - expected} octets that belong to no FPDU"
         return (Breach("fpdu-format", expected, *fpdu.known, detail),)
+
+    def damaged(self, octets: LeftOut) -> None:
+        """Note octets that belong to no FPDU, of a segment that its receiver drops for its TCP checksum."""
+        self._damaged = [*(one for one in self._damaged if one.end > self._located_end), octets]
+
+    def _damage(self, start: int, end: int) -> Sequence[Breach]:
+        """Return of which segments the octets are that accuse nobody for what [start, end) holds."""
+        found = {one.frame: one for one in reversed(self._damaged) if one.start < end and one.end > start}
+        return [Breach("tcp-checksum", one.start, one.frame, one.time, DROPPED) for one in found.values()][::-1]
 
     def passed_run(self, run: PlainRun) -> None:
         """Note FPDUs that follow the one before."""
@@ -90,11 +106,12 @@ class GapWatch:
             acknowledged: the offset up to which the peer acknowledged octets, None before it acknowledged any.
             now: the moment of the last frame.
         """
-        located_end = max(self._located_end, self._cut_end)
-        is_unlocated = rest is not None and not rest.is_located and rest.end > located_end
-        if rest is not None and is_unlocated and self._is_beginning and not self.has_gap:
+        # Where octets were cut off after the last FPDU, it is not known where the next one begins.
+        is_known = self._is_beginning and not self.has_gap and self._cut_end <= self._located_end
+        if rest is not None and is_known and not rest.is_located and rest.end > self._located_end:
             detail = f"{rest.end - self._located_end} octets that belong to no FPDU"
-            return (Breach("fpdu-format", self._located_end, *now, detail),)
+            damaged = self._damage(self._located_end, rest.end)
+            return damaged or (Breach("fpdu-format", self._located_end, *now, detail),)
         if closed is not None and 0 < closed.sent - edge < NEAR:
             if closed.sent <= self._lost_end:
                 return ()
@@ -107,4 +124,5 @@ class GapWatch:
         if closed.how == "RST" and closed.moment < rest.moment:
             return ()
         detail = f"{closed.how} {rest.end - rest.start} octets into an FPDU"
-        return (Breach("connection-lost", rest.start, *max(closed.moment, rest.moment), detail),)
+        damaged = self._damage(rest.start, rest.end)
+        return damaged or (Breach("connection-lost", rest.start, *max(closed.moment, rest.moment), detail),)

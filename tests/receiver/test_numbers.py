@@ -107,13 +107,13 @@ def test_half() -> None:
     assert space.nearest(5 << 29) == (3 << 29, -(3 << 29))
 
 
-def test_least_window() -> None:
-    """Where the stream was before, segments belong that are within 64 KiB, however small the window seems."""
-    for ahead, is_there in ((65535, True), (65536, False)):
+def test_largest_window_behind() -> None:
+    """What is near no place lies behind the last one within 1 GiB, else ahead, however small the window is."""
+    for behind, is_behind in ((1 << 30, True), ((1 << 30) + 1, False)):
         space = SequenceSpace()
         space.begin(0)
-        space.offset_of(1 << 28, 0, 1000)
-        assert (space.offset_of(ahead, 0, 1000) == ahead) is is_there
+        space.offset_of(0, 1 << 31, 1000)
+        assert space.place((1 << 31) - behind, 1000, None) == (1 << 31) - behind + (0 if is_behind else 1 << 32)
 
 
 def test_most_places() -> None:
