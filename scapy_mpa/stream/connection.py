@@ -784,7 +784,7 @@ class Flow:
     def _receive(self, seg: Segment, d: int) -> TCPConnection | None:
         """Receive a segment that may belong to any connection, or to none."""
         connections = self.connections
-        if seg.flags & PATH_MTU or (seg.flags & SYN and seg.flags & FIN):
+        if seg.flags & PATH_MTU:
             return None
         if seg.flags & RST:
             return self._reset(seg, d)

@@ -106,9 +106,10 @@ class SequenceSpace:
                 best, offset, least = index, edge + distance, abs(distance)
         if best >= 0:
             return offset, best
-        # What is not within the largest window behind lies ahead: holes of up to 3 GiB.
+        # What is not within a window behind lies ahead: holes of up to 4 GiB less that window.
+        window = LARGEST_WINDOW if rcv_wnd is None else rcv_wnd
         ahead = (seq - base - self.last) & SEQ_MASK
-        return self.last + (ahead - SEQ_MASK - 1 if ahead > SEQ_MASK - LARGEST_WINDOW else ahead), -1
+        return self.last + (ahead - SEQ_MASK - 1 if ahead > SEQ_MASK - window else ahead), -1
 
     def shift(self, origin: int) -> None:
         """Count offsets from what is now ``origin``."""

@@ -107,13 +107,14 @@ def test_half() -> None:
     assert space.nearest(5 << 29) == (3 << 29, -(3 << 29))
 
 
-def test_largest_window_behind() -> None:
-    """What is near no place lies behind the last one within 1 GiB, else ahead, however small the window is."""
-    for behind, is_behind in ((1 << 30, True), ((1 << 30) + 1, False)):
+@pytest.mark.parametrize(("rcv_wnd", "window"), [(None, 1 << 30), (1 << 29, 1 << 29)])
+def test_what_is_within_a_window_behind(rcv_wnd: int | None, window: int) -> None:
+    """It lies behind the place met last, other numbers that are near no place lie ahead."""
+    for behind, is_behind in ((window, True), (window + 1, False)):
         space = SequenceSpace()
         space.begin(0)
-        space.offset_of(0, 1 << 31, 1000)
-        assert space.place((1 << 31) - behind, 1000, None) == (1 << 31) - behind + (0 if is_behind else 1 << 32)
+        space.offset_of(0, 1 << 31, rcv_wnd)
+        assert space.place((1 << 31) - behind, rcv_wnd, None) == (1 << 31) - behind + (0 if is_behind else 1 << 32)
 
 
 def test_most_places() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from scapy_mpa.craft.ulpdus import send
 from scapy_mpa.framing.fpdu import encode_fpdu
+from scapy_mpa.framing.role import peer_of
 from scapy_mpa.framing.startup import Kind, startup_frame
 from scapy_mpa.receiver.startup import FoundFrame, OtherOctets
 from scapy_mpa.receiver.window import Layout
@@ -326,7 +327,7 @@ def test_the_responders_fpdu_before_the_initiators(initiator_first: bool, ack: i
 @pytest.mark.parametrize("role", ["initiator", "responder"])
 @pytest.mark.parametrize(("count", "is_forgotten"), [(0, True), (1, False)])
 def test_private_data_that_is_not_counted(role: str, count: int, is_forgotten: bool) -> None:
-    """They are no FPDU that was lost, unless there are FPDUs besides."""
+    """They are no FPDU that was lost, nor does their receiver break off, unless there are FPDUs besides."""
     other = {"first": None, "fpdus": count, "first_octets": bytes(36)}
     if role == "initiator":
         findings = judged(begun(REQUEST, 7, 0, opening=arrival(6, -20, 36, ack=B), **other), begun(REPLY, 8, A + 70))
@@ -335,7 +336,8 @@ def test_private_data_that_is_not_counted(role: str, count: int, is_forgotten: b
         findings = judged(begun(REQUEST, 7, B + 20), second)
     detail = "PD_Length 0, but 36 more octets, which are no FPDU, in the same segment"
     assert told(findings) == [("startup-pd-length", role, 6, -20, detail)]
-    forgotten = [(role, {"connection-lost", "fpdu-format"})] if is_forgotten else []
+    of_sender = {"connection-lost", "fpdu-format", "marker-first", "marker-length"}
+    forgotten = [(role, of_sender), (peer_of(role), {"error-closed"})] if is_forgotten else []
     assert [(by, set(rules)) for by, rules in findings.forgotten] == forgotten
 
 
