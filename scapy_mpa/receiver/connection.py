@@ -34,7 +34,7 @@ from scapy_mpa.receiver.inference import (
     markers_at,
     may_begin,
 )
-from scapy_mpa.receiver.startup import FoundFrame, KeySearch, OtherOctets, is_garbled_key
+from scapy_mpa.receiver.startup import LARGEST_PD_LENGTH, FoundFrame, KeySearch, OtherOctets, is_garbled_key
 from scapy_mpa.receiver.values import LimitMet, Moment
 from scapy_mpa.receiver.window import Layout, is_unlike_ddp
 from scapy_mpa.stream.connection import Arrival, TCPConnection, TCPHalf
@@ -60,8 +60,6 @@ FIRST_LOOK: Final = 1 << 13
 ENOUGH_WITHOUT_CRC: Final = 2 * LONGEST_FPDU
 #: Octets without startup frame or FPDUs after which a connection is taken for another protocol's.
 MOST_LOOKED_AT: Final = 1 << 18
-#: Octets that are searched at once for a startup frame, where many are held: a bound of time.
-_SEARCHED_AT_ONCE: Final = 1 << 10
 _KINDS: Final[tuple[Kind, Kind]] = ("request", "reply")
 
 
@@ -679,7 +677,9 @@ class ConnectionReader:
             begin, copies = one._searches[d].begin, half.copies
             start = copies.next_start(copies.start if begin is None else begin)
             while start < NEVER and one.frames[d] is None:
-                end = min(copies.edge(start, start + _SEARCHED_AT_ONCE), start + _SEARCHED_AT_ONCE)
+                # No more at once than one startup frame has: the next one is found by the reader after this one.
+                most = start + STARTUP_HEADER_LENGTH + LARGEST_PD_LENGTH
+                end = min(copies.edge(start, most), most)
                 one._search(d, start, end)
                 start = copies.next_start(end)
 
