@@ -41,8 +41,8 @@ from scapy_mpa.watches.sizes import SizeWatch
 #: Octets of the first ULPDU, and of the first Send, that are kept: all of a ready-to-receive message (RFC 6581 §9.2),
 #: and of what upper layers send first, such as SMB Direct's negotiation or an RPC without chunks.
 FIRST_ULPDU_OCTETS: Final = 96
-#: Octets of a Terminate that are read: its control word, the DDP Segment Length and the headers (RFC 5040 §4.8).
-TERMINATE_OCTETS: Final = 64
+#: Octets of a Terminate that are read: its header, control word, DDP Segment Length, a DDP header (RFC 5040 §4.8).
+TERMINATE_OCTETS: Final = 2 * UNTAGGED_HEADER_LENGTH + 4 + 2
 #: (layer, error type) of the Terminates that name a buffer which was not offered (RFC 5040 §4.8, RFC 5041 §7.2), and
 #: the error among them that is about something else: the DDP version of a tagged segment.
 _PROTECTION, _DDP_VERSION = ((0, 1), (1, 1)), (1, 1, 4)

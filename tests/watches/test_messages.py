@@ -6,10 +6,12 @@ import pytest
 
 from scapy_mpa.craft.ulpdus import rdma_write, send, untagged
 from scapy_mpa.framing.ddp import decode_ddp
+from scapy_mpa.receiver.window import Layout
 from scapy_mpa.values.lifecycle import Quoted
 from scapy_mpa.watches.ddp import ulpdu_of
-from scapy_mpa.watches.messages import MOST_ACKNOWLEDGED, MessageWatch, terminated
-from tests.watches.values import fpdus
+from scapy_mpa.watches.fpdus import FPDUWatch
+from scapy_mpa.watches.messages import MessageWatch, terminated
+from tests.watches.values import fpdus, watched
 
 #: A Send, an RDMA Write of three DDP Segments, a Send of two that is not complete.
 ULPDUS = (
@@ -60,7 +62,10 @@ def test_the_message_that_a_terminate_quotes(number: int, quoted: Quoted) -> Non
     ulpdu = ULPDUS[number]
     size = 14 if ulpdu[0] & 0x80 else 18
     body = b"\x11\x00\xc0\x00" + len(ulpdu).to_bytes(2, "big") + ulpdu[:size]
-    found = terminated((untagged(7, 2, 1, body), 9), watching())
+    watch = FPDUWatch(Layout(False, True), True)
+    watched(fpdus((untagged(7, 2, 1, body),), frame=9), watch)
+    assert watch.terminate is not None
+    found = terminated(watch.terminate, watching())
     assert (found.frame, found.message) == (9, quoted)
     assert found.said is not None
     header = decode_ddp(ulpdu)
@@ -69,10 +74,23 @@ def test_the_message_that_a_terminate_quotes(number: int, quoted: Quoted) -> Non
 
 
 def test_what_is_acknowledged_is_kept_for_a_while() -> None:
+    """The last 256 FPDUs may be quoted."""
     watch = MessageWatch()
-    sent = fpdus([send(msn, b"") for msn in range(1, 2 * MOST_ACKNOWLEDGED)])
+    sent = fpdus([send(msn, b"") for msn in range(1, 600)])
     for fpdu in sent:
         watch.passed(fpdu, ulpdu_of(fpdu))
         watch.acknowledged = fpdu.end
-    found = [decode_ddp(ulpdu_of(fpdu)) for fpdu in sent[-MOST_ACKNOWLEDGED - 1 :]]
+    found = [decode_ddp(ulpdu_of(fpdu)) for fpdu in sent[-257:]]
     assert [header is not None and watch.quoted(header) is not None for header in found[:2]] == [False, True]
+
+
+@pytest.mark.parametrize(("most", "messages"), [(300, 300), (301, 301), (302, 301)])
+def test_what_is_not_acknowledged_is_kept(most: int, messages: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of more FPDUs than may be kept messages are counted as far as they are."""
+    monkeypatch.setattr("scapy_mpa.watches.messages.MOST_KEPT", most)
+    watch = MessageWatch()
+    watch.acknowledged = 0
+    sent = fpdus([send(msn, b"") for msn in range(1, 302)])
+    for fpdu in sent:
+        watch.passed(fpdu, ulpdu_of(fpdu))
+    assert watch.unacknowledged(sent[-1].end) == messages
