@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from scapy_mpa.framing.mulpdu import MIN_MULPDU
 from scapy_mpa.receiver.values import Breach, Moment
 from scapy_mpa.stream.connection import Arrival
 from scapy_mpa.values.pathmtu import PathMTUMessages
@@ -19,10 +20,10 @@ FEWEST_SEGMENTS: Final = 16
 #: Nanoseconds without a segment, with nothing unacknowledged, after which the send buffer was empty: RTO is 200 ms at
 #: least where stacks do not keep RFC 6298's second (Linux: TCP_RTO_MIN).
 PAUSE: Final = 200_000_000
-#: Segments of at most TINY octets hold little but headers (MIN_MULPDU); FEWEST_TINY of them in a row, after one of at
-#: least NOT_TINY octets, show a path MTU that was forced down.
-TINY: Final = 128
+#: So many segments in a row of at most MIN_MULPDU octets (RFC 5044 §4.5) show a path MTU that was forced down.
 FEWEST_TINY: Final = 16
+#: Octets of a segment before them without which the path was never wider: those that fit into what every host takes,
+#: 576 octets, beside 64 of headers (RFC 791 §3.1).
 NOT_TINY: Final = 512
 #: Rules whose breach may come of a path that holds less than before.
 _BY_PATH_MTU = frozenset(("alignment", "alignment-lost", "attack-path-mtu", "mulpdu-filled"))
@@ -84,7 +85,7 @@ class SegmentWatch:
             self._pause = segment
         if not segment.is_part or arrival.is_out_of_order:
             return ()
-        self._tiny = self._tiny + 1 if length <= TINY and self.longest >= NOT_TINY else 0
+        self._tiny = self._tiny + 1 if length <= MIN_MULPDU and self.longest >= NOT_TINY else 0
         if self._tiny != FEWEST_TINY:
             return ()
         detail = f"segments of {length} octets, while others had {self.longest}"
