@@ -18,23 +18,34 @@ from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import MARKER_LENGTH, plain_length, wire_length
 
 CRC_BITS: Final = 32
-#: A Marker that names the start of its FPDU: RESERVED and the two low bits of FPDUPTR may be zero by chance.  Of these,
-#: what it is worth that FPDUPTR, 16 bits, leads no further back than to the FPDU's start: 512 octets, or it holds more.
+#: A Marker that names the start of its FPDU: RESERVED and the two low bits of FPDUPTR may be zero by chance.
 MARKER_BITS: Final = 12
+#: Of these, what it is worth that FPDUPTR, 16 bits, leads no further back than to the FPDU's start: 512 octets, or it
+#: holds more.
 FPDUPTR_BITS: Final = 7
 #: A Marker before a header: four zero octets, whose FPDUPTR is worth something if those of other Markers are.
 LEADING_MARKER_BITS: Final = 4
 #: The most that it is worth that a ULPDU_Length is not larger: its first octet may be zero by chance.
 _MOST_LENGTH_BITS: Final = 8
-#: Headers of the FPDUs before with which the next one is compared: streams whose segments alternate.
+#: Headers of the FPDUs before with which the next one is compared, where messages alternate: a bound of time.
 COMPARED_HEADERS: Final = 8
+#: FPDUs after which a hypothesis needs no more: a bound of time.
+ENOUGH_FPDUS: Final = 64
 #: Octets of a ULPDU that :func:`header_bits` looks at.
 HEADER_OCTETS: Final = 18
 
 _INVALIDATING = (4, 6)
 
-_TAGGED_BITS, _UNTAGGED_BITS = 12, 9
-_ZERO_FIELD_BITS, _FIELD_BITS, _SAME_BITS = 4, 24, 16
+#: The control octets and opcode of a tagged header (RFC 5041 §4.1, RFC 5040 §4.1): 16 values in 2^16.
+_TAGGED_BITS: Final = 12
+#: Those of an untagged one: 80 values in 2^16.
+_UNTAGGED_BITS: Final = 9
+#: A field of 32 bits that is zero, as it may have to be: little, because zeros are common in any data.
+_ZERO_FIELD_BITS: Final = 4
+#: A field of 32 bits that has the one value it may have: less than 32, because small numbers are common, too.
+_FIELD_BITS: Final = 24
+#: A field of 32 bits that is as in the header before, or nearly: half of them, because any record repeats numbers.
+_SAME_BITS: Final = 16
 
 #: Where a ULPDU_Length that is not too small, and the control octets of a DDP segment, may stand: T, L, DV 0 or 1
 #: and no reserved bit; RV 0 or 1, an opcode there is, tagged as T says.
@@ -136,15 +147,12 @@ class Chain(NamedTuple):
     broken: bool = False
 
 
-def header_chain(octets: bytes, at: int, most: int = 64) -> Chain:
-    """FPDUs without Markers from ``at`` on that DDP would send, judged by their headers.
-
-    At most ``most`` FPDUs are looked at.
-    """
+def header_chain(octets: bytes, at: int) -> Chain:
+    """FPDUs without Markers from ``at`` on that DDP would send, judged by their headers: ENOUGH_FPDUS at most."""
     headers: list[Header] = []
     complete = bits = 0
     size, last = len(octets), at
-    while complete < most and at + 2 + HEADER_OCTETS <= size:
+    while complete < ENOUGH_FPDUS and at + 2 + HEADER_OCTETS <= size:
         ulpdu_length = octets[at] << 8 | octets[at + 1]
         header = header_at(octets, at + 2, ulpdu_length)
         if header is None:
@@ -162,11 +170,11 @@ def header_chain(octets: bytes, at: int, most: int = 64) -> Chain:
     return Chain(complete, bits, at, last)
 
 
-def crc_chain(octets: memoryview, at: int, most: int = 64) -> Chain:
-    """FPDUs without Markers from ``at`` on whose CRCs are good; at most ``most`` are looked at."""
+def crc_chain(octets: memoryview, at: int) -> Chain:
+    """FPDUs without Markers from ``at`` on whose CRCs are good: ENOUGH_FPDUS at most."""
     complete = bits = 0
     size, last = len(octets), at
-    for _ in range(most):
+    for _ in range(ENOUGH_FPDUS):
         if at + 2 > size:
             break
         ulpdu_length = octets[at] << 8 | octets[at + 1]

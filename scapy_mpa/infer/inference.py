@@ -31,10 +31,12 @@ from scapy_mpa.framing.markers import (
     fpdu_start_of,
     header_offset,
     marker_positions,
+    plain_length,
     wire_length,
 )
 from scapy_mpa.infer.evidence import (
     CRC_BITS,
+    ENOUGH_FPDUS,
     FPDUPTR_BITS,
     HEADER_OCTETS,
     LEADING_MARKER_BITS,
@@ -47,29 +49,34 @@ from scapy_mpa.infer.evidence import (
     lone_header_bits,
 )
 
-#: Bits that must be left when the places that were looked at are paid for, and what these cost if nobody counts them.
+#: Bits that must be left when the places that were looked at are paid for: one connection in 2^40 is taken for MPA.
 _LEFT_BITS: Final = 40
+#: Bits that these places cost if nobody counts them: for as many as there ever are, and for fields that other protocols
+#: fill alike.
 _UNCOUNTED_BITS: Final = 24
-#: Both together; and the bits without which a half connection is not believed to carry MPA whose other half does.
+#: Both together.
 CONNECTION_BITS: Final = _LEFT_BITS + _UNCOUNTED_BITS
+#: Bits without which a half connection is not believed to carry MPA whose other half does.
 HALF_BITS: Final = 44
-#: FPDUs without CRC and Markers that must follow one another, and for each sequence of them that leads nowhere.
+#: FPDUs without CRC and Markers that must follow one another.
 FEWEST_HEADERS: Final = 3
+#: FPDUs without CRC and Markers that must follow one another for each sequence of them that leads nowhere.
 _FEWEST_FOR_BROKEN = 32
-#: After so many FPDUs a hypothesis needs no more.
-_ENOUGH = 64
-#: Candidates that are looked at for one hypothesis: so many, fewer where there are few octets, but not less than that.
+#: Candidates that are looked at for one hypothesis, no more than there are octets: a bound of time.
 _MOST_CANDIDATES = 4096
-_FEWEST_CANDIDATES = 1024
-#: Octets that lie too far apart for their grid to be tried together are few: runs looked at, the longest first.
+#: Runs looked at, the longest first: a bound of time.
 _MOST_RUNS = 256
-_SHORTEST_RUN = 8
-#: The share of Markers whose RESERVED may be anything, and, without CRCs, of those that may lead nowhere.
+#: Octets of the shortest run looked at: those of the shortest FPDU.
+_SHORTEST_RUN = plain_length(1)
+#: One Marker in so many may have anything in RESERVED.
 _MOST_DEVIATING = 8
+#: One Marker in so many may lead nowhere, without CRCs.
 _MOST_ASTRAY = 4
-#: Places tried one after another, of the first octets that follow one another.
+#: Places tried one after another, of the first octets that follow one another: a bound of time.
 _MOST_PLACES = 1 << 13
-#: Candidates captured whole of which none is an FPDU before a grid is given up.
+#: Places tried like that in a whole capture: a bound of time.
+_PLACES_IN_ALL = 1 << 16
+#: Candidates captured whole of which none is an FPDU before a grid is given up: a bound of time.
 _MOST_IN_VAIN = 64
 #: What a DDP header is worth beside a good CRC at most: small numbers of eight octets are untagged headers, nearly.
 _MOST_HEADER_BITS = 17
@@ -124,7 +131,7 @@ def is_enough(found: Collection[Inferred]) -> bool:
 class Budget:
     """Places that may still be tried, one after another, for FPDUs whose ULPDU is not DDP: that takes longest."""
 
-    def __init__(self, places: int = 1 << 16) -> None:
+    def __init__(self, places: int = _PLACES_IN_ALL) -> None:
         self.places = places
 
     def take(self) -> int:
@@ -181,7 +188,7 @@ def _by_grid(runs: Sequence[Run], grids: Sequence[int], crc: bool) -> Inferred |
     best: Inferred | None = None
     tried = 0
     # The fewer octets, the less they can cost.
-    most = min(_MOST_CANDIDATES, _FEWEST_CANDIDATES + sum(len(run.octets) for run in runs) // 8)
+    most = min(_MOST_CANDIDATES, sum(len(run.octets) for run in runs))
     cost = _cost(runs, len(grids))
     for grid in grids:
         found, candidates = _on_grid(runs, grid, crc, cost)
@@ -247,7 +254,7 @@ def _on_grid(runs: Sequence[Run], grid: int, crc: bool, cost: int) -> tuple[Infe
         looker = _OnGrid(run, grid, crc)
         lookers.append(looker)
         marker = looker.offset + -looker.offset % MARKER_INTERVAL
-        while marker + MARKER_LENGTH <= looker.limit and fpdus < _ENOUGH and candidates < _MOST_CANDIDATES:
+        while marker + MARKER_LENGTH <= looker.limit and fpdus < ENOUGH_FPDUS and candidates < _MOST_CANDIDATES:
             after = marker + MARKER_INTERVAL
             places = fpdu_start_of(marker, looker.word(marker + 2))
             for start, header in places:
@@ -258,7 +265,7 @@ def _on_grid(runs: Sequence[Run], grid: int, crc: bool, cost: int) -> tuple[Infe
                 if worth and first is None:
                     first = start - looker.offset + run.offset
                 # What follows it by its length is found too.
-                while worth and fpdus < _ENOUGH:
+                while worth and fpdus < ENOUGH_FPDUS:
                     fpdus += 1
                     bits += worth
                     at = looker.end_of(at)
@@ -389,7 +396,7 @@ def _by_crc(runs: Sequence[Run], places: Iterable[Iterator[int]]) -> Inferred | 
     for run, places_of_run in zip(runs, places, strict=False):
         view, at = memoryview(run.octets), 0
         for place in places_of_run:
-            if fpdus >= _ENOUGH:
+            if fpdus >= ENOUGH_FPDUS:
                 break
             if place < at:
                 continue
