@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Write the numbers of the stream and of the receiver, each with its reason, into docs/architecture.md.
+"""Write the numbers that decide what is found, each with its reason, into docs/architecture.md.
 
     python -m scripts.numbers_tables             # writes them between the two comments
     python -m scripts.numbers_tables --print     # prints them
 
 A number is a module constant ``NAME: Final = ...`` whose value is an integer; its reason is the ``#:`` comment above.
+Constants of FORMATS are none: a specification says what they are, and no other value could be chosen.
 """
 
 from __future__ import annotations
@@ -23,14 +24,28 @@ TABLES = {
         "stream/drop_reason", "stream/sequence_space", "stream/peer_state",
     ),
     "Belief: which connection octets belong to, which copies count, what octets show where no startup frame does": (
-        "stream/connection", "stream/copies", "receiver/startup", "receiver/inference", "receiver/deviation",
+        "stream/connection", "stream/copies", "stream/recent",
+        "receiver/startup", "receiver/inference", "receiver/deviation",
     ),
-    "Placement, resynchronisation, limits": ("receiver/window", "receiver/fpdus", "receiver/connection"),
+    "Placement, resynchronisation, limits": (
+        "receiver/window", "receiver/fpdus", "receiver/plain", "receiver/connection",
+    ),
+    "Evidence: what octets are worth that look like FPDUs, and how many are looked at": (
+        "infer/evidence", "infer/inference",
+    ),
+    "Rules: habits, and what is remembered of FPDUs, segments and connections": (
+        "watches/copies", "watches/counts", "watches/ddp", "watches/fpdus", "watches/gaps", "watches/lifecycle",
+        "watches/messages", "watches/reads", "watches/segments", "watches/sizes", "watches/startup",
+        "analyzer/analyzer", "analyzer/connection", "analyzer/followed",
+    ),
 }  # fmt: skip
-#: Constants that stand for something else than a number.
-ENUMERATED = {"NEVER"}
+#: Values that nobody chose: lengths of fields, their largest values, a value beyond all others.
+FORMATS = {
+    "NEVER", "CRC_BITS", "HEADER_OCTETS", "INSPECTED_OCTETS", "READ_REQUEST_LENGTH", "_LOW_BITS", "_MOST_ROWS",
+    "_STAMPED_HEADER",
+}  # fmt: skip
 _VALUE = re.compile(r"[\d_ <*]+(?:LONGEST_FPDU)?")
-_NUMBER = re.compile(r"((?:^#: .*\n)*)^([A-Z][A-Z_]+): Final = ([^\n]*)$", re.MULTILINE)
+_NUMBER = re.compile(r"((?:^#: .*\n)*)^(_?[A-Z][A-Z_]+)(?:: Final)? = ([^\n]*)$", re.MULTILINE)
 
 
 class Number(NamedTuple):
@@ -41,6 +56,11 @@ class Number(NamedTuple):
     value: str
     reason: str
 
+    @property
+    def module(self) -> str:
+        """Its module as TABLES names it."""
+        return f"{self.path.parent.name}/{self.path.stem}"
+
 
 def numbers(*modules: str) -> list[Number]:
     """Return the numbers of modules, of all that have a table by default, in the order in which they stand."""
@@ -49,7 +69,7 @@ def numbers(*modules: str) -> list[Number]:
         path = PACKAGE / f"{module}.py"
         for comment, name, value in _NUMBER.findall(path.read_text(encoding="utf-8")):
             reason = re.sub(r":\w+:(`[^`]+`)", r"\1", " ".join(comment.replace("#: ", "").split()))
-            if _VALUE.fullmatch(value) and name not in ENUMERATED:
+            if _VALUE.fullmatch(value) and name not in FORMATS:
                 found.append(Number(path, name, value, reason))
     return found
 

@@ -15,11 +15,12 @@ from typing import Final
 
 from scapy_mpa.stream.connection import TCPConnection
 
-#: Connections that nobody answered give way first beyond one in so many, connections without MPA beyond one in so many:
-#: a flood of SYNs, or other traffic, must not push out those that are looked for.
+#: Connections that nobody answered give way first where they are more than one in so many: a flood of SYNs must not
+#: push out those that are looked for.
 SHARE_UNANSWERED: Final = 4
+#: Connections without MPA give way first where they are more than one in so many: nor must other traffic.
 SHARE_PLAIN: Final = 2
-#: A heap has so many entries of what is gone, and twice its members, before it is rebuilt: a bound of memory.
+#: A heap has so many entries of what is gone, and twice its members, before it is rebuilt: a batch's size.
 MOST_GONE: Final = 64
 
 

@@ -61,7 +61,7 @@ def has_usual_octets(octets: Octets, at: int, phase: int, ulpdu_length: int, ori
     return usual_octets(phase, ulpdu_length, origin).are_in(octets, at)
 
 
-#: FPDUs of a run after which the next frame begins another.  A bound of memory: who remembers one of them keeps all.
+#: FPDUs of a run after which the next frame begins another: a batch's size.  Who remembers one of them keeps all.
 MOST_TOGETHER: Final = 256
 _NO_OCTETS: Final = memoryview(b"")
 

@@ -22,7 +22,7 @@ MOST_ACKNOWLEDGED: Final = 1 << 16
 #: a closed socket, 81 RSTs answered what was sent within one window of 64 segments.
 MOST_ACKS: Final = 64
 _LOWEST = -NEVER
-#: Ranges that are kept though nobody asks for them, so that they are dropped seldom.
+#: Ranges that are kept though nobody asks for them, so that they are dropped seldom: a batch's size.
 _FEW = 64
 #: Ticks: a timestamp that differs by as much or more is older, not newer (RFC 7323 §5.2).
 OLDER: Final = 1 << 31

@@ -14,10 +14,11 @@ from scapy_mpa.stream.drop_reason import DropReason
 
 #: Octets that are kept of all directions together, WEIGHT for each piece included: a bound of memory.
 MOST_OCTETS: Final = 4 << 20
+#: Octets that each piece takes besides its own: a part of the bound of memory.
 WEIGHT: Final = 256
 #: Pieces that a late copy is compared with, the last ones of its direction: a bound of time.
 MOST_COMPARED: Final = 64
-#: Pieces that have gone before those left are moved to the front, to move each seldom.
+#: Pieces that have gone before those left are moved to the front, to move each seldom: a batch's size.
 _FEW = 64
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from scapy_mpa.analyzer.followed import Followed
 from scapy_mpa.framing.dialect import Dialect, DialectWriter
 from scapy_mpa.infer.inference import Budget
 from scapy_mpa.receiver.deviation import DiagnosisBudget
@@ -25,6 +26,7 @@ from scapy_mpa.stream.copies import UNKNOWN, Copies, Copy
 from scapy_mpa.stream.copies import copy_of as make_copy
 from scapy_mpa.stream.drop_reason import DropReason
 from scapy_mpa.stream.peer_state import NEVER, PeerState
+from scapy_mpa.stream.recent import RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space import SequenceSpace
 from scripts.architecture_picture import DOCUMENT
 from scripts.numbers_tables import numbers, with_tables
@@ -309,6 +311,26 @@ def test_most_failed() -> None:
     assert try_(0)
 
 
+def test_octets_read_lately() -> None:
+    """Octets of 16,320 segments of one octet are remembered, of all directions together: 4 MiB."""
+    for others, is_found in ((16_319, True), (16_320, False)):
+        budget = RecentBudget()
+        recent, other = RecentOctets(budget), RecentOctets(budget)
+        recent.keep((0, copy_of(b"a")))
+        for at in range(others):
+            other.keep((at, copy_of(b"b")))
+        assert (recent.compare(0, 1, copy_of(b"x", 2), (), None) is not None) is is_found
+
+
+def test_pieces_read_lately() -> None:
+    """A late copy is compared with 64 pieces of its direction."""
+    for others, is_found in ((63, True), (64, False)):
+        recent = RecentOctets(RecentBudget())
+        for at in range(others + 1):
+            recent.keep((at, copy_of(b"a")))
+        assert (recent.compare(0, 1, copy_of(b"x", 2), (), None) is not None) is is_found
+
+
 # --- startup frames ---
 
 
@@ -378,6 +400,14 @@ def test_most_looked_at() -> None:
         mpa = receiver.receive(Talk().put(1, 1).segments[0])
         assert mpa is not None
         assert (mpa.connection.halves[0].copies.held > 0) is is_held
+
+
+def test_first_look() -> None:
+    """From the middle on, and with CRC, FPDUs are found once 8 KiB were captured, and the others as they come."""
+    octets = stream(*[400] * 60)[0]
+    talk = Talk().put(0, 1, octets[:1024]).pause(3 * SECOND).bring(octets[1024:], 1024, at=1025)
+    found = rows(talk.segments, as_placed=True)
+    assert [row["final_frame"] for row in found[:24]] == [8] * 19 + [9, 9, 10, 10, 10]
 
 
 def test_enough_without_crc() -> None:
@@ -577,3 +607,23 @@ def test_patience_time(pause: int, is_given_up: bool) -> None:
     talk.put(0, BEGIN + fpdus[3].start, octets[fpdus[3].start :])
     (final,) = [row["final_frame"] for row in rows(talk.segments, as_placed=True) if row["frames"] == [7]]
     assert (final < len(talk.segments)) is is_given_up
+
+
+# --- which connection gives way ---
+
+
+@pytest.mark.parametrize(
+    ("unanswered", "plain", "gives_way"), [(5, 0, "mpa"), (6, 0, "unanswered"), (0, 10, "mpa"), (0, 11, "plain")]
+)
+def test_shares_of_connections(unanswered: int, plain: int, gives_way: str) -> None:
+    """Of twenty that one was idle for longest, unless more than five were not answered or more than ten have no MPA."""
+    followed, groups = Followed(20), dict[int, str]()
+    kinds = ["mpa"] * (20 - unanswered - plain) + ["plain"] * plain + ["unanswered"] * unanswered
+    for number in range(20):
+        connection = TCPConnection()
+        connection.last_frame = 1 + number
+        groups[id(connection)] = group = kinds[number]
+        followed.add(connection)
+        if group != "unanswered":
+            followed.move(connection, group == "mpa")
+    assert groups[id(followed.give_way())] == gives_way
