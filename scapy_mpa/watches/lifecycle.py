@@ -17,8 +17,9 @@ from scapy_mpa.values.lifecycle import Ended, HalfEnd, Lifecycle, Side, Terminat
 from scapy_mpa.watches.counts import Sent
 from scapy_mpa.watches.gaps import Closed
 
-#: So many segments with octets that a receiver sent after it had acknowledged an error were not under way before.
-FEWEST_AFTER_ERROR: Final = 8
+#: So many segments with octets that a receiver sent after it had acknowledged an error were not all given to TCP
+#: before: those are as many as TCP sends before it hears of its peer (RFC 6928 §2).
+FEWEST_AFTER_ERROR: Final = 10
 #: So many retransmissions of the same octets, none of them acknowledged, were in vain: RFC 9293 §3.8.3 has a sender
 #: report that something is wrong after three.
 FEWEST_IN_VAIN: Final = 3

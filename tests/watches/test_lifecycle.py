@@ -10,6 +10,7 @@ from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receiver.values import Breach
 from scapy_mpa.stream.connection import Follower, Reset, Retransmissions
 from scapy_mpa.values.lifecycle import Terminated
+from scapy_mpa.watches.counts import Sent
 from scapy_mpa.watches.lifecycle import (
     DirectionEnd,
     Rejection,
@@ -144,6 +145,17 @@ def test_octets_that_were_not_acknowledged(acknowledged: int | None, sacked: int
 )  # fmt: skip
 def test_the_end_of_a_direction(mine: DirectionEnd, peer: DirectionEnd, expected: list[tuple[str, int, str]]) -> None:
     assert told(breaches_at_end(mine, peer)) == expected
+
+
+@pytest.mark.parametrize(("segments", "is_deviating", "rules"), [(9, 0, []), (10, 0, ["error-went-on"]), (10, 1, [])])
+def test_a_receiver_that_goes_on_after_an_error(segments: int, is_deviating: bool, rules: list[str]) -> None:
+    """As much as an initial window has (RFC 6928 §2) was sent after the error was acknowledged."""
+    mine = PLAIN._replace(went_on=Sent(300, 21, 20 + segments, segments, 500))
+    found = told(breaches_at_end(mine, PLAIN._replace(error_frame=20, is_deviating=bool(is_deviating))))
+    assert [one[0] for one in found] == rules
+    assert [one[2] for one in found] == ["500 octets in frames 21 to 30, after the error of frame 20 was acknowledged"][
+        : len(rules)
+    ]
 
 
 GOES_ON = ": the connection goes on"
