@@ -21,7 +21,7 @@ TEXT = DOCUMENT.read_text(encoding="utf-8")
 NAMED = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", TEXT, flags=re.DOTALL))
 A_FILE = re.compile(r"(?:[\w.-]+/)*[\w-]+\.(?:py|md|json|toml)|(?:[\w-]+/)+")
 A_MEMBER = re.compile(r"([A-Z]\w+)\.(\w+)")
-A_CLASS = re.compile(r"[A-Z][a-z]+(?:[A-Z][A-Za-z]*)?|FPDU[A-Z]\w+|DDP[A-Z]\w+|TCP[A-Z]\w+")
+A_CLASS = re.compile(r"[A-Z][a-z]+(?:[A-Z][A-Za-z]*)?|FPDU[A-Z][a-z]\w+|DDP[A-Z]\w+|TCP[A-Z]\w+")
 A_FUNCTION = re.compile(r"(\w+)\(\)")
 
 
