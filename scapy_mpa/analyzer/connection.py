@@ -754,9 +754,12 @@ class CapturedConnection:
         for role in ROLES:
             d = self.side_of(role)
             half, operation, frame = reader.connection.halves[d], self._operations[d], reader.frames[d]
+            opening = reader.openings[d]
+            if opening is not None and opening.reason:
+                opening = None  # its receiver may have dropped it
             side = StartupSide(
                 half.space.base or 0, ends[d], frame, reader.parts[d], reader.garbled[d], reader.after_rejection[d],
-                reader.openings[d], first_octets=reader.octets_after[d],
+                opening, first_octets=reader.octets_after[d],
             )  # fmt: skip
             if operation is not None:
                 side = side._replace(

@@ -30,6 +30,7 @@ from scapy_mpa.receiver.inference import (
     infer_both,
     infer_half,
     is_unlike_fpdu,
+    leads_to_fpdu,
     lengths_lead,
     markers_at,
     may_begin,
@@ -524,7 +525,7 @@ class ConnectionReader:
         if not is_over and any(
             self.frames[d] is None
             and one.counted_end < one.end
-            and begins_with_fpdu(halves[d], one.counted_end, layouts[d])
+            and any(tell(halves[d], one.counted_end, layouts[d]) for tell in (begins_with_fpdu, leads_to_fpdu))
             for d, one in enumerate((first, second))
         ):
             return  # nothing is wrong with it, but octets before it have not been captured yet

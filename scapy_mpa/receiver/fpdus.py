@@ -317,10 +317,8 @@ class FPDUReader:
             self._keep_first(main.at)
             self._note_rivals(max(main.at, half.passed), main.edge)
             self._note_damaged(main.at, main.edge)
-            is_acknowledged = half.peer.is_acknowledged(main.at, main.edge)
-            is_doubtful = not is_acknowledged and self._weakest_reason(main.at, main.edge) != DropReason.NONE
             moment = half.copies.frames(main.at, main.edge)[1:]
-            self.rest = Rest(main.at, main.edge, main.is_located, moment, is_doubtful)
+            self.rest = Rest(main.at, main.edge, main.is_located, moment, self._is_doubtful(main.at, main.edge))
         end = self._limit(NEVER)
         start = half.copies.next_start(end)
         while start < NEVER:
@@ -354,6 +352,10 @@ class FPDUReader:
 
     def _weakest_reason(self, start: int, end: int) -> DropReason:
         return self.half.copies.weakest_reason(start, end, self.half.has_right_checksums)
+
+    def _is_doubtful(self, start: int, end: int) -> bool:
+        is_acknowledged = self.half.peer.is_acknowledged(start, end)
+        return not is_acknowledged and self._weakest_reason(start, end) != DropReason.NONE
 
     def _leave_out(self, start: int, end: int, reason: DropReason) -> None:
         copy = self.half.copies.piece(start)[2]
@@ -1183,12 +1185,15 @@ class FPDUReader:
     def _bad_before(self, chain: FPDUChain, window: FPDUWindow, goal: int) -> int | None:
         """Return a start from which lengths lead exactly to a goal, None if there is none.
 
-        The length of the FPDU before names it, or, after a gap, a Marker; of the last octets that is enough.
+        The length of the FPDU before names it, or, after a gap, a Marker; of the last octets that is enough, unless
+        their receiver may have dropped them.
         """
         if chain.hint >= 0:
             return chain.hint if window.lengths_lead(chain.hint, goal) else None
         if goal == window.end and self.layout.markers and self.layout.crc and self.layout.dialect is None:
             low = max(chain.at, window.start)
+            if self._is_doubtful(low, goal):
+                return None
             markers = self.layout.marker_positions(low, min(goal, low + LONGEST_FPDU) - MARKER_LENGTH + 1)
             named = ((marker, start) for marker in markers for start in window.starts_named_by(marker))
             for marker, start in named:

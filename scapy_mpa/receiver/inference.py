@@ -173,6 +173,14 @@ def lengths_lead(half: TCPHalf, begin: int, end: int, layout: Layout) -> bool:
     return FPDUWindow(half.copies.octets(begin, end), 0, layout).lengths_lead(0, end - begin)
 
 
+def leads_to_fpdu(half: TCPHalf, begin: int, layout: Layout) -> bool:
+    """Return True if FPDUs that may be bad, the first of Full Operation, lead by their lengths to one that is not."""
+    edge = min(half.copies.edge(begin, begin + LONGEST_FPDU), begin + LONGEST_FPDU)
+    if edge <= begin or not half.copies.is_captured(begin, edge):
+        return False
+    return layout.crc and FPDUWindow(half.copies.octets(begin, edge), 0, layout).lengths_lead_to_valid(0)
+
+
 def may_begin(half: TCPHalf, begin: int) -> bool:
     """Return False if the octets from an offset on show that no FPDU begins there, with a Marker or without."""
     edge = min(half.copies.edge(begin, begin + LONGEST_FPDU), begin + LONGEST_FPDU)

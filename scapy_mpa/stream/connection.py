@@ -435,10 +435,10 @@ class TCPHalf:
         self.resets.append(Reset(frame, time, offset, place, expected, ack))
 
     def follow_reset(self, follower: Follower) -> None:
-        """Note a segment of its sender after a RST."""
-        last = self.resets[-1]
-        if last.follower is None or (follower.new and not last.follower.new and last.place != "window"):
-            self.resets[-1] = last._replace(follower=follower)
+        """Note a segment of its sender after its RSTs."""
+        for index, one in enumerate(self.resets):
+            if one.follower is None or (follower.new and not one.follower.new and one.place != "window"):
+                self.resets[index] = one._replace(follower=follower)
 
     def receive_state(self, seg: Segment, offset: int, reason: DropReason, tsval: int | None) -> None:
         """Receive a FIN, or a segment without octets: note a FIN that may count, and what the receiver drops."""

@@ -126,7 +126,7 @@ FINDINGS = {
     "markers-draft-origin": {"fpduptr-origin"},
     "siw-terminate": {"terminate", "terminate-layout"},
     "siw-three-in-a-row": {"terminate", "terminate-layout"},
-    "siw-snaplen128": {"capture-cut", "capture-gap"},
+    "siw-snaplen128": {"capture-cut"},
 }
 
 
