@@ -23,6 +23,7 @@ from scapy_mpa.craft.conversation import Conversation
 from scapy_mpa.craft.segmentation import segmentation
 from scapy_mpa.craft.stream import HalfStream
 from scapy_mpa.craft.traffic import Traffic
+from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.mulpdu import mulpdu
 from scapy_mpa.report.analysis import analyze
 from scapy_mpa.report.buffers import HalfBuffers, Way, half_buffers
@@ -127,7 +128,7 @@ def flight(segments: int, folder: Path) -> HalfBuffers:
 
 def segments_of(ulpdu: int, count: int, way: str) -> int:
     """The segments that so many ULPDUs of a length are sent in."""
-    _, laid = HalfStream(markers=False).lay([bytes(ulpdu)] * count)
+    _, laid = HalfStream(Dialect(False, True)).lay([bytes(ulpdu)] * count)
     return len(segmentation(way).cuts(laid, EMSS, random.Random(SEED)))
 
 
@@ -136,7 +137,7 @@ def overhead(ulpdu: int) -> tuple[float, float]:
     count = max(64, 400_000 // ulpdu)
     sizes = []
     for markers in (True, False):
-        stream = HalfStream(markers=markers)
+        stream = HalfStream(Dialect(markers, True))
         stream.lay([bytes(ulpdu)] * count)
         sizes.append(stream.offset)
     return (sizes[0] - sizes[1]) / (ulpdu * count), sizes[1] / (ulpdu * count) - 1

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from scapy_mpa.craft.stream import HalfStream, LaidFPDU
-from scapy_mpa.framing.dialect import Dialect, DialectWriter, SpokenFPDU
+from scapy_mpa.framing.dialect import Dialect
+from scapy_mpa.framing.fpdu import FPDUPlace, write_fpdu
 from scapy_mpa.framing.markers import Octets, Origin
 
 
@@ -13,11 +14,15 @@ def lay_stream(
     ulpdus: Iterable[bytes], *, markers: bool, crc: bool = True, origin: Origin = "header"
 ) -> tuple[bytes, list[LaidFPDU]]:
     """A whole half connection at once: its octets and the places of its FPDUs."""
-    return HalfStream(markers=markers, crc=crc, origin=origin).lay(ulpdus)
+    return HalfStream(Dialect(markers, crc, origin)).lay(ulpdus)
 
 
-def lay_dialect(dialect: Dialect, ulpdus: Iterable[Octets]) -> tuple[bytes, list[SpokenFPDU]]:
+def lay_dialect(dialect: Dialect, ulpdus: Iterable[Octets]) -> tuple[bytes, list[FPDUPlace]]:
     """The same in a dialect."""
-    writer = DialectWriter(dialect)
-    written = [writer.write(ulpdu) for ulpdu in ulpdus]
-    return b"".join(octets for octets, _ in written), [fpdu for _, fpdu in written]
+    pieces, places, at, due = [], [], 0, dialect.first_due
+    for ulpdu in ulpdus:
+        octets, place = write_fpdu(dialect, ulpdu, at, due)
+        pieces.append(octets)
+        places.append(place)
+        at, due = place.end, place.due
+    return b"".join(pieces), places

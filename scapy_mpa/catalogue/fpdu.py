@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal
 from scapy_mpa.catalogue.mutation import mutation
 from scapy_mpa.catalogue.sent import FPDUChange, SentFPDU
 from scapy_mpa.framing.crc import CRC_LENGTH, crc_field
-from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, encode_fpdu
-from scapy_mpa.framing.markers import MARKER_LENGTH
+from scapy_mpa.framing.fpdu import encode_fpdu
+from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH, MARKER_LENGTH
 
 if TYPE_CHECKING:
     from scapy_mpa.catalogue.plan import Plan

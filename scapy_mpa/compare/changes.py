@@ -9,8 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from scapy_mpa.compare.matching import Passed
 from scapy_mpa.compare.tap import TapHalf
 from scapy_mpa.framing.crc import CRC_LENGTH
-from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
-from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
+from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.values.records import FPDURecord
 

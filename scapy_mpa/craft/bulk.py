@@ -19,6 +19,7 @@ from scapy_mpa.craft.stream import HalfStream, LaidFPDU
 from scapy_mpa.craft.talk import TcpTalk
 from scapy_mpa.craft.ulpdus import rdma_write, rdma_write_message, send
 from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH
+from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.mulpdu import mulpdu
 from scapy_mpa.framing.startup import startup_frame
 
@@ -79,8 +80,8 @@ class BulkConnection:
         yield from talk.open()
         yield from talk.send("client", startup_frame("request", m=plan.markers, c=plan.crc).encode())
         yield from talk.send("server", startup_frame("reply", m=plan.markers, c=plan.crc).encode())
-        initiator = HalfStream(markers=plan.markers, crc=plan.crc)
-        responder = HalfStream(markers=plan.markers, crc=plan.crc)
+        initiator = HalfStream(Dialect(plan.markers, plan.crc))
+        responder = HalfStream(Dialect(plan.markers, plan.crc))
         msn = 0
         while not self.ending and (rounds is None or msn < rounds):
             msn += 1

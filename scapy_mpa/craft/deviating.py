@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from scapy_mpa.craft.setup import ConversationError
 from scapy_mpa.craft.stream import HalfStream, LaidFPDU
 from scapy_mpa.craft.tcppacket import SentHalf
-from scapy_mpa.framing.dialect import Dialect, DialectWriter
+from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.senders import Bases, spoken
 
 
@@ -21,31 +21,28 @@ class DeviatingStream:
         self._half = half
         self._agreed = agreed
         self._names = names
-        self._right = HalfStream(markers=agreed.markers, crc=agreed.crc, origin=agreed.origin)
-        self._writer: DialectWriter | None = None
+        self._right = HalfStream(agreed)
+        self._stream: HalfStream | None = None
 
     @property
     def offset(self) -> int:
         """Where the next FPDU begins, in octets from SeqStart."""
-        return self._writer.offset if self._writer is not None else 0
+        return self._stream.offset if self._stream is not None else 0
 
     def lay(self, ulpdus: Iterable[bytes]) -> tuple[bytes, list[LaidFPDU]]:
         """Append one FPDU for each ULPDU; return their octets and their places.
 
         Raises ConversationError for deviations that do not go together, or that cannot show here.
         """
-        writer = self._writer = self._writer or self._begin()
-        pieces, laid = [], []
-        for ulpdu in ulpdus:
-            octets, fpdu = writer.write(ulpdu)
-            if self._half.deviation is None and octets != self._right.lay((ulpdu,))[0]:
-                self._half.deviation = self._names
-            length = fpdu.end - fpdu.offset
-            laid.append(LaidFPDU(fpdu.offset, fpdu.header, len(ulpdu), length, len(fpdu.markers)))
-            pieces.append(octets)
-        return b"".join(pieces), laid
+        if self._stream is None:
+            self._stream = HalfStream(self._dialect())
+        ulpdus = [*ulpdus]
+        octets, laid = self._stream.lay(ulpdus)
+        if self._half.deviation is None and octets != self._right.lay(ulpdus)[0]:
+            self._half.deviation = self._names
+        return octets, laid
 
-    def _begin(self) -> DialectWriter:
+    def _dialect(self) -> Dialect:
         half = self._half
         assert half.origin is not None
         startup = half.origin - half.startup[0] if half.startup is not None else None
@@ -53,4 +50,4 @@ class DeviatingStream:
         candidate = spoken(self._names.split("+"), self._agreed, Bases(half.origin + 1, startup))
         if candidate is None:
             raise ConversationError(f"the {half.role} cannot deviate by {self._names}: that would have no effect here")
-        return DialectWriter(candidate.dialect)
+        return candidate.dialect

@@ -21,8 +21,7 @@ from scapy_mpa.craft.talk import TIMESTAMPS
 from scapy_mpa.craft.tcppacket import IPFragment, SentHalf, TcpPacket
 from scapy_mpa.framing.crc import CRC_LENGTH
 from scapy_mpa.framing.ddp import UNTAGGED_HEADER_LENGTH
-from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
-from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
+from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.framing.sequence import seq_diff
 
 Packets = Iterator[TcpPacket]

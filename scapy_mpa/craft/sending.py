@@ -120,7 +120,7 @@ class _Sender:
         if setup.deviation[side]:
             self.stream = DeviatingStream(half, Dialect(half.markers, half.crc, setup.origin), setup.deviation[side])
         else:
-            self.stream = HalfStream(markers=half.markers, crc=half.crc, origin=setup.origin, alter=setup.alter[side])
+            self.stream = HalfStream(Dialect(half.markers, half.crc, setup.origin), setup.alter[side])
         self._alter = setup.alter[side]
         #: The message whose FPDUs are laid.
         self._message: Message | None = None

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from scapy_mpa.framing.fpdu import encode_fpdu
-from scapy_mpa.framing.markers import MARKER_LENGTH, Origin, header_offset, plain_length
+from scapy_mpa.errors import FramingError
+from scapy_mpa.framing.dialect import Dialect
+from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH, write_fpdu
+from scapy_mpa.framing.markers import require_fpdu_offset
 
 
 class LaidFPDU(NamedTuple):
@@ -39,46 +41,39 @@ Alter = Callable[[LaidFPDU, bytes, bytes], bytes]
 class HalfStream:
     """The stream of one half connection, laid piece by piece so that no more of it is held than one wants.
 
-    ``markers``: this direction carries Markers, the first of them at offset 0. ``crc``: the CRC is in use; if
-    not, its field is zero. ``origin``: what FPDUPTR counts from, as in ``framing.fpdu.encode_fpdu``. ``alter`` may
-    replace the octets of each FPDU, for traffic that is to be malformed.
+    ``dialect`` is what its sender does. ``alter`` may replace the octets of each FPDU, for traffic that is to be
+    malformed.
     """
 
-    __slots__ = ("alter", "crc", "markers", "offset", "origin")
+    __slots__ = ("_count", "alter", "dialect", "offset")
 
-    def __init__(
-        self, *, markers: bool, crc: bool = True, origin: Origin = "header", alter: Alter | None = None
-    ) -> None:
-        self.markers = markers
-        self.crc = crc
-        self.origin = origin
+    def __init__(self, dialect: Dialect, alter: Alter | None = None) -> None:
+        self.dialect = dialect
         self.alter = alter
         self.offset = 0
+        self._count = 0
 
     def lay(self, ulpdus: Iterable[bytes]) -> tuple[bytes, list[LaidFPDU]]:
-        """Append one FPDU for each ULPDU; return their octets and their places."""
-        markers, crc, origin, at = self.markers, self.crc, self.origin, self.offset
+        """Append one FPDU for each ULPDU; return their octets and their places.
+
+        Raises FramingError for a ULPDU that is too large, and where an FPDU that was altered ends inside a Marker.
+        """
+        dialect, alter, at = self.dialect, self.alter, self.offset
         pieces: list[bytes] = []
         laid: list[LaidFPDU] = []
         for ulpdu in ulpdus:
-            length = len(ulpdu)
-            if markers:
-                octets = encode_fpdu(ulpdu, offset=at, origin=origin, crc=crc)
-                total = len(octets)
-                header = header_offset(at)
-                count = (total - plain_length(length)) // MARKER_LENGTH
-            else:
-                octets = encode_fpdu(ulpdu, crc=crc)
-                total = len(octets)
-                header = at
-                count = 0
-            place = LaidFPDU(at, header, length, total, count)
-            if self.alter is not None:
-                octets = self.alter(place, ulpdu, octets)
-                total = len(octets)
-                place = place._replace(wire_length=total)
+            if len(ulpdu) > MAX_ULPDU_LENGTH:
+                raise FramingError(f"a ULPDU of {len(ulpdu)} octets is above the limit of {MAX_ULPDU_LENGTH}")
+            if alter is not None and dialect.markers:
+                require_fpdu_offset(at)
+            octets, fpdu = write_fpdu(dialect, ulpdu, at, dialect.due_behind(at, self._count))
+            place = LaidFPDU(at, fpdu.header, len(ulpdu), len(octets), len(fpdu.markers))
+            if alter is not None:
+                octets = alter(place, ulpdu, octets)
+                place = place._replace(wire_length=len(octets))
             pieces.append(octets)
             laid.append(place)
-            at += total
+            at += len(octets)
+            self._count += 1
         self.offset = at
         return b"".join(pieces), laid

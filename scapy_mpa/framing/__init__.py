@@ -22,7 +22,7 @@ from scapy_mpa.framing.ddp import (
     error_meaning,
     opcode_name,
 )
-from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH, Fpdu, decode_fpdu, encode_fpdu, pad_length
+from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH, Fpdu, decode_fpdu, encode_fpdu
 from scapy_mpa.framing.markers import (
     MARKER_INTERVAL,
     MARKER_LENGTH,
@@ -35,9 +35,9 @@ from scapy_mpa.framing.markers import (
     expected_fpduptr,
     fpdu_start_of,
     header_offset,
-    insert_markers,
     marker_count,
     marker_positions,
+    pad_length,
     plain_length,
     remove_markers,
     wire_length,
@@ -118,7 +118,6 @@ __all__ = [
     "expected_fpduptr",
     "fpdu_start_of",
     "header_offset",
-    "insert_markers",
     "marker_count",
     "marker_positions",
     "mulpdu",

@@ -1,4 +1,4 @@
-"""Markers: where they stand in the stream, what they say, putting them in and taking them out.
+"""Markers: where they stand in the stream, what they say, taking them out; lengths of FPDUs with and without them.
 
 Offsets are stream offsets in octets, Markers included, counted from SeqStart, the first octet of Full
 Operation in that direction. The first Marker is at offset 0 and one follows at every 512th octet, so 508
@@ -28,6 +28,9 @@ MARKER_INTERVAL = 512
 
 #: Octets of a Marker (RFC 5044 §4.2).
 MARKER_LENGTH = 4
+
+#: Octets of the ULPDU_Length field (RFC 5044 §4.1).
+LENGTH_FIELD_LENGTH = 2
 
 _BETWEEN = MARKER_INTERVAL - MARKER_LENGTH
 _FPDUPTR_MOD = 1 << 16
@@ -62,6 +65,11 @@ def marker_count(offset: int, body: int) -> int:
     """
     room = -offset % MARKER_INTERVAL
     return 1 + (body - room - 1) // _BETWEEN if body > room else 0
+
+
+def pad_length(ulpdu_length: int) -> int:
+    """Octets of PAD (0 to 3) after a ULPDU of ``ulpdu_length`` octets (RFC 5044 §4.1)."""
+    return -(LENGTH_FIELD_LENGTH + ulpdu_length) % 4
 
 
 def plain_length(ulpdu_length: int) -> int:
@@ -130,27 +138,6 @@ def decode_marker(octets: Octets) -> tuple[int, int]:
         raise FramingError(f"a Marker has {MARKER_LENGTH} octets, not {len(octets)}")
     reserved, fpduptr = _MARKER.unpack_from(octets)
     return reserved, fpduptr
-
-
-def insert_markers(body: Octets, offset: int, origin: Origin = "header") -> bytes:
-    """Put Markers into ``body``, an FPDU without them that begins at stream offset ``offset``.
-
-    FPDUPTR is reckoned modulo 2^16. Raises FramingError if ``offset`` lies inside a Marker.
-    """
-    require_fpdu_offset(offset)
-    pieces: list[Octets] = []
-    position, taken = offset, 0
-    while taken < len(body):
-        room = -position % MARKER_INTERVAL
-        if room == 0:
-            pieces.append(_MARKER.pack(0, expected_fpduptr(position, offset, origin)))
-            position += MARKER_LENGTH
-            room = _BETWEEN
-        piece = body[taken : taken + room]
-        pieces.append(piece)
-        position += len(piece)
-        taken += len(piece)
-    return b"".join(pieces)
 
 
 def remove_markers(octets: Octets, offset: int) -> bytes:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from scapy_mpa.framing.crc import CRC_LENGTH
-from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, MAX_ULPDU_LENGTH
+from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
+from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH
 
 #: MULPDU never shrinks below this, however small the EMSS (RFC 5044 §4.5).
 MIN_MULPDU = 128

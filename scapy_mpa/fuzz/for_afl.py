@@ -19,7 +19,8 @@ from typing import NamedTuple
 from scapy_mpa.craft.segmentation import Segmentation
 from scapy_mpa.craft.segments import below
 from scapy_mpa.framing.ddp import decode_ddp
-from scapy_mpa.framing.fpdu import decode_fpdu, pad_length
+from scapy_mpa.framing.fpdu import decode_fpdu
+from scapy_mpa.framing.markers import pad_length
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.framing.startup import KEY_LENGTH, REPLY_KEY, REQUEST_KEY, STARTUP_HEADER_LENGTH
 from scapy_mpa.fuzz.draft import Draft, DraftSide, Turn

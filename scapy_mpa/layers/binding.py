@@ -29,7 +29,7 @@ from scapy_mpa.framing import (
     decode_fpdu,
 )
 from scapy_mpa.framing.ddp import TAGGED_OPCODES, is_tagged, opcode_name, opcode_of
-from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
+from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH
 from scapy_mpa.layers.fpdu import FPDU
 from scapy_mpa.layers.startup import MPAReply, MPARequest
 

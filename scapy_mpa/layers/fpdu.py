@@ -33,17 +33,14 @@ from scapy_mpa.framing import (
     MARKER_LENGTH,
     MAX_ULPDU_LENGTH,
     Origin,
-    crc32c,
-    crc_field,
     decode_fpdu,
-    encode_marker,
-    insert_markers,
-    marker_count,
+    decode_marker,
     marker_positions,
     pad_length,
     remove_markers,
 )
-from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
+from scapy_mpa.framing.fpdu import FPDUPlace, conformant, crc_octets, write_fpdu
+from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH
 from scapy_mpa.layers.captured import _CapturedPacket
 from scapy_mpa.layers.ddp import DDPTagged, DDPUntagged
 from scapy_mpa.layers.fields import CRCField, NotOnWireField, NotOnWireListField, TrailingOctets
@@ -80,6 +77,14 @@ def _stream_offset(marker_offset: int) -> int:
     if not 0 <= marker_offset <= LAST_MARKER_OFFSET:
         raise FramingError(f"marker_offset {marker_offset} is not within 0 to {LAST_MARKER_OFFSET}")
     return -marker_offset % MARKER_INTERVAL
+
+
+def _said(marker: Marker | bytes) -> tuple[int, int | None]:
+    """RESERVED and FPDUPTR of a Marker that is given, None if that is to be computed."""
+    if not isinstance(marker, Marker):
+        return decode_marker(bytes(marker).ljust(MARKER_LENGTH, b"\0"))
+    fpduptr = marker.getfieldval("fpduptr")
+    return int(marker.reserved), None if fpduptr is None else int(fpduptr)
 
 
 class FPDU(_CapturedPacket):
@@ -185,18 +190,13 @@ class FPDU(_CapturedPacket):
             self._following = following.do_build()
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
-        covered = self._covered(pay)
         crc = self.getfieldval("crc")
-        if crc is not None:
-            field = CRCField.octets(crc)
-        elif self.getfieldval("crc_in_use") is False:
-            field = bytes(CRC_LENGTH)
-        else:
-            field = self._crc_field(covered)
-        return self._lay(covered + field) + self._following
+        return self._lay(pay, None if crc is None else CRCField.octets(crc))[0] + self._following
 
-    def _covered(self, ulpdu: bytes) -> bytes:
-        """ULPDU_Length, ULPDU and PAD."""
+    def _lay(self, ulpdu: bytes, crc: bytes | None) -> tuple[bytes, FPDUPlace]:
+        """Return the octets of the FPDU, and where it lies; a CRC that is None is computed."""
+        marker_offset, origin = self.getfieldval("marker_offset"), self.getfieldval("origin")
+        has_markers = marker_offset is not None
         length, pad = self.getfieldval("ulpdu_length"), self.getfieldval("pad")
         if length is None:
             length = len(ulpdu)
@@ -204,35 +204,15 @@ class FPDU(_CapturedPacket):
                 limit = f"above the limit of {MAX_ULPDU_LENGTH}; give ulpdu_length to send it all the same"
                 raise FramingError(f"a ULPDU of {length} octets is {limit}")
         field = bytes(length) if isinstance(length, RawVal) else int(length).to_bytes(LENGTH_FIELD_LENGTH, "big")
-        return field + ulpdu + (bytes(pad_length(len(ulpdu))) if pad is None else bytes(pad))
-
-    def _crc_field(self, covered: bytes) -> bytes:
-        """The CRC over what comes before its field, a Marker between PAD and CRC included (RFC 5044 §4.4)."""
-        return crc_field(crc32c(self._lay(covered + b"\0")[:-1]))
-
-    def _lay(self, body: bytes) -> bytes:
-        """Put the Markers into the octets of an FPDU: those that are given, the others computed."""
-        marker_offset = self.getfieldval("marker_offset")
-        if marker_offset is None:
-            return body
-        offset = _stream_offset(marker_offset)
-        origin: Origin = self.getfieldval("origin")
-        wire = insert_markers(body, offset, origin)
-        given = self.getfieldval("markers")
-        if not given:
-            return wire
-        laid = bytearray(wire)
-        end = offset + len(body) + MARKER_LENGTH * marker_count(offset, len(body))
-        for marker, position in zip(given, marker_positions(offset, end), strict=False):
-            at = position - offset
-            if isinstance(marker, Marker):
-                computed = int.from_bytes(laid[at + 2 : at + MARKER_LENGTH], "big")
-                fpduptr = marker.getfieldval("fpduptr")
-                marker_octets = encode_marker(computed if fpduptr is None else int(fpduptr), int(marker.reserved))
-            else:
-                marker_octets = bytes(marker)[:MARKER_LENGTH].ljust(MARKER_LENGTH, b"\0")
-            laid[at : at + MARKER_LENGTH] = marker_octets
-        return bytes(laid)
+        return write_fpdu(
+            conformant(has_markers, self.getfieldval("crc_in_use") is not False, origin if has_markers else "header"),
+            ulpdu,
+            *((_stream_offset(marker_offset), marker_offset) if has_markers else (0, 0)),
+            length_field=field,
+            pad=None if pad is None else bytes(pad),
+            crc=crc,
+            markers=[_said(marker) for marker in self.getfieldval("markers") or ()] if has_markers else (),
+        )
 
     @property
     def crc_good(self) -> bool | None:
@@ -244,7 +224,8 @@ class FPDU(_CapturedPacket):
             return True
         if self.original and len(CRCField.octets(crc)) < CRC_LENGTH:
             return None
-        return CRCField.octets(crc) == self._crc_field(self._covered(self.do_build_payload()))
+        octets, place = self._lay(self.do_build_payload(), None)
+        return CRCField.octets(crc) == crc_octets(place, octets)
 
     # The person at the prompt
 

@@ -10,8 +10,9 @@ from scapy.config import conf
 from scapy.packet import Packet
 
 from scapy_mpa.framing import Origin
-from scapy_mpa.framing.dialect import Dialect, crc_octets, read_fpdu, ulpdu_of, without_markers
-from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
+from scapy_mpa.framing.dialect import Dialect
+from scapy_mpa.framing.fpdu import crc_octets, read_fpdu, ulpdu_of, without_markers
+from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH
 from scapy_mpa.layers.fpdu import FPDU, Marker, fpdu_of
 from scapy_mpa.layers.startup import MPAReply, MPARequest, startup_packet
 

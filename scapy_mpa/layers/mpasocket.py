@@ -17,7 +17,7 @@ from scapy.packet import Packet
 from scapy.supersocket import StreamSocket
 
 from scapy_mpa.framing import MARKER_INTERVAL, Origin, header_offset, plain_length, wire_length
-from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
+from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH
 from scapy_mpa.layers.fpdu import FPDU
 from scapy_mpa.layers.mpa import fpdu_packet
 from scapy_mpa.layers.rdmap import RDMAPReadResponse, RDMAPWrite, without_ddp

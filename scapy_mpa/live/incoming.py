@@ -9,8 +9,9 @@ Never more is held than one FPDU that is not complete: 65,535 octets of ULPDU, i
 
 from __future__ import annotations
 
-from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, MAX_ULPDU_LENGTH
+from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import (
+    LENGTH_FIELD_LENGTH,
     MARKER_INTERVAL,
     MARKER_LENGTH,
     SHORTEST_FPDU,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from scapy_mpa.craft import ulpdus
 from scapy_mpa.craft.stream import HalfStream
 from scapy_mpa.framing.agreement import RtrType
+from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.markers import Origin
 from scapy_mpa.framing.mulpdu import mulpdu
 from scapy_mpa.live.errors import LocalProtocolError
@@ -35,7 +36,7 @@ class OutgoingHalf:
         version: int,
         stream: LaysFPDUs | None = None,
     ) -> None:
-        self._stream = stream or HalfStream(markers=markers, crc=crc, origin=origin)
+        self._stream = stream or HalfStream(Dialect(markers, crc, origin))
         self._is_wrong = stream is not None
         self._markers = markers
         self._profile = profile

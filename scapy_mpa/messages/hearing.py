@@ -13,9 +13,8 @@ from heapq import heappop, heappush
 
 from scapy_mpa.analyzer.connection import CapturedConnection, FullOperation
 from scapy_mpa.framing.agreement import agreed
-from scapy_mpa.framing.dialect import decode_spoken
-from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, decode_fpdu
-from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, remove_markers
+from scapy_mpa.framing.fpdu import decode_fpdu
+from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MARKER_LENGTH, remove_markers
 from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.messages.assembly import Assembly, ConnectionMessages, DDPSegment, MessageHalf
@@ -206,7 +205,10 @@ def _ulpdu_of(operation: FullOperation, row: FPDURow, octets: bytes, number: int
     offset = operation.offset_of(row.seq)
     dialect = operation.dialect
     if dialect is not None:
-        found = decode_spoken(dialect, octets, offset, dialect.due_behind(offset, number))
+        due = dialect.due_behind(offset, number)
+        found = decode_fpdu(octets, offset, check_crc=False, dialect=dialect, due=due)
+        if found is not None and found.wire_length != len(octets):
+            found = None  # its sender had not deviated yet
     else:
         phase = offset % MARKER_INTERVAL
         found = decode_fpdu(octets, None if 0 < phase < MARKER_LENGTH else phase, check_crc=False)

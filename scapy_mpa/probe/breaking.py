@@ -23,7 +23,7 @@ from scapy_mpa.craft.messages import RAW, Message
 from scapy_mpa.craft.setup import Setup
 from scapy_mpa.craft.stream import HalfStream, LaidFPDU
 from scapy_mpa.errors import MPAError
-from scapy_mpa.framing.dialect import Dialect, DialectWriter
+from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.markers import Origin
 from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.framing.senders import Bases, spoken
@@ -220,12 +220,12 @@ class Broken:
                 setup.deviation[side].split("+"), Dialect(markers, crc, origin), Bases(start + 1, self._startup_length)
             )
             if found is not None:
-                return _Deviating(DialectWriter(found.dialect))
+                return HalfStream(found.dialect)
 
         def alter(place: LaidFPDU, ulpdu: bytes, octets: bytes) -> bytes:
             return self._altered(SentFPDU(place.offset if markers else None, ulpdu, octets, crc, origin, None))
 
-        return HalfStream(markers=markers, crc=crc, origin=origin, alter=alter)
+        return HalfStream(Dialect(markers, crc, origin), alter)
 
     def _altered(self, sent: SentFPDU) -> bytes:
         """The next FPDU, with the change that is due, if it has a place for it."""
@@ -261,27 +261,6 @@ def _changed(sent: SentFPDU, changes: Iterable[FPDUChange]) -> bytes:
 
 def _ends_by_itself(case: Case) -> bool:
     return case.peer.reaction == "lose" or any(change.text.startswith("ends(") for change in case.changes)
-
-
-class _Deviating:
-    """A :class:`DialectWriter` as what lays FPDUs."""
-
-    def __init__(self, writer: DialectWriter) -> None:
-        self._writer = writer
-
-    @property
-    def offset(self) -> int:
-        """Octets laid so far."""
-        return self._writer.offset
-
-    def lay(self, ulpdus: Iterable[bytes]) -> tuple[bytes, list[LaidFPDU]]:
-        """Append FPDUs."""
-        pieces, laid = [], []
-        for ulpdu in ulpdus:
-            octets, fpdu = self._writer.write(ulpdu)
-            laid.append(LaidFPDU(fpdu.offset, fpdu.header, len(ulpdu), fpdu.end - fpdu.offset, len(fpdu.markers)))
-            pieces.append(octets)
-        return b"".join(pieces), laid
 
 
 def breakable(role: Role) -> list[str]:

@@ -16,16 +16,16 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from scapy_mpa.framing.dialect import (
-    Dialect,
-    SpokenFPDU,
+from scapy_mpa.framing.dialect import Dialect
+from scapy_mpa.framing.fpdu import (
+    MAX_ULPDU_LENGTH,
+    FPDUPlace,
     crc_agrees,
     fpduptr_at,
     marker_agrees,
     read_fpdu,
     ulpdu_of,
 )
-from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_LENGTH
 from scapy_mpa.framing.senders import Bases, Candidate, candidates
 from scapy_mpa.infer.evidence import (
@@ -191,7 +191,7 @@ class Hypothesis:
             self._at, self._due = fpdu.end, fpdu.due
         return not self.is_contradicted or self.is_established
 
-    def _bits(self, fpdu: SpokenFPDU, octets: memoryview) -> int | None:
+    def _bits(self, fpdu: FPDUPlace, octets: memoryview) -> int | None:
         """Return the bits of evidence in an FPDU, which may not be complete yet; None if it is none."""
         dialect = self.candidate.dialect
         if not 0 < fpdu.ulpdu_length <= MAX_ULPDU_LENGTH or not _markers_agree(dialect, fpdu, octets):
@@ -216,7 +216,7 @@ class Hypothesis:
             bits += sum(MARKER_BITS for fpduptr in named if fpduptr)
         return bits if bits or by_crc or not is_complete else None
 
-    def _deviates(self, fpdu: SpokenFPDU, octets: memoryview) -> bool:
+    def _deviates(self, fpdu: FPDUPlace, octets: memoryview) -> bool:
         """Return True if an FPDU is not what a conforming sender would have sent at its place."""
         agreed = self._agreed
         right = read_fpdu(agreed, octets, fpdu.offset, agreed.due_at(fpdu.offset) if agreed.markers else 0)
@@ -228,7 +228,7 @@ class Hypothesis:
         return right.markers != fpdu.markers or not _markers_agree(agreed, right, octets)
 
 
-def _markers_agree(dialect: Dialect, fpdu: SpokenFPDU, octets: memoryview) -> bool:
+def _markers_agree(dialect: Dialect, fpdu: FPDUPlace, octets: memoryview) -> bool:
     """Return True if the Markers of an FPDU, as far as they are there, name its start, counted from either origin."""
     end = fpdu.offset + len(octets)
     return all(marker_agrees(dialect, fpdu, octets, one) for one in fpdu.markers if one + MARKER_LENGTH <= end)

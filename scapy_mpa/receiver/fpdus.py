@@ -26,9 +26,8 @@ from typing import Final, NamedTuple
 
 from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
 from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH
-from scapy_mpa.framing.dialect import header_octets, ulpdu_of
-from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
-from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, marker_count
+from scapy_mpa.framing.fpdu import header_octets, ulpdu_of
+from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MARKER_LENGTH, marker_count
 from scapy_mpa.receiver.plain import PlainRun, PlainWrites
 from scapy_mpa.receiver.values import Anomaly, Contradiction, Gap, LeftOut, LocatedFPDU, Moment, Rest
 from scapy_mpa.receiver.window import (

@@ -13,14 +13,15 @@ from typing import Final
 
 from scapy_mpa.framing.crc import CRC_LENGTH
 from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH
-from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, pad_length
 from scapy_mpa.framing.markers import (
+    LENGTH_FIELD_LENGTH,
     MARKER_INTERVAL,
     MARKER_LENGTH,
     Octets,
     Origin,
     expected_fpduptr,
     marker_positions,
+    pad_length,
     plain_length,
     wire_length,
 )

@@ -11,8 +11,8 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
-from scapy_mpa.framing.dialect import Dialect, SpokenFPDU, crc_agrees, read_fpdu, ulpdu_of
-from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
+from scapy_mpa.framing.dialect import Dialect
+from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH, FPDUPlace, crc_agrees, read_fpdu, ulpdu_of
 from scapy_mpa.framing.markers import (
     LONGEST_FPDU,
     MARKER_INTERVAL,
@@ -100,7 +100,7 @@ class Extent(NamedTuple):
     end: int
     markers: int
     #: Its parts, where its sender deviates.
-    spoken: SpokenFPDU | None = None
+    spoken: FPDUPlace | None = None
 
 
 def extent_of(offset: int, header: int, ulpdu_length: int, markers: bool) -> Extent:
@@ -123,7 +123,7 @@ def extent_in_dialect(dialect: Dialect, octets: memoryview, at: int, due: int) -
     return Extent(at, spoken.header, spoken.ulpdu_length, spoken.end, len(spoken.markers), spoken)
 
 
-def first_ulpdu_octets(spoken: SpokenFPDU, octets: memoryview) -> bytes | None:
+def first_ulpdu_octets(spoken: FPDUPlace, octets: memoryview) -> bytes | None:
     """Return the beginning of the ULPDU of an FPDU, None if DDP would not send it (RFC 5041 §4.1, RFC 5040 §4.1)."""
     ulpdu = ulpdu_of(spoken, octets, HEADER_OCTETS)
     header = header_at(ulpdu.ljust(HEADER_OCTETS, b"\0"), 0, spoken.ulpdu_length) if len(ulpdu) > 1 else None
@@ -179,7 +179,7 @@ class FPDUWindow:
             return bool(crc32c(self.data[extent.offset - self.start : extent.end - self.start]) == CRC_RESIDUE)
         return not extent.markers or self.contradiction(extent.offset, extent.end) is None
 
-    def _is_spoken(self, spoken: SpokenFPDU) -> bool:
+    def _is_spoken(self, spoken: FPDUPlace) -> bool:
         """Return True if a whole FPDU is one of the dialect, whatever its Markers name."""
         dialect = self.layout.dialect
         octets = self.data[spoken.offset - self.start : spoken.end - self.start]

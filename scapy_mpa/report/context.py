@@ -9,8 +9,7 @@ from scapy_mpa.analyzer.connection import FullOperation
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
-from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
-from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, remove_markers
+from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MARKER_LENGTH, remove_markers
 from scapy_mpa.values.records import FPDURecord
 
 if TYPE_CHECKING:

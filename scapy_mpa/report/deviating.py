@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from scapy_mpa.framing.crc import CRC_LENGTH
-from scapy_mpa.framing.dialect import (
-    Dialect,
-    SpokenFPDU,
+from scapy_mpa.framing.dialect import Dialect
+from scapy_mpa.framing.fpdu import (
+    FPDUPlace,
     crc_agrees,
     crc_of,
     fpduptr_at,
@@ -20,8 +20,7 @@ from scapy_mpa.framing.dialect import (
     ulpdu_of,
     without_markers,
 )
-from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
-from scapy_mpa.framing.markers import MARKER_LENGTH
+from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH, MARKER_LENGTH
 from scapy_mpa.framing.senders import BY_NAME
 from scapy_mpa.report.fields import Field, FieldValue, one
 from scapy_mpa.report.ulpdu import ulpdu_fields
@@ -59,7 +58,7 @@ def deviating_fields(octets: bytes, offset: int, number: int, dialect: Dialect) 
     return sorted(laid, key=lambda found: found.offset)
 
 
-def _crc_field(at: int, fpdu: SpokenFPDU, octets: bytes, dialect: Dialect) -> Field:
+def _crc_field(at: int, fpdu: FPDUPlace, octets: bytes, dialect: Dialect) -> Field:
     stored = int.from_bytes(without_markers(fpdu, octets, fpdu.crc_at, fpdu.end), dialect.crc_order)
     field = one(at, CRC_LENGTH, "MPA", "CRC", stored, digits=8)
     if not dialect.crc:
@@ -70,7 +69,7 @@ def _crc_field(at: int, fpdu: SpokenFPDU, octets: bytes, dialect: Dialect) -> Fi
     return field._replace(note=f"BAD, its sender would compute {right:#010x}", severity="error")
 
 
-def _marker_field(fpdu: SpokenFPDU, octets: bytes, marker: int, dialect: Dialect) -> Field:
+def _marker_field(fpdu: FPDUPlace, octets: bytes, marker: int, dialect: Dialect) -> Field:
     at = marker - fpdu.offset
     reserved, fpduptr = octets[at : at + 2], fpduptr_at(dialect, fpdu, octets, marker)
     parts = FieldValue("RESERVED", int.from_bytes(reserved, "big")), FieldValue("FPDUPTR", fpduptr)

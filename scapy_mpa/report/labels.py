@@ -10,13 +10,15 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from scapy_mpa.framing.crc import CRC_LENGTH, crc32c, crc_from_field
-from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, MAX_ULPDU_LENGTH, pad_length
+from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import (
+    LENGTH_FIELD_LENGTH,
     MARKER_INTERVAL,
     MARKER_LENGTH,
     check_markers,
     marker_count,
     marker_positions,
+    pad_length,
     plain_length,
     remove_markers,
 )

@@ -12,8 +12,8 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from scapy_mpa.errors import CaptureError
-from scapy_mpa.framing.dialect import read_fpdu, ulpdu_of
-from scapy_mpa.framing.fpdu import Fpdu, decode_fpdu, pad_length
+from scapy_mpa.framing.fpdu import Fpdu, decode_fpdu, read_fpdu, ulpdu_of
+from scapy_mpa.framing.markers import pad_length
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.report.half import HalfConnection, marker_phase

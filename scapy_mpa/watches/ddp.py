@@ -18,8 +18,8 @@ from scapy_mpa.framing.ddp import (
     TERMINATE_OPCODE,
     UNTAGGED_HEADER_LENGTH,
 )
-from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, MAX_ULPDU_LENGTH
-from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, Octets, remove_markers
+from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
+from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MARKER_LENGTH, Octets, remove_markers
 from scapy_mpa.framing.mulpdu import MIN_MULPDU
 from scapy_mpa.receiver.plain import PlainRun
 from scapy_mpa.receiver.values import Breach, LocatedFPDU

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scapy_mpa.framing.dialect import SpokenFPDU, fpduptr_at, marker_agrees, read_fpdu, right_fpduptr, without_markers
+from scapy_mpa.framing.fpdu import FPDUPlace, fpduptr_at, marker_agrees, read_fpdu, right_fpduptr, without_markers
 from scapy_mpa.framing.markers import MARKER_LENGTH
 from scapy_mpa.receiver.deviation import Diagnosis
 from scapy_mpa.receiver.values import Breach, LocatedFPDU
@@ -61,7 +61,7 @@ class DeviationWatch:
         self._explained += fpdu.crc != BAD and agreeing == len(spoken.markers)
         return breaches, self._plain(fpdu, spoken)
 
-    def _plain(self, fpdu: LocatedFPDU, spoken: SpokenFPDU) -> LocatedFPDU:
+    def _plain(self, fpdu: LocatedFPDU, spoken: FPDUPlace) -> LocatedFPDU:
         octets = without_markers(spoken, bytes(fpdu.octets), spoken.offset, spoken.end)
         return fpdu._replace(header=fpdu.offset, markers=0, octets=memoryview(octets))
 

@@ -18,8 +18,9 @@ from scapy_mpa.framing.ddp import (
     decode_ddp,
     decode_terminate,
 )
-from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, MAX_ULPDU_LENGTH, decode_fpdu, pad_length
+from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH, decode_fpdu
 from scapy_mpa.framing.markers import (
+    LENGTH_FIELD_LENGTH,
     LONGEST_FPDU,
     MARKER_INTERVAL,
     MARKER_LENGTH,
@@ -28,6 +29,7 @@ from scapy_mpa.framing.markers import (
     check_markers,
     expected_fpduptr,
     header_offset,
+    pad_length,
 )
 from scapy_mpa.infer.evidence import HEADER_OCTETS, header_at
 from scapy_mpa.receiver.plain import has_usual_octets

@@ -14,8 +14,8 @@ from typing import Literal, NamedTuple, TypeAlias
 from scapy_mpa.analyzer.connection import FullOperation
 from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.framing.crc import CRC_LENGTH, crc_from_field
-from scapy_mpa.framing.dialect import Dialect, crc_octets, decode_spoken, read_fpdu
-from scapy_mpa.framing.fpdu import Fpdu, decode_fpdu
+from scapy_mpa.framing.dialect import Dialect
+from scapy_mpa.framing.fpdu import Fpdu, crc_octets, decode_fpdu, read_fpdu
 from scapy_mpa.framing.markers import remove_markers
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.report.analysis import EVERYTHING, Selection
@@ -81,7 +81,10 @@ class FoundFPDU(NamedTuple):
         """Its fields; of one that the capture cut what is there of the ULPDU, without PAD, CRC and Markers."""
         octets, dialect = self.octets, self.half.dialect
         if dialect is not None:
-            found = decode_spoken(dialect, octets, self.offset, self._due(dialect))
+            due = self._due(dialect)
+            found = decode_fpdu(octets, self.offset, check_crc=False, dialect=dialect, due=due)
+            if found is not None and found.wire_length != len(octets):
+                found = None  # its sender had not deviated yet
         else:
             found = decode_fpdu(octets, marker_phase(self.half, self.offset), check_crc=False)
         if found is None and self.is_cut:

@@ -15,7 +15,8 @@ from typing import NamedTuple, Protocol
 
 from scapy_mpa.analyzer.connection import CapturedConnection, FullOperation
 from scapy_mpa.capture.named import CaptureSource
-from scapy_mpa.framing.dialect import Dialect, read_fpdu
+from scapy_mpa.framing.dialect import Dialect
+from scapy_mpa.framing.fpdu import read_fpdu
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.receiver.startup import FoundFrame
 from scapy_mpa.report.analysis import EVERYTHING, Selection

@@ -10,6 +10,7 @@ import pytest
 
 from scapy_mpa.craft.stream import HalfStream
 from scapy_mpa.craft.ulpdus import rdma_write, rdma_write_message, send
+from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.markers import Origin
 from tests.laying import lay_stream
 
@@ -97,7 +98,7 @@ def test_a_naive_walker_finds_what_was_laid(markers: bool, crc: bool, origin: Or
 def test_a_stream_laid_in_pieces_is_the_same_stream() -> None:
     ulpdus = some_ulpdus(2)
     whole, places = lay_stream(ulpdus, markers=True)
-    half = HalfStream(markers=True)
+    half = HalfStream(Dialect(True, True))
     pieces = [half.lay(ulpdus[start : start + 7]) for start in range(0, len(ulpdus), 7)]
     assert b"".join(octets for octets, _ in pieces) == whole
     assert [fpdu for _, laid in pieces for fpdu in laid] == places

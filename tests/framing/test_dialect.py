@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from scapy_mpa.framing.dialect import (
-    Dialect,
-    DialectWriter,
-    SpokenFPDU,
+from scapy_mpa.craft.stream import HalfStream
+from scapy_mpa.framing.dialect import Dialect
+from scapy_mpa.framing.fpdu import (
+    FPDUPlace,
     crc_agrees,
+    encode_fpdu,
     fpduptr_at,
     read_fpdu,
     right_fpduptr,
     ulpdu_of,
 )
-from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.senders import BY_NAME, Bases, Candidate, candidates, spoken
 from tests.laying import lay_dialect
 
@@ -35,10 +35,10 @@ def ulpdus(seed: int, count: int, most: int) -> list[bytes]:
 @pytest.mark.parametrize("origin", ["header", "first-octet"])
 @pytest.mark.parametrize("agreed", AGREED, ids=str)
 def test_without_deviations_it_is_the_specification(agreed: Dialect, origin: Any) -> None:
-    writer = DialectWriter(agreed._replace(origin=origin))
+    writer = HalfStream(agreed._replace(origin=origin))
     for ulpdu in ulpdus(1, 100, 1500):
         at = writer.offset
-        octets, fpdu = writer.write(ulpdu)
+        octets, (fpdu,) = writer.lay((ulpdu,))
         assert octets == encode_fpdu(ulpdu, at if agreed.markers else None, origin=origin, crc=agreed.crc)
         assert (fpdu.offset, fpdu.end, fpdu.ulpdu_length) == (at, at + len(octets), len(ulpdu))
 
@@ -58,7 +58,7 @@ def test_what_is_written_is_read(agreed: Dialect) -> None:
                 assert fpduptr_at(candidate.dialect, fpdu, body, marker) == right_fpduptr(fpdu, marker, "header") & ~3
 
 
-def read(candidate: Candidate, octets: bytes) -> list[SpokenFPDU]:
+def read(candidate: Candidate, octets: bytes) -> list[FPDUPlace]:
     found, at, due = [], 0, candidate.dialect.first_due
     while at < len(octets):
         fpdu = read_fpdu(candidate.dialect, octets[at:], at, due)
@@ -68,7 +68,7 @@ def read(candidate: Candidate, octets: bytes) -> list[SpokenFPDU]:
     return found
 
 
-def where(fpdu: SpokenFPDU) -> tuple[Any, ...]:
+def where(fpdu: FPDUPlace) -> tuple[Any, ...]:
     return fpdu.offset, fpdu.header, fpdu.markers, fpdu.crc_at, fpdu.end, fpdu.due
 
 
@@ -123,18 +123,18 @@ def test_crcs_over_other_octets() -> None:
         ("crc-without-length", lead + body[2:] + pad),
         ("crc-without-length+crc-without-markers+crc-without-pad", body[2:]),
     ):
-        octets, _ = DialectWriter(one(name)).write(ulpdu)
+        octets, _ = HalfStream(one(name)).lay((ulpdu,))
         assert octets == lead + body + pad + crc_field(crc32c(covered)), name
     value = crc32c(lead + body + pad)
-    assert DialectWriter(one("crc-not-complemented")).write(ulpdu)[0][-4:] == crc_field(value ^ 0xFFFFFFFF)
-    assert DialectWriter(one("crc-zlib")).write(ulpdu)[0][-4:] == crc_field(zlib.crc32(lead + body + pad))
+    assert HalfStream(one("crc-not-complemented")).lay((ulpdu,))[0][-4:] == crc_field(value ^ 0xFFFFFFFF)
+    assert HalfStream(one("crc-zlib")).lay((ulpdu,))[0][-4:] == crc_field(zlib.crc32(lead + body + pad))
     register = 0
     for octet in lead + body + pad:
         register ^= octet
         for _ in range(8):
             register = register >> 1 ^ (0x82F63B78 if register & 1 else 0)
-    assert DialectWriter(one("crc-from-zero")).write(ulpdu)[0][-4:] == crc_field(register ^ 0xFFFFFFFF)
-    octets, _ = DialectWriter(one("crc-big-endian")).write(ulpdu)
+    assert HalfStream(one("crc-from-zero")).lay((ulpdu,))[0][-4:] == crc_field(register ^ 0xFFFFFFFF)
+    octets, _ = HalfStream(one("crc-big-endian")).lay((ulpdu,))
     assert octets == lead + body + pad + crc_field(crc32c(lead + body + pad))[::-1]
 
 

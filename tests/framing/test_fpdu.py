@@ -15,7 +15,6 @@ from scapy_mpa.framing import (
     crc32c,
     decode_fpdu,
     encode_fpdu,
-    insert_markers,
     marker_positions,
     pad_length,
     plain_length,
@@ -246,11 +245,6 @@ def test_fpduptr_wraps_only_when_told() -> None:
     assert fpdu.markers[-1] == (66048, 0, 66040 - 65536)
     assert wire == naive.fpdu(bytes(65535), 8, "header")[0]
     assert {check.verdict for check in check_markers(wire, 8)} == {"good"}
-
-
-def test_insert_is_what_encode_does() -> None:
-    plain = encode_fpdu(bytes(1000), crc=0xAABBCCDD)
-    assert encode_fpdu(bytes(1000), 0, crc=0xAABBCCDD) == insert_markers(plain, 0)
 
 
 @pytest.mark.parametrize("offset", [1, 514, -512])

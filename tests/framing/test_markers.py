@@ -17,13 +17,14 @@ from scapy_mpa.framing import (
     expected_fpduptr,
     fpdu_start_of,
     header_offset,
-    insert_markers,
     marker_count,
     marker_positions,
     plain_length,
     remove_markers,
     wire_length,
 )
+from scapy_mpa.framing.fpdu import conformant, write_fpdu
+from scapy_mpa.framing.markers import require_fpdu_offset
 from tests.framing import naive
 
 ORIGINS: tuple[Literal["header", "first-octet"], ...] = ("header", "first-octet")
@@ -120,9 +121,10 @@ def test_marker_refuses_too_few_octets() -> None:
 
 
 @given(st.binary(max_size=1600), st.integers(0, 2**34).map(lambda n: n * 4), st.sampled_from(ORIGINS))
-def test_insert_against_octet_by_octet(body: bytes, offset: int, origin: Literal["header", "first-octet"]) -> None:
-    wire = insert_markers(body, offset, origin)
-    # Any body: drop what naive.fpdu adds by comparing positions, not by reusing its encoder.
+def test_markers_are_put_in_octet_by_octet(body: bytes, offset: int, origin: Literal["header", "first-octet"]) -> None:
+    """Any body, whatever its octets mean."""
+    dialect = conformant(True, False, origin)
+    wire = write_fpdu(dialect, body, offset, -offset % 512, length_field=b"", pad=b"", crc=b"")[0]
     expected, taken, header = bytearray(), 0, None
     while taken < len(body):
         position = offset + len(expected)
@@ -149,7 +151,7 @@ def test_remove_from_anywhere(octets: bytes, offset: int) -> None:
 @pytest.mark.parametrize("offset", [1, 3, 513, 1027, -4])
 def test_no_fpdu_begins_inside_a_marker(offset: int) -> None:
     with pytest.raises(FramingError, match="inside a Marker"):
-        insert_markers(b"12345678", offset)
+        require_fpdu_offset(offset)
 
 
 @pytest.mark.parametrize(

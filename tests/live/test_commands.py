@@ -21,6 +21,7 @@ from scapy_mpa.cli import cli, main
 from scapy_mpa.craft.stream import HalfStream
 from scapy_mpa.craft.ulpdus import send
 from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.startup import decode_startup_frame, startup_frame
 from tests.live.loopback import HOST, command, finished, interrupted, listening, peak, read_to_end, server
 from tests.live.pairs import said
@@ -359,7 +360,7 @@ def test_a_peer_that_breaks_a_rule() -> None:
         sock.recv(20)
         sock.sendall(REPLY)
         sock.recv(36)
-        octets = bytearray(HalfStream(markers=False, crc=True).lay((send(1, b"\x1b[31mred"),))[0])
+        octets = bytearray(HalfStream(Dialect(False, True)).lay((send(1, b"\x1b[31mred"),))[0])
         octets[-1] ^= 1
         sock.sendall(octets)
         read_to_end(sock)

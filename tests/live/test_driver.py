@@ -21,6 +21,7 @@ from scapy_mpa import analyze
 from scapy_mpa.craft.stream import HalfStream
 from scapy_mpa.craft.ulpdus import READ_REQUEST, rdma_write, read_request_body, send, untagged
 from scapy_mpa.framing.ddp import decode_terminate
+from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.fpdu import decode_fpdu, encode_fpdu
 from scapy_mpa.framing.startup import EnhancedData, startup_frame
 from scapy_mpa.fuzz.run import Fuzzer
@@ -169,7 +170,7 @@ def test_segments_begin_with_fpdus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fpdus(*ulpdus: bytes) -> bytes:
-    return HalfStream(markers=False, crc=True).lay(ulpdus)[0]
+    return HalfStream(Dialect(False, True)).lay(ulpdus)[0]
 
 
 def start(sock: socket.socket) -> None:

@@ -15,6 +15,7 @@ from scapy_mpa import analyze
 from scapy_mpa.craft.stream import HalfStream
 from scapy_mpa.craft.ulpdus import send
 from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.live.recording import RecordedConnection, Recording
 
@@ -40,7 +41,7 @@ def test_a_session_reads_as_a_connection(address: str, tmp_path: Path) -> None:
     connection.open(1000.0)
     assert connection.data("client", REQUEST, 1000.1) == 4
     assert connection.data("server", REPLY, 1000.2) == 5
-    laid = HalfStream(markers=False, crc=True)
+    laid = HalfStream(Dialect(False, True))
     fpdus = [laid.lay((send(msn, bytes(100 * msn)),))[0] for msn in range(1, 30)]
     for number, fpdu in enumerate(fpdus):
         connection.data("client", fpdu, 1001 + number / 1000)

@@ -16,6 +16,7 @@ from scapy_mpa.craft.pcapfile import Packet, PcapWriter
 from scapy_mpa.craft.stream import HalfStream
 from scapy_mpa.craft.talk import TcpTalk
 from scapy_mpa.craft.ulpdus import send
+from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.startup import startup_frame
 
 #: What a page must show as text: it would run, end the style sheet or the attribute that it stands in.
@@ -40,7 +41,7 @@ def talk(number: int, said: bytes, clock: Iterator[int]) -> Iterator[Packet]:
     yield from one.open()
     yield from one.send("client", startup_frame("request", m=False, c=True, private_data=said).encode())
     yield from one.send("server", startup_frame("reply", m=False, c=True, private_data=said).encode())
-    stream = HalfStream(markers=False, crc=True)
+    stream = HalfStream(Dialect(False, True))
     for msn in range(1, 4):
         octets, _ = stream.lay([send(msn, said + bytes(1 + (-len(said)) % 4))])
         yield from one.send("client", octets if msn != 2 else octets[:-4] + b"oops")

@@ -16,6 +16,7 @@ from scapy_mpa.analyzer.connection import CapturedConnection
 from scapy_mpa.craft.packets import ACK, FIN, SYN, Endpoint, FrameMaker
 from scapy_mpa.craft.stream import HalfStream, LaidFPDU
 from scapy_mpa.craft.ulpdus import rdma_write, send
+from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.markers import Origin
 from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.rules.findings import Finding, Findings
@@ -199,7 +200,7 @@ class Talk:
         self.crc = crc
         for side in ("a", "b"):
             self.origin[side] = self.startup[side][1]
-            self.streams[side] = HalfStream(markers=side in markers, crc=crc, origin=origin)
+            self.streams[side] = HalfStream(Dialect(side in markers, crc, origin))
         return self
 
     def startup_phase(

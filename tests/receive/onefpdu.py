@@ -28,6 +28,7 @@ from scapy_mpa.craft.ulpdus import (
     tagged,
     untagged,
 )
+from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.markers import MARKER_INTERVAL, Origin
 from scapy_mpa.values.segment import Segment
 from tests.receive.cases import Side, Talk, renumbered
@@ -92,7 +93,7 @@ def lone(
     ``around`` is how many octets there are of the FPDUs before and behind it, which are larger.
     """
     rng = random.Random(seed)
-    stream = HalfStream(markers=True, crc=crc, origin=origin)
+    stream = HalfStream(Dialect(True, crc, origin))
     start = -marker % MARKER_INTERVAL + _BEFORE
     before = stream.lay([filler(start, rng)])[0]
     assert stream.offset == start

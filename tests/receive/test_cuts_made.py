@@ -20,6 +20,7 @@ from scapy_mpa.craft.segments import Cut, aligned_cuts, below, displace, packed_
 from scapy_mpa.craft.stream import HalfStream, LaidFPDU
 from scapy_mpa.craft.talk import Side, TcpTalk
 from scapy_mpa.craft.ulpdus import rdma_write, send
+from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.startup import startup_frame
 from tests.receive.midstream import Row, Whole
 from tests.receive.reference import OPCODES
@@ -97,9 +98,7 @@ def made(plan: Plan, rng: random.Random) -> tuple[Whole, list[list[Row]]]:
             other = "server" if side == "client" else "client"
             frame = startup_frame(kind, m=plan.markers[other], c=plan.crc).encode()  # type: ignore[arg-type]
             origins[side] = isn + 1 + len(frame)
-            streams[side] = HalfStream(
-                markers=plan.markers[side], crc=plan.crc, origin="first-octet" if plan.draft else "header"
-            )
+            streams[side] = HalfStream(Dialect(plan.markers[side], plan.crc, "first-octet" if plan.draft else "header"))
             yield from talk.send(side, frame)
         number = 0
         for _ in range(8):

@@ -429,9 +429,10 @@ def test_what_is_kept_is_bounded() -> None:
 
 
 def test_a_deviating_sender_is_followed_in_bounded_memory() -> None:
-    from scapy_mpa.framing.dialect import Dialect, DialectWriter
+    from scapy_mpa.craft.stream import HalfStream
+    from scapy_mpa.framing.dialect import Dialect
 
-    writer = DialectWriter(Dialect(False, True, crc_order="big"))
+    writer = HalfStream(Dialect(False, True, crc_order="big"))
     receiver = Analyzer(limits=DEFAULT_LIMITS._replace(held_octets=100_000))
     talk = Talk().open()
     talk.greet("a", REQUEST)
@@ -440,7 +441,7 @@ def test_a_deviating_sender_is_followed_in_bounded_memory() -> None:
     receiver.feed(talk.segments)
     held = []
     for number in range(400):
-        octets, _ = writer.write(bytes([0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, number & 255 | 1]) + bytes(1386))
+        octets, _ = writer.lay((bytes([0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, number & 255 | 1]) + bytes(1386),))
         talk.say("a", octets)
         talk.say("b")
         receiver.feed(talk.segments[-2:])

@@ -78,7 +78,7 @@ def break_rule(rule: str, talk: Talk) -> tuple[Side, int, int]:
         return "a", frame, origin + 800
     if rule == "terminate":
         offset = talk.streams["a"].offset
-        last = encode_fpdu(terminate("rfc5040"), offset if talk.streams["a"].markers else None, crc=talk.crc)
+        last = encode_fpdu(terminate("rfc5040"), offset if talk.streams["a"].dialect.markers else None, crc=talk.crc)
         add(talk, "a", last, len(terminate("rfc5040")))
         return "a", talk.say("a", octets + last), origin + offset
     raise AssertionError(rule)

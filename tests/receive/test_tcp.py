@@ -49,8 +49,8 @@ def add(talk: Talk, side: Side, octets: bytes, length: int) -> LaidFPDU:
     stream = talk.streams[side]
     offset = stream.offset
     body = plain_length(length)
-    markers = marker_count(offset, body) if stream.markers else 0
-    header = header_offset(offset) if stream.markers else offset
+    markers = marker_count(offset, body) if stream.dialect.markers else 0
+    header = header_offset(offset) if stream.dialect.markers else offset
     laid = LaidFPDU(offset, header, length, len(octets), markers)
     talk.laid[side].append(laid)
     stream.offset += len(octets)
@@ -59,7 +59,7 @@ def add(talk: Talk, side: Side, octets: bytes, length: int) -> LaidFPDU:
 
 def offset_or_none(talk: Talk, side: Side) -> int | None:
     stream = talk.streams[side]
-    return stream.offset if stream.markers else None
+    return stream.offset if stream.dialect.markers else None
 
 
 # --- the end of a connection ---

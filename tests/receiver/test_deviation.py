@@ -18,8 +18,9 @@ from scapy_mpa.craft.impairments import IMPAIRMENTS
 from scapy_mpa.craft.packets import ACK, SYN, Endpoint, FrameMaker
 from scapy_mpa.craft.scenario import load, shipped
 from scapy_mpa.craft.setup import ConversationError
+from scapy_mpa.craft.stream import HalfStream
 from scapy_mpa.craft.truth import Truth
-from scapy_mpa.framing.dialect import Dialect, DialectWriter
+from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.senders import BY_NAME, Bases, candidates
 from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.receiver.connection import ConnectionReader
@@ -280,8 +281,8 @@ def diagnosis_of(segments: Iterable[Segment], limits: Limits = DEFAULT_LIMITS) -
 
 
 def sent_with(dialect: Dialect, lengths: Iterable[int]) -> OneSide:
-    side, writer = OneSide(dialect.crc), DialectWriter(dialect)
-    side.send(b"".join(writer.write(ulpdu(msn, length))[0] for msn, length in enumerate(lengths, 1)))
+    side, writer = OneSide(dialect.crc), HalfStream(dialect)
+    side.send(b"".join(writer.lay((ulpdu(msn, length),))[0] for msn, length in enumerate(lengths, 1)))
     return side
 
 
@@ -326,8 +327,8 @@ def test_what_explains_as_much_is_named_unless_it_is_clearly_less() -> None:
 def test_one_damaged_length_is_no_deviation(crc: bool) -> None:
     """Whichever bit of one ULPDU_Length: where its own octets are counted all others fit, but one is no habit."""
     for bit in range(16):
-        writer = DialectWriter(Dialect(False, crc))
-        octets = bytearray(b"".join(writer.write(ulpdu(msn))[0] for msn in range(1, 21)))
+        writer = HalfStream(Dialect(False, crc))
+        octets = bytearray(b"".join(writer.lay((ulpdu(msn),))[0] for msn in range(1, 21)))
         octets[5 * 108 + bit // 8] ^= 0x80 >> bit % 8
         side = OneSide(crc)
         side.send(bytes(octets))
@@ -337,8 +338,8 @@ def test_one_damaged_length_is_no_deviation(crc: bool) -> None:
 def test_ulpdus_that_are_not_ddp_are_no_deviation() -> None:
     rng = random.Random(1)
     for crc in (False, True):
-        side, writer = OneSide(crc), DialectWriter(Dialect(False, crc))
-        sent = [writer.write(rng.randbytes(20 + rng.randrange(300)))[0] for _ in range(60)]
+        side, writer = OneSide(crc), HalfStream(Dialect(False, crc))
+        sent = [writer.lay((rng.randbytes(20 + rng.randrange(300)),))[0] for _ in range(60)]
         side.send(b"".join(sent))
         assert diagnosis_of(side.segments) is None
         assert len(rows(side.segments)) == 60
@@ -346,7 +347,7 @@ def test_ulpdus_that_are_not_ddp_are_no_deviation() -> None:
 
 def test_it_is_decided_as_soon_as_enough_was_read() -> None:
     """Then what is held is let go of, and what was read before is told by the new reader."""
-    writer, receiver, side = DialectWriter(Dialect(False, True, crc_order="big")), Receiver(), OneSide(True)
+    writer, receiver, side = HalfStream(Dialect(False, True, crc_order="big")), Receiver(), OneSide(True)
     mpa = None
     for seg in side.segments:
         mpa = receiver.receive(seg)
@@ -356,7 +357,7 @@ def test_it_is_decided_as_soon_as_enough_was_read() -> None:
     held, decided_at = [], 0
     for msn in range(1, 401):
         first = len(side.segments)
-        side.send(writer.write(ulpdu(msn, 1390))[0])
+        side.send(writer.lay((ulpdu(msn, 1390),))[0])
         receiver.feed(side.segments[first:])
         held.append(half.copies.held)
         if mpa.diagnoses[0] is not None and not decided_at:
@@ -416,14 +417,14 @@ def test_an_rdmac_rnic_may_send_markers_unasked() -> None:
 
 
 def test_nothing_is_held_once_a_sender_conforms() -> None:
-    side, writer, receiver = OneSide(True), DialectWriter(Dialect(False, True)), Receiver()
+    side, writer, receiver = OneSide(True), HalfStream(Dialect(False, True)), Receiver()
     receiver.feed(side.segments)
     mpa = receiver.receive(side.segments[-1])
     assert mpa is not None
     half, held = mpa.connection.halves[0], []
     for msn in range(1, 31):
         first = len(side.segments)
-        side.send(writer.write(ulpdu(msn, 1390))[0])
+        side.send(writer.lay((ulpdu(msn, 1390),))[0])
         receiver.feed(side.segments[first:])
         held.append(half.copies.held)
     assert max(held) < BEGINNING + 1400
@@ -437,13 +438,13 @@ def test_nothing_is_held_once_a_sender_conforms() -> None:
 def test_beginnings_that_are_idle_give_way() -> None:
     """All together are held in ROOM; one that brought nothing for IDLE frames gives way to another."""
     receiver, frame, users = Receiver(), 0, []
-    writers = {port: DialectWriter(Dialect(False, True)) for port in range(1000, 1200)}
+    writers = {port: HalfStream(Dialect(False, True)) for port in range(1000, 1200)}
     sides = {port: OneSide(True, port) for port in writers}
 
     def send(port: int) -> int:
         nonlocal frame
         side = sides[port]
-        side.send(writers[port].write(ulpdu(1, 10_000))[0])
+        side.send(writers[port].lay((ulpdu(1, 10_000),))[0])
         for seg in side.segments:
             frame += 1
             user = receiver.receive(seg._replace(frame=frame))

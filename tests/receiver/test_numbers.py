@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from scapy_mpa.analyzer.followed import Followed
-from scapy_mpa.framing.dialect import Dialect, DialectWriter
+from scapy_mpa.craft.stream import HalfStream
+from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.infer.inference import Budget
 from scapy_mpa.receiver.deviation import DiagnosisBudget
 from scapy_mpa.receiver.fpdus import FPDUReader
@@ -549,9 +550,9 @@ def test_control_bits() -> None:
     """The control octets of a sender that deviates are worth 12 bits: four FPDUs are enough without CRC and Markers."""
     dialect = Dialect(False, False, crc_field=False)
     for fpdus, is_found in ((4, True), (3, False)):
-        writer, octets = DialectWriter(dialect), b"\xff" * 8
+        writer, octets = HalfStream(dialect), b"\xff" * 8
         for number in range(1, fpdus + 1):
-            octets += writer.write(send(number, bytes(40)))[0]
+            octets += writer.lay((send(number, bytes(40)),))[0]
         window = FPDUWindow(memoryview(octets), 0, Layout.of_dialect(dialect))
         assert (window.start_by_headers(0, []) == 8) is is_found
 

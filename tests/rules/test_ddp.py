@@ -210,7 +210,7 @@ def messages(rng: random.Random, count: int) -> list[bytes]:
 def padded(rng: random.Random, stream: HalfStream, ulpdu: bytes, often: float) -> bytes:
     """An FPDU, which the stream goes on with, whose PAD need not be zero."""
     pad = rng.randbytes(-(len(ulpdu) + 2) % 4) if rng.random() < often else None
-    octets = encode_fpdu(ulpdu, stream.offset if stream.markers else None, crc=stream.crc, pad=pad)
+    octets = encode_fpdu(ulpdu, stream.offset if stream.dialect.markers else None, crc=stream.dialect.crc, pad=pad)
     stream.lay([ulpdu])
     return octets
 

@@ -11,6 +11,7 @@ from scapy_mpa.craft.packets import ACK, FIN, RST
 from scapy_mpa.craft.stream import HalfStream, LaidFPDU
 from scapy_mpa.craft.ulpdus import rdma_write, rdma_write_message, send, untagged
 from scapy_mpa.framing.crc import crc32c, crc_field
+from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.markers import marker_positions
 from scapy_mpa.framing.startup import startup_frame
@@ -96,7 +97,7 @@ def test_markers(rule: str, change: Change, also: set[str], how: How) -> None:
     for wrong in (True, False):
         talk = started(m=(1, 1))
         if wrong:
-            talk.streams["a"] = HalfStream(markers=True, alter=changing(change, 2))
+            talk.streams["a"] = HalfStream(Dialect(True, True), changing(change, 2))
         put(talk, "a", send(1, bytes(900)), how=how)
         put(talk, "a", send(2, bytes(1200)), how=how)
         put(talk, "a", send(3, b""), how=how)
@@ -116,7 +117,7 @@ def test_the_first_marker_is_not_zero(crc: int) -> None:
 @pytest.mark.parametrize("crc", [0, 1])
 def test_markers_that_were_asked_for_are_not_there(crc: int) -> None:
     talk = started(m=(1, 1), c=(crc, crc))
-    talk.streams["a"] = HalfStream(markers=False, crc=bool(crc))
+    talk.streams["a"] = HalfStream(Dialect(False, bool(crc)))
     for msn in range(1, 30):
         put(talk, "a", send(msn, bytes(100)))
     assert ("marker-absent", "initiator") in told(talk)
@@ -126,7 +127,7 @@ def test_markers_that_were_asked_for_are_not_there(crc: int) -> None:
 @pytest.mark.parametrize("crc", [0, 1])
 def test_markers_that_nobody_asked_for(crc: int) -> None:
     talk = started(c=(crc, crc))
-    talk.streams["a"] = HalfStream(markers=True, crc=bool(crc))
+    talk.streams["a"] = HalfStream(Dialect(True, bool(crc)))
     for msn in range(1, 30):
         put(talk, "a", send(msn, bytes(100)))
     assert ("marker-unasked", "initiator") in told(talk)
@@ -367,7 +368,7 @@ def test_two_copies_that_are_both_fpdus() -> None:
     talk = begun()
     seq = talk.next["a"]
     one = talk.streams["a"].lay([send(2, b"one" * 30)])[0]
-    other = HalfStream(markers=False).lay([send(2, b"two" * 30)])[0]
+    other = HalfStream(Dialect(False, True)).lay([send(2, b"two" * 30)])[0]
     frame = talk.say("a", one)
     again = talk.put("a", seq, other)
     found = {one.rule.id: one.detail for one in findings(feed([talk.segments]))}

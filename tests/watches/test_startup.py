@@ -8,7 +8,7 @@ import pytest
 
 from scapy_mpa.craft.ulpdus import send
 from scapy_mpa.framing.fpdu import encode_fpdu
-from scapy_mpa.framing.role import peer_of
+from scapy_mpa.framing.role import Role, peer_of
 from scapy_mpa.framing.startup import Kind, startup_frame
 from scapy_mpa.receiver.startup import FoundFrame, OtherOctets
 from scapy_mpa.receiver.window import Layout
@@ -326,7 +326,7 @@ def test_the_responders_fpdu_before_the_initiators(initiator_first: bool, ack: i
 
 @pytest.mark.parametrize("role", ["initiator", "responder"])
 @pytest.mark.parametrize(("count", "is_forgotten"), [(0, True), (1, False)])
-def test_private_data_that_is_not_counted(role: str, count: int, is_forgotten: bool) -> None:
+def test_private_data_that_is_not_counted(role: Role, count: int, is_forgotten: bool) -> None:
     """They are no FPDU that was lost, nor does their receiver break off, unless there are FPDUs besides."""
     other = {"first": None, "fpdus": count, "first_octets": bytes(36)}
     if role == "initiator":

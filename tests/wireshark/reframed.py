@@ -12,6 +12,7 @@ from pathlib import Path
 from scapy_mpa.craft.packets import ACK, PSH, SYN, Endpoint, FrameMaker
 from scapy_mpa.craft.pcapfile import PcapWriter
 from scapy_mpa.craft.stream import HalfStream
+from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.role import ROLES
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.wireshark.found import FoundFPDUs
@@ -29,7 +30,7 @@ class _Side:
         half = connection.initiator if direction == "initiator" else connection.responder
         source, destination = (_endpoint(half.key, index) for index in (0, 1))
         self.frames = FrameMaker(source, destination)
-        self.stream = HalfStream(markers=True, crc=connection.crc)
+        self.stream = HalfStream(Dialect(True, connection.crc))
         self.seq = 1000 * (number + 1)
 
     def send(self, payload: bytes, peer: _Side, flags: int = PSH | ACK) -> Iterator[bytes]:

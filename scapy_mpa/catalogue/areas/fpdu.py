@@ -8,7 +8,8 @@ from scapy_mpa.catalogue.frame import answers, ends, says, setup
 from scapy_mpa.catalogue.packet import recut
 from scapy_mpa.catalogue.peer import ACCEPT, BAD_CRC, BAD_MSN, IGNORE, LOSE, MSN_MISSING, STOP, TOO_LONG, peer
 from scapy_mpa.craft.ulpdus import rdma_write, send
-from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH, encode_fpdu, pad_length
+from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH, encode_fpdu
+from scapy_mpa.framing.markers import pad_length
 from scapy_mpa.framing.startup import startup_frame
 
 _CRC = ("crc", "terminate@peer")

@@ -8,8 +8,7 @@ from scapy_mpa.catalogue.frame import answers, says, setup
 from scapy_mpa.catalogue.mutation import Mutation
 from scapy_mpa.catalogue.peer import ACCEPT, BAD_CRC, BAD_MARKER, IGNORE, STOP
 from scapy_mpa.craft.ulpdus import send
-from scapy_mpa.framing.fpdu import pad_length
-from scapy_mpa.framing.markers import MARKER_INTERVAL
+from scapy_mpa.framing.markers import MARKER_INTERVAL, pad_length
 
 _FIRST, _SAID = "initiator send 30", "responder send 30"
 _WRONG = ("marker-length", "terminate@peer")
