@@ -244,6 +244,8 @@ class ConnectionReader:
                 is_first = arrival.start <= 0 < arrival.end and reader.is_beginning
                 if is_first and (opening is None or arrival.reason < opening.reason):
                     self.openings[d] = arrival
+                if d == self._adapting:
+                    reader = self._adapt(reader)
                 reader.receive(arrival.start, arrival.end)
             for direction in (0, 1):
                 search = self._deviations[direction]
@@ -646,9 +648,20 @@ class ConnectionReader:
             found = self.frames[d]
             assert found is not None
             self._begin(d, Beginning(found.end, 0, layouts[d], True), startup)
-        for reader in self.readers:
+        for d, reader in enumerate(self.readers):
             assert reader is not None
-            reader.begin()
+            (self._adapt(reader) if d == self._adapting else reader).begin()
+
+    def _adapt(self, reader: FPDUReader) -> FPDUReader:
+        """Return what reads an RDMAC RNIC's FPDUs, once its first one shows that it sends Markers unasked."""
+        search = self._deviations[self._adapting]
+        if reader.main.at or search is None or not begins_with_fpdu(reader.half, 0, Layout(True, False)):
+            return reader
+        reader = FPDUReader(reader.half, Layout(True, reader.layout.crc), reader.startup)
+        search.close()
+        self.readers[self._adapting], self._deviations[self._adapting] = reader, None
+        self._adapting = -1
+        return reader
 
     # --- after a rejection ---
 

@@ -49,10 +49,6 @@ KNOWN_IMPAIRED = {
     ("injected-segments", ("cut",)): "what is captured first is forged, and nothing is known that speaks against it",
     ("injected-segments", ("snap",)): "octets that were cut off equal any, so that forged ones stand for them",
     ("begins-in-the-middle", ("snap",)): "too little is left to be believed",
-    ("rfc5044-figure-16", ("snap",)): "only CRCs show the Markers that an RDMAC RNIC sends though nobody asked",
-    ("rfc5044-figure-16", ("corrupt:repaired=true",)): "the same, and the only FPDU is bad",
-    ("rfc5044-figure-16", DROPPED): "the same, and the good copy is not tried with Markers",
-    ("rfc5044-figure-16", DROPPED_AND_CUT): "the same, and the good copy is not tried with Markers",
     ("holes-in-the-capture", DROPPED_AND_CUT): "behind a gap no copy is tried where an FPDU is searched for",
 }
 #: Pairs that are left out, in any order.
