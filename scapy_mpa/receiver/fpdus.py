@@ -757,7 +757,8 @@ class FPDUReader:
             located_by = MARKER if markers else SCAN
         fpdu = LocatedFPDU(
             extent.offset, extent.header, extent.ulpdu_length, extent.end, extent.markers, crc, located_by, frames,
-            complete, known, opcode, octets, crc in (BAD, UNCHECKED) and self._is_damaged(extent.offset, extent.end),
+            complete, known, opcode, octets,
+            crc in (BAD, UNCHECKED) and self.half.is_damaged(extent.offset, extent.end),
         )  # fmt: skip
         chain.at, chain.known, chain.by_length = extent.end, known, crc != BAD
         chain.need, chain.waits, chain.is_proven = 0, False, True
@@ -767,11 +768,6 @@ class FPDUReader:
             chain.pending.append(fpdu)
         else:
             self._finalize(chain, fpdu)
-
-    def _is_damaged(self, start: int, end: int) -> bool:
-        """Return True if a segment that brought octets of [start, end) has a wrong TCP checksum, unlike others."""
-        half = self.half
-        return half.has_right_checksums and half.copies.strongest_reason(start, end) == DropReason.CHECKSUM
 
     def _is_named(self, at: int, end: int, octets: memoryview) -> bool:
         """Return True if a Marker in a whole FPDU names its start: it can be placed before the one before it."""
@@ -827,7 +823,7 @@ class FPDUReader:
     def _note_damaged(self, start: int, end: int) -> None:
         """Note which octets, of those that belong to no FPDU, only a segment with a wrong TCP checksum brought."""
         copies = self.half.copies
-        if not self._is_damaged(start, end):
+        if not self.half.is_damaged(start, end):
             return
         for at, copy in copies.chosen(start, end):
             if copy.checksum == WRONG:
@@ -971,7 +967,7 @@ class FPDUReader:
         window = FPDUWindow(self.half.copies.octets(low, high), low, self.layout)
         moment = self._moment(extent.offset, marker)
         fpduptr = int.from_bytes(window.data[marker + 2 - low : marker + 4 - low], "big")
-        is_damaged = self._is_damaged(extent.offset, marker + MARKER_LENGTH)
+        is_damaged = self.half.is_damaged(extent.offset, marker + MARKER_LENGTH)
         if is_first:
             self.contradictions.append(Contradiction(extent.offset, marker, fpduptr, moment, is_damaged))
         self._keep_first(extent.offset)
@@ -1101,6 +1097,8 @@ class FPDUReader:
         self.judge_part(is_over=False)
         self._confirm(main)
         low = max(main.edge, main.at)
+        if main.at < low:
+            self._note_damaged(main.at, low)
         after = half.copies.piece(start)[2]
         self._lose(low, start, (after.frame, after.time))
         if self.is_beginning or self._has_passed:

@@ -263,7 +263,8 @@ class KeySearch:
             if offset == half.start:
                 is_meant = len(octets) >= FEWEST_AT_FIRST
             if offset == due or is_meant:
-                return PartOfFrame(octets, half.space.seq_of(offset), *copies.frames(offset, last)[1:])
+                moment = copies.frames(offset, last)[1:]
+                return PartOfFrame(octets, half.space.seq_of(offset), *moment, half.is_damaged(offset, last))
         return None
 
     # --- what is needed no more ---

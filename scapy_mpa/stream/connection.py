@@ -415,6 +415,10 @@ class TCPHalf:
         """True if everything up to the FIN that the peer acknowledged was captured."""
         return self.fin is not None and self.expected >= self.fin
 
+    def is_damaged(self, start: int, end: int) -> bool:
+        """Return True if a segment that brought octets of [start, end) has a wrong TCP checksum, unlike others."""
+        return self.has_right_checksums and self.copies.strongest_reason(start, end) == DropReason.CHECKSUM
+
     def has_all_of(self, seg: Segment) -> bool:
         """Return True if all octets of a segment were captured before."""
         return self.is_known and self.space.nearest(seg.seq)[1] + seg.length <= self.expected

@@ -56,12 +56,14 @@ class PartOfFrame(NamedTuple):
     """The octets that came of a startup frame, at the end of what a half connection sent.
 
     ``seq`` is the sequence number of the first; ``frame`` and ``time`` (nanoseconds) are of the segment with the last.
+    ``is_damaged``: a segment that brought some has a wrong TCP checksum, for which its receiver drops it.
     """
 
     octets: bytes
     seq: int
     frame: int
     time: int
+    is_damaged: bool = False
 
     @property
     def kind(self) -> Kind:

@@ -64,11 +64,9 @@ class GapWatch:
 
         Without CRC the reader reports itself that Markers contradict a length.
         """
-        expected, self._located_end = self._next, fpdu.end
-        self._next = None if fpdu.crc == BAD else fpdu.end
-        if not self._crc or expected is None or fpdu.offset <= expected or expected < self._cut_end:
-            return ()
-        if damaged := self._damage(expected, fpdu.offset):
+        expected, damaged = self._next, self._damage(fpdu.offset)
+        self._next, self._located_end = None if fpdu.crc == BAD else fpdu.end, fpdu.end
+        if damaged or not self._crc or expected is None or fpdu.offset <= expected or expected < self._cut_end:
             return damaged
         detail = f"{fpdu.offset - expected} octets that belong to no FPDU"
         return (Breach("fpdu-format", expected, *fpdu.known, detail),)
@@ -77,8 +75,11 @@ class GapWatch:
         """Note octets that belong to no FPDU, of a segment that its receiver drops for its TCP checksum."""
         self._damaged = [*(one for one in self._damaged if one.end > self._located_end), octets]
 
-    def _damage(self, start: int, end: int) -> Sequence[Breach]:
-        """Return of which segments the octets are that accuse nobody for what [start, end) holds."""
+    def _damage(self, end: int) -> Sequence[Breach]:
+        """Return of which segments the octets are that accuse nobody for what is between the last FPDU and ``end``."""
+        if not self._damaged:
+            return ()
+        start = max(self._located_end, self._lost_end)
         found = {one.frame: one for one in reversed(self._damaged) if one.start < end and one.end > start}
         return [Breach("tcp-checksum", one.start, one.frame, one.time, DROPPED) for one in found.values()][::-1]
 
@@ -88,11 +89,12 @@ class GapWatch:
 
     def lost(self, gap: Gap) -> Sequence[Breach]:
         """Report octets that no frame brought."""
+        damaged = self._damage(gap.start)
         self.has_gap, self._next, self._lost_end = True, None, gap.end
         detail, rule = f"{gap.end - gap.start} octets were not captured", "gap"
         if gap.acknowledged:
             detail, rule = f"{detail}, though the peer acknowledged them", "capture-gap"
-        return (Breach(rule, gap.start, *gap.moment, detail),)
+        return (*damaged, Breach(rule, gap.start, *gap.moment, detail))
 
     def finish(
         self, rest: Rest | None, edge: int, closed: Closed | None, acknowledged: int | None, now: Moment
@@ -108,10 +110,11 @@ class GapWatch:
         """
         # Where octets were cut off after the last FPDU, it is not known where the next one begins.
         is_known = self._is_beginning and not self.has_gap and self._cut_end <= self._located_end
-        if rest is not None and is_known and not rest.is_located and rest.end > self._located_end:
-            detail = f"{rest.end - self._located_end} octets that belong to no FPDU"
-            damaged = self._damage(self._located_end, rest.end)
-            return damaged or (Breach("fpdu-format", self._located_end, *now, detail),)
+        if rest is not None and not rest.is_located and rest.end > self._located_end:
+            damaged = self._damage(rest.end)
+            if damaged or is_known:
+                detail = f"{rest.end - self._located_end} octets that belong to no FPDU"
+                return damaged or (Breach("fpdu-format", self._located_end, *now, detail),)
         if closed is not None and 0 < closed.sent - edge < NEAR:
             if closed.sent <= self._lost_end:
                 return ()
@@ -124,5 +127,5 @@ class GapWatch:
         if closed.how == "RST" and closed.moment < rest.moment:
             return ()
         detail = f"{closed.how} {rest.end - rest.start} octets into an FPDU"
-        damaged = self._damage(rest.start, rest.end)
+        damaged = self._damage(rest.end)
         return damaged or (Breach("connection-lost", rest.start, *max(closed.moment, rest.moment), detail),)

@@ -31,6 +31,7 @@ from scapy_mpa.values.startup import PartOfFrame, StartupEvent
 from scapy_mpa.watches.copies import CopyWatch
 from scapy_mpa.watches.ddp import is_plain_header
 from scapy_mpa.watches.fpdus import FirstFPDU
+from scapy_mpa.watches.gaps import DROPPED
 from scapy_mpa.watches.lifecycle import DirectionEnd
 
 #: How long the answer to a startup frame, or a close, is waited for, nanoseconds: RFC 5044 §7.1.2, rule 10, has an
@@ -235,6 +236,9 @@ def _unfinished(side: StartupSide, peer: StartupSide, now: Moment) -> Iterator[B
     """Yield a startup frame of which no more than a part came, if no more will, and why."""
     part = side.part
     if part is None:
+        return
+    if part.is_damaged:
+        yield Breach("tcp-checksum", side.offset_of(part.seq), part.frame, part.time, DROPPED)
         return
     ends = [
         (moment, how)

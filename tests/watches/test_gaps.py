@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from scapy_mpa.craft.ulpdus import send
-from scapy_mpa.receiver.values import Breach, Gap, Moment, Rest
-from scapy_mpa.watches.gaps import Closed, GapWatch
+from scapy_mpa.receiver.values import Breach, Gap, LeftOut, Moment, Rest
+from scapy_mpa.stream.drop_reason import DropReason
+from scapy_mpa.watches.gaps import DROPPED, Closed, GapWatch
 from tests.watches.values import SECOND, altered, arrival, fpdus
 
 #: Three FPDUs of 108 octets: [0, 108), [108, 216), [216, 324).
@@ -109,3 +110,21 @@ def test_octets_that_belong_to_no_fpdu_after_a_gap_or_in_the_midst_of_a_capture(
     watch.lost(Gap(0, 216, False, moment(3)))
     assert not watch.finish(UNLOCATED, 252, None, None, NOW)
     assert not GapWatch(False, True).finish(UNLOCATED, 252, None, None, NOW)
+
+
+@pytest.mark.parametrize("crc", [True, False])
+@pytest.mark.parametrize("after", ["fpdu", "gap", "end", "end after a gap"])
+def test_damaged_octets_that_belong_to_no_fpdu(after: str, crc: bool) -> None:
+    """They are named once, and accuse nobody, whatever comes after them."""
+    watch = GapWatch(True, crc)
+    watch.passed(FIRST)
+    if after == "end after a gap":
+        watch.lost(Gap(108, 120, False, moment(3)))
+    watch.damaged(LeftOut(130, 190, 4, 4 * SECOND, DropReason.CHECKSUM, 108))
+    if after == "fpdu":
+        found = [*watch.passed(THIRD)]
+    elif after == "gap":
+        found = [*watch.lost(Gap(200, 216, False, moment(5)))][:-1]
+    else:
+        found = [*watch.finish(Rest(120, 200, False, moment(6), False), 200, None, None, NOW)]
+    assert told(found) == [("tcp-checksum", 130, 4, DROPPED)]

@@ -17,6 +17,7 @@ from scapy_mpa.stream.copies import Rival
 from scapy_mpa.stream.drop_reason import DropReason
 from scapy_mpa.values.startup import PartOfFrame
 from scapy_mpa.watches.fpdus import FirstFPDU
+from scapy_mpa.watches.gaps import DROPPED
 from scapy_mpa.watches.lifecycle import DirectionEnd
 from scapy_mpa.watches.startup import (
     PATIENCE,
@@ -110,6 +111,12 @@ def test_a_part_of_a_frame_to_which_more_may_come() -> None:
     late = PART._replace(time=NOW[1] - PATIENCE + 1)
     assert told(judged(side(part=late))) == []
     assert [rule for rule, *_ in told(judged(side(part=late._replace(time=NOW[1] - PATIENCE))))] == ["startup-frame"]
+
+
+def test_a_part_of_a_frame_that_is_damaged() -> None:
+    """Its receiver dropped it: nothing in it accuses its sender."""
+    findings = judged(side(part=HEADER._replace(is_damaged=True), end=closed("FIN")), side(base=B))
+    assert told(findings) == [("tcp-checksum", "initiator", 10, 0, DROPPED)]
 
 
 # --- Keys and roles ---
