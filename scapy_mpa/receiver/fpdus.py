@@ -314,8 +314,7 @@ class FPDUReader:
         main, half = self.main, self.half
         if main.edge > main.at:
             self._keep_first(main.at)
-            self._note_rivals(max(main.at, half.passed), main.edge)
-            self._note_damaged(main.at, main.edge)
+            self._pass_unlocated(main.at, main.edge)
             moment = half.copies.frames(main.at, main.edge)[1:]
             self.rest = Rest(main.at, main.edge, main.is_located, moment, self._is_doubtful(main.at, main.edge))
         end = self._limit(NEVER)
@@ -820,6 +819,11 @@ class FPDUReader:
         if self.half.copies.has_rivals(start, end):
             self.rivals += self.half.copies.rivals(start, end)
 
+    def _pass_unlocated(self, start: int, end: int) -> None:
+        """Note what is remarkable about octets that belong to no FPDU."""
+        self._note_rivals(max(start, self.half.passed), end)
+        self._note_damaged(start, end)
+
     def _note_damaged(self, start: int, end: int) -> None:
         """Note which octets, of those that belong to no FPDU, only a segment with a wrong TCP checksum brought."""
         copies = self.half.copies
@@ -1098,7 +1102,7 @@ class FPDUReader:
         self._confirm(main)
         low = max(main.edge, main.at)
         if main.at < low:
-            self._note_damaged(main.at, low)
+            self._pass_unlocated(main.at, low)
         after = half.copies.piece(start)[2]
         self._lose(low, start, (after.frame, after.time))
         if self.is_beginning or self._has_passed:
@@ -1203,8 +1207,7 @@ class FPDUReader:
     def _go_on_at(self, chain: FPDUChain, start: int) -> None:
         """Go to a start that was found by searching."""
         if chain is self.main:
-            self._note_rivals(max(chain.at, self.half.passed), start)
-            self._note_damaged(chain.at, min(start, chain.edge))
+            self._pass_unlocated(chain.at, min(start, chain.edge))
         if self.is_beginning or self._has_passed:
             self._delivered = max(self._delivered, self._latest(chain.at, min(start, chain.edge)))
         chain.go_to(start)

@@ -1,7 +1,8 @@
 cimport cython
 from scapy_mpa.values._octets cimport head, is_zero, place
 
-cdef long long BAD, LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MIN_MULPDU, TAGGED_HEADER_LENGTH, _CLOSED, _LAST, _OPEN, _UNKNOWN
+cdef long long BAD, LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MIN_MULPDU, TAGGED_HEADER_LENGTH, TERMINATE_OPCODE
+cdef long long _CLOSED, _LAST, _OPEN, _UNKNOWN
 
 cdef class PlainRun:
     cdef public bint is_delivered
@@ -24,7 +25,8 @@ cdef class PlainWrites:
     @cython.locals(run=PlainRun)
     @cython.locals(
         offset=cython.longlong, header=cython.longlong, ulpdu_length=cython.longlong, end=cython.longlong,
-        markers=cython.longlong, crc=cython.longlong, index=cython.longlong, control=cython.longlong,
+        markers=cython.longlong, crc=cython.longlong, opcode=cython.longlong, index=cython.longlong,
+        control=cython.longlong,
     )
     cpdef passed(self, object fpdu)
     cpdef passed_run(self, PlainRun run, long long end)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from scapy_mpa.framing.crc import CRC_LENGTH
-from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH
+from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH, TERMINATE_OPCODE
 from scapy_mpa.framing.markers import (
     LENGTH_FIELD_LENGTH,
     MARKER_INTERVAL,
@@ -184,7 +184,9 @@ class PlainWrites:
 
     def passed(self, fpdu: LocatedFPDU) -> None:
         """Learn from an FPDU that was handed on alone where the Write goes on."""
-        offset, header, ulpdu_length, end, markers, crc, _, _, _, _, _, octets, _ = fpdu
+        offset, header, ulpdu_length, end, markers, crc, _, _, _, _, opcode, octets, _ = fpdu
+        if opcode == TERMINATE_OPCODE:
+            self._control = -1  # nothing may follow it
         if offset != self._end or crc == BAD or len(octets) < end - offset:
             self._state = _UNKNOWN
         self._end, index = end, header - offset

@@ -271,6 +271,17 @@ def test_what_short_cuts_see_is_what_is_seen_without_them(
             assert seen() == by_short_cuts
 
 
+def test_a_write_after_the_terminate_with_which_it_came() -> None:
+    """Both are read before any of the two is judged."""
+    talk = begun(m=(False, False))
+    writes = [rdma_write(1, to, bytes(200)) for to in (0, 200, 400)]
+    for ulpdu in (*writes[:2], TERMINATED, writes[2]):
+        put(talk, "a", ulpdu)
+    for records in (False, True):
+        found = findings(feed([talk.segments[:-2], talk.segments[-2:]], records=records))
+        assert [one.rule.id for one in found].count("terminate-last") == 1
+
+
 @pytest.mark.parametrize("between", [(), (1,), (2,)])
 @pytest.mark.parametrize("markers", [0, 1])
 def test_a_message_begins_like_one_long_before(markers: int, between: tuple[int, ...]) -> None:
