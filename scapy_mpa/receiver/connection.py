@@ -565,9 +565,9 @@ class ConnectionReader:
         return None if ack is None else self._offset_of(d, ack)
 
     def _first_after(self, d: int, offset: int) -> Arrival | None:
-        """Return the segment of a direction that brought the octet at an offset, the first with least doubt."""
-        found = (one for one in self.arrivals[d] if one.start <= offset < one.end)
-        return min(found, key=attrgetter("reason"), default=None)
+        """Return the segment of a direction whose copy of the octet at an offset was chosen."""
+        copies = self.connection.halves[d].copies
+        return self._arrival(d, copies.piece(offset)[2].frame) if copies.next_start(offset) == offset else None
 
     def _layouts(self, frames: Sequence[FoundFrame]) -> list[Layout]:
         """Return how FPDUs lie in each direction: M asks for Markers in what its sender receives."""
