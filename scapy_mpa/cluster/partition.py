@@ -66,7 +66,8 @@ class PartitionWriter:
                 share = known[key] = share_of(key, self._shares)
             if share not in rows:
                 rows[share], pieces[share], sizes[share] = [], [], 0
-            first = start if tcp < 0 else tcp
+            # The IP header comes along: its TTL or Hop Limit is looked at.
+            first = start if tcp < 0 else max(0, tcp - (20 if len(key) == 12 else 40))
             shift = sizes[share] - first
             rows[share].append(
                 (frame, time, key, seq, ack, flags, start + shift, end + shift, tcp if tcp < 0 else tcp + shift, length)
