@@ -215,8 +215,7 @@ class FullOperation:
     @property
     def has_hole(self) -> bool:
         """Whether octets are missing, so far, before others that were captured."""
-        copies = self.half.copies
-        return copies.end > copies.edge(self.reader.main.at)
+        return self.reader.has_hole
 
     def offset_of(self, seq: int) -> int:
         """Return the stream offset of a sequence number within 2 GiB of the FPDU that was handed on last."""

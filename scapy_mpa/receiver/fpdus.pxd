@@ -18,7 +18,7 @@ cdef class FPDUReader:
     cdef public dict _ahead, _chains
     cdef public FPDUChain main
     cdef public list _ahead_offsets, _starts, contradictions, damaged, final, left_out, passed, rivals
-    cdef public long long _delivered, _due, _final_below, _judged_below, error_acked
+    cdef public long long _delivered, _due, _final_below, _highest, _judged_below, error_acked
     cdef public PlainWrites plain
     cdef public object _refused, anomaly, first_error, first_octets, layout, rest, startup
     cdef public TCPHalf half

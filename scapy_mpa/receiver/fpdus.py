@@ -173,10 +173,10 @@ class FPDUReader:
     """
 
     __slots__ = (
-        "_ahead", "_ahead_offsets", "_chains", "_delivered", "_due", "_final_below", "_has_passed", "_is_gapless",
-        "_is_over", "_judged_below", "_refused", "_starts", "anomaly", "contradictions", "damaged", "error_acked",
-        "final", "first_error", "first_octets", "half", "is_beginning", "layout", "left_out", "main", "passed", "plain",
-        "replaced", "rest", "rivals", "startup",
+        "_ahead", "_ahead_offsets", "_chains", "_delivered", "_due", "_final_below", "_has_passed", "_highest",
+        "_is_gapless", "_is_over", "_judged_below", "_refused", "_starts", "anomaly", "contradictions", "damaged",
+        "error_acked", "final", "first_error", "first_octets", "half", "is_beginning", "layout", "left_out", "main",
+        "passed", "plain", "replaced", "rest", "rivals", "startup",
     )  # fmt: skip
 
     def __init__(
@@ -218,6 +218,13 @@ class FPDUReader:
         self._due = layout.dialect.first_due if layout.dialect is not None else 0
         self.first_octets = b""
         self.rest: Rest | None = None
+        #: The offset after the highest octet that it was told of.
+        self._highest = -NEVER
+
+    @property
+    def has_hole(self) -> bool:
+        """True if octets are missing before others, as far as it was told of them."""
+        return self._highest > max(self.main.edge, self.main.at)
 
     # --- what happens to the direction ---
 
@@ -239,6 +246,8 @@ class FPDUReader:
     def receive(self, start: int, end: int) -> None:
         """Read what the octets [start, end) complete, which were held just now."""
         main = self.main
+        if end > self._highest:
+            self._highest = end
         if start < main.edge and start < main.need:
             # What competes with the next FPDU may make it valid, or name another end.
             main.need, main.waits = 0, False

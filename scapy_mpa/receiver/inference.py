@@ -15,7 +15,7 @@ from scapy_mpa.infer.evidence import HEADER_OCTETS, may_begin_with_fpdu
 from scapy_mpa.infer.inference import FEWEST_HEADERS, Budget, Inferred, Run, infer, is_enough
 from scapy_mpa.receiver.window import LOOKED_AT, FPDUWindow, Layout, is_unlike_ddp
 from scapy_mpa.stream.connection import TCPHalf
-from scapy_mpa.stream.copies import WRONG
+from scapy_mpa.stream.copies import WRONG, Copies, Copy
 from scapy_mpa.stream.drop_reason import LARGEST_WINDOW
 
 #: Octets of one run that are examined: four of the longest FPDUs.
@@ -53,11 +53,9 @@ def _captured_runs(half: TCPHalf) -> Iterator[tuple[int, int]]:
 
     Octets of segments with a wrong TCP checksum are left out, unless most are wrong: their receiver dropped them.
     """
-    copies = half.copies
-    pieces = [copies.piece(at) for start, end in copies.runs() for at, _ in copies.chosen(start, end)]
-    says_nothing = 2 * sum(copy.checksum == WRONG for _, _, copy in pieces) > len(pieces)
+    says_nothing = sum(1 if copy.checksum == WRONG else -1 for _, _, copy in _pieces(half.copies)) > 0
     first, last = 0, 0
-    for start, end, copy in pieces:
+    for start, end, copy in _pieces(half.copies):
         if copy.data is None or (copy.checksum == WRONG and not says_nothing):
             continue
         if start != last:
@@ -67,6 +65,13 @@ def _captured_runs(half: TCPHalf) -> Iterator[tuple[int, int]]:
         last = end
     if first < last:
         yield first, min(last, first + MOST_EXAMINED)
+
+
+def _pieces(copies: Copies) -> Iterator[tuple[int, int, Copy]]:
+    """Yield where each piece begins and ends, and the copy chosen for it."""
+    for start, end in copies.runs():
+        for at, copy in copies.chosen(start, end):
+            yield at, copies.piece(at)[1], copy
 
 
 def infer_both(

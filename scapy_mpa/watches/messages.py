@@ -26,8 +26,8 @@ from scapy_mpa.values.lifecycle import Quoted, Terminated
 
 #: Acknowledged FPDUs that are kept: a Terminate quotes what came shortly before.  A bound of memory: 100 KiB.
 MOST_ACKNOWLEDGED: Final = 256
-#: FPDUs not acknowledged that are kept.  A bound of memory: 24 MiB, of a direction whose peer acknowledges nothing.
-MOST_KEPT: Final = 1 << 16
+#: FPDUs not acknowledged that are kept.  A bound of memory: 1.5 MiB, of a direction whose peer acknowledges no more.
+MOST_KEPT: Final = 1 << 12
 _LAST = 0x40
 
 

@@ -213,6 +213,8 @@ class CaptureNotes(Listener):
         markers = self._markers(operation.dialect, where, octets) if operation.dialect is not None else None
         for frame in frames if not placed or placed in frames else (*frames, placed):
             self._notes.add((frame, _FPDU, *where, tuple(row), markers))
+        if placed and row.delivered not in (0, placed):
+            self.delivered(operation, row)  # it was final no sooner
 
     def _markers(self, dialect: Dialect, where: tuple[int, int, int], octets: bytes) -> tuple[int, ...]:
         """At which of its octets the Markers of the next FPDU of a sender that deviates stand."""

@@ -32,7 +32,9 @@ class Flood(NamedTuple):
 
 
 #: What most floods take.
-_LITTLE = 1_700_000
+LITTLE = 1_700_000
+#: What some thousand FPDUs take of a block's octets, and those of them that are remembered.
+FPDUS_OF_EIGHT_OCTETS = 4_000_000
 #: What connections take that come and go within a block.
 MANY_CONNECTIONS = 8_000_000
 
@@ -40,7 +42,7 @@ MANY_CONNECTIONS = 8_000_000
 FLOODS: dict[str, Flood] = {}
 
 
-def add(name: str, packets: int, make: Callable[[int], bytes], *rules: str, memory: int = _LITTLE) -> None:
+def add(name: str, packets: int, make: Callable[[int], bytes], *rules: str, memory: int = LITTLE) -> None:
     """Put a capture into the table."""
     assert name not in FLOODS
     FLOODS[name] = Flood(make, packets, rules, memory)

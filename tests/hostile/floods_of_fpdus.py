@@ -8,7 +8,7 @@ from functools import partial
 
 from scapy_mpa.craft.packets import ACK, RST, SYN
 from scapy_mpa.framing.startup import REQUEST_KEY, startup_frame
-from tests.hostile.floods import MANY_CONNECTIONS, add, running
+from tests.hostile.floods import FPDUS_OF_EIGHT_OCTETS, LITTLE, MANY_CONNECTIONS, add, running
 from tests.hostile.flow import Flow, cuts_of, file_of
 from tests.laying import lay_stream
 from tests.receive.cases import ulpdus
@@ -87,7 +87,8 @@ for _begins in ("SYN", "Reply", "middle"):
         add(f"64 KiB with gaps{_where}", 1500, partial(_long_that_never_comes, _begins, _markers, True))
         add(f"bad CRCs{_where}", 1500, partial(_damaged, _begins, _markers, "CRCs"))
         for _kind in ("noise", "zeros", "fours"):
-            add(f"{_kind}{_where}", 100, partial(_noise, _begins, _markers, True, _kind))
+            memory = LITTLE if _kind == "noise" else FPDUS_OF_EIGHT_OCTETS
+            add(f"{_kind}{_where}", 100, partial(_noise, _begins, _markers, True, _kind), memory=memory)
         add(f"noise, no CRC{_where}", 100, partial(_noise, _begins, _markers, False, "noise"))
     add(f"empty FPDUs, no CRC, from the {_begins} on", 3000, partial(_empty, _begins, False, False))
     add(f"Markers that point anywhere from the {_begins} on", 1500, partial(_damaged, _begins, True, "Markers"))
@@ -174,6 +175,7 @@ def _unanswered(seen: str, kind: str, crc: bool, size: int, count: int) -> bytes
 
 for _seen in ("Request", "Reply"):
     for _kind in ("noise", "zeros", "headers"):
-        add(f"{_kind} behind a {_seen} alone", 200, partial(_unanswered, _seen, _kind, False, 1000))
+        memory = FPDUS_OF_EIGHT_OCTETS if _kind == "zeros" else LITTLE
+        add(f"{_kind} behind a {_seen} alone", 200, partial(_unanswered, _seen, _kind, False, 1000), memory=memory)
     add(f"noise behind a {_seen} alone, CRC", 200, partial(_unanswered, _seen, "noise", True, 1000))
     add(f"short segments of noise behind a {_seen} alone", 1500, partial(_unanswered, _seen, "noise", False, 20))

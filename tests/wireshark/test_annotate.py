@@ -265,12 +265,12 @@ def peak(capture: Path, out: Path) -> int:
 
 
 def test_memory_does_not_follow_the_capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three times the size; docs/wireshark.md has the figure for 100 MB."""
+    """Twice the size, beyond what is compared with late copies; docs/wireshark.md has the figure for 100 MB."""
     monkeypatch.setattr(spill, "_HELD", 200)
     monkeypatch.setattr(spill, "_MOST_RUNS", 3)
     monkeypatch.setattr(spill, "_CHUNK", 20)
     peaks = []
-    for size in (1_200_000, 3_600_000):
+    for size in (7_200_000, 14_400_000):
         capture = tmp_path / f"{size}.pcap"
         assert write_capture("markers", capture, size, 1).fpdus > size // 2000
         peaks.append(peak(capture, tmp_path / "out.pcapng"))
