@@ -1030,6 +1030,7 @@ class FPDUReader:
         self._delivered = max(
             self._delivered, self.half.copies.frames(chain.at, min(start, chain.edge))[1] if start > chain.at else 0
         )
+        chain.resumed = start
         chain.go_to(start)
 
     def _contradiction(self, chain: FPDUChain, end: int) -> int | None:

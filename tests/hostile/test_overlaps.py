@@ -50,6 +50,12 @@ def test_work_is_linear(state: str, shape: str) -> None:
     assert twice < MOST_GROWTH * once
 
 
+def test_markers_that_contradict_lengths_and_each_other_do_not_hang_it() -> None:
+    octets = conflicting("Full Operation with Markers without CRC", "twice", "all", "right", 1400, 20_000)
+    (found,) = analyze(io.BytesIO(octets)).connections
+    assert found.initiator.counts.fpdus > 2
+
+
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("shape", LONG)
 @pytest.mark.parametrize("checksum", ["right", "wrong first", "every other wrong"])
