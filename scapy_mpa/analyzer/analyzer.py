@@ -199,6 +199,8 @@ class Analyzer:
                 if arrival is not None or mpa.pending_side < 0:
                     mpa.pending_side = d
         half = connection.halves[d]
+        if mpa is not None and len(half.late) == MOST_RESETS:
+            mpa.take(d)
         if half.copies.held:
             self._holding[id(connection)] = connection
         if flags & 5 and connection.is_over:
