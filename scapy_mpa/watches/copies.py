@@ -26,8 +26,9 @@ from scapy_mpa.watches.lifecycle import after, distance
 #: FPDUs that are remembered: of a copy of anything before them it is not known whether it fits an FPDU.  A bound of
 #: memory: 1 MiB.
 REMEMBERED: Final = 4096
-#: Doubtful segments that are remembered until it is known what became of them.  A bound of memory: 1 MiB.
-MOST_DOUBTFUL: Final = 4096
+#: Doubtful segments that are remembered until it is known what became of them.  A bound of time: all are looked at
+#: for what is left out.
+MOST_DOUBTFUL: Final = 1024
 
 _FIRST: Final = "the first copy is kept"
 _KEY: Final = "the Key says which is right"
