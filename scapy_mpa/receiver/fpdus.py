@@ -94,7 +94,7 @@ class FPDUChain:
         marker: the Marker that named where it begins; the first FPDU must hold it.
         resumed: the last start that Markers named against lengths, -1 if there was none.
         agreed: an FPDU's offset, and up to where the Markers in it agree.
-        unresolved: the offset of an FPDU with which it could not go on, and the edge then.
+        unresolved: the offset of an FPDU with which it could not go on, and the edge then; NEVER if it is bad.
         named: where octets ended when the next start was searched by Markers, and that start, NEVER if there was none.
         goal: up to where bad FPDUs follow one another by their lengths, as seen when octets ended at the second offset.
     """
@@ -921,11 +921,11 @@ class FPDUReader:
 
     def _read_bad(self, chain: FPDUChain, extent: Extent) -> bool:
         """The next FPDU is complete and not valid; False if it has to wait."""
-        if not self._is_final(chain, extent.offset, extent.end):
-            chain.need, chain.waits = extent.end, True
-            return False
         if chain is not self.main:
             # Only the main chain tells that an FPDU is bad: this one may begin at a wrong place.
+            chain.need, chain.waits, chain.unresolved = extent.end, True, (extent.offset, NEVER)
+            return False
+        if not self._is_final(chain, extent.offset, extent.end):
             chain.need, chain.waits = extent.end, True
             return False
         if not self.layout.crc and (extent.spoken is None or self._is_contradicted(extent)):
@@ -1295,6 +1295,8 @@ class FPDUReader:
                 continue
             if chain.need and chain.need <= start and chain.edge < start:
                 continue
+            if chain.unresolved == (chain.at, NEVER) and (start >= chain.need or end <= chain.at):
+                continue  # it is bad, and no other copies of it came
             covered = self._begin_chains(covered, min(at, edge))
             if self._chains.get(at) is chain:
                 self._continue(at, chain)
