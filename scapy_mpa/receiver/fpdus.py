@@ -322,7 +322,6 @@ class FPDUReader:
         """Find what is left: octets that belong to no FPDU, and others after the FIN."""
         main, half = self.main, self.half
         if main.edge > main.at:
-            self._keep_first(main.at)
             self._pass_unlocated(main.at, main.edge)
             moment = half.copies.frames(main.at, main.edge)[1:]
             self.rest = Rest(main.at, main.edge, main.is_located, moment, self._is_doubtful(main.at, main.edge))
@@ -830,6 +829,7 @@ class FPDUReader:
 
     def _pass_unlocated(self, start: int, end: int) -> None:
         """Note what is remarkable about octets that belong to no FPDU."""
+        self._keep_first(start)
         self._note_rivals(max(start, self.half.passed), end)
         self._note_damaged(start, end)
 
@@ -1081,6 +1081,7 @@ class FPDUReader:
             return False
         if self._is_rescued(chain, extent):
             return True
+        self._keep_first(chain.at)
         return self._examine_cut(chain, extent)
 
     def _examine_cut(self, chain: FPDUChain, extent: Extent) -> bool:

@@ -155,9 +155,9 @@ class KeySearch:
     def _valid_end(self, offset: int) -> int:
         """Return where the header of a startup frame at an offset ends, 0 if its receiver would refuse it."""
         header = self.header_at(offset)
-        if header is None or header[:KEY_LENGTH] not in (REQUEST_KEY, REPLY_KEY) or header[17] > LARGEST_REV:
+        if header is None or header[:KEY_LENGTH] not in (REQUEST_KEY, REPLY_KEY) or _is_refused(header):
             return 0
-        return offset + STARTUP_HEADER_LENGTH if int.from_bytes(header[18:20], "big") <= LARGEST_PD_LENGTH else 0
+        return offset + STARTUP_HEADER_LENGTH
 
     def _frame_at(self, offset: int, is_over: bool) -> FoundFrame | None:
         copies, begin = self.half.copies, self.begin
@@ -179,9 +179,8 @@ class KeySearch:
             return None
         pd_length = int.from_bytes(header[18:20], "big")
         if copies.run_start(offset, offset - 1) != offset and (begin is None or offset != begin):
-            is_refused = header[17] > LARGEST_REV or (header[17] and pd_length > LARGEST_PD_LENGTH)
             begins_piece = offset in copies.segment_starts(offset, offset + 1, 1)
-            if is_refused or (begin is None and not begins_piece):
+            if _is_refused(header) or (begin is None and not begins_piece):
                 del self.candidates[offset]
                 return None
         end = offset + STARTUP_HEADER_LENGTH + pd_length
@@ -285,6 +284,12 @@ def _with_private_data(header: bytes, private_data: bytes) -> StartupFrame:
     startup = decode_startup_frame(header[: STARTUP_HEADER_LENGTH - 2] + bytes(2))
     assert startup is not None
     return startup._replace(pd_length=int.from_bytes(header[18:20], "big"), private_data=private_data)
+
+
+def _is_refused(header: bytes) -> bool:
+    """Return True if Rev or PD_Length of a header are such that its receiver refuses it (RFC 5044 §7.1.1)."""
+    rev, pd_length = header[17], int.from_bytes(header[18:20], "big")
+    return rev > LARGEST_REV or (rev > 0 and pd_length > LARGEST_PD_LENGTH)
 
 
 def beginning_of_key(octets: bytes) -> int:

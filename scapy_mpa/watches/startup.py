@@ -371,7 +371,9 @@ def _judge_first_octets(startup: StartupPhase, reply: FoundFrame, found: Startup
             _add_longer("initiator", initiator, request, opening, found, reply)
         else:
             what = "an FPDU" if initiator.begins_with_fpdu else "octets"
-            detail = f"{what} after the Request, before the Reply was received"
+            is_request = initiator.first_octets.startswith(REQUEST_KEY)
+            what = "a second Request" if is_request else f"{what} after the Request,"
+            detail = f"{what} before the Reply was received"
             where = 0, opening.frame, opening.time
             found.add("initiator", [Breach("startup-fpdu-before-reply", *where, detail)])
     opening, first = responder.opening, initiator.first
@@ -382,7 +384,8 @@ def _judge_first_octets(startup: StartupPhase, reply: FoundFrame, found: Startup
     if responder.continues_frame:
         _add_longer("responder", responder, reply, opening, found)
     else:
-        detail = "an FPDU before the first of the Initiator"
+        what = "a second Reply" if responder.first_octets.startswith(REPLY_KEY) else "an FPDU"
+        detail = f"{what} before the first FPDU of the Initiator"
         if first is not None:
             detail += f", which came at frame {first.known[0]}"
         where = 0, opening.frame, opening.time
@@ -508,7 +511,10 @@ def startup_events(startup: StartupPhase) -> list[StartupEvent]:
             what = f"second {side.frame.startup.kind.capitalize()}"
             found.append(StartupEvent(side.opening.frame, side.opening.time, role, what))
         if side.first is not None:
-            found.append(StartupEvent(*side.first.known, role, "first FPDU"))
+            # It is known to be one only with both startup frames, and may have been sent before.
+            opening = None if side.first_octets.startswith(key) else side.opening
+            sent = side.first.known if opening is None else (opening.frame, opening.time)
+            found.append(StartupEvent(*sent, role, "first FPDU"))
     if all(startup.side(role).first is None for role in ROLES):
         for role in ROLES:
             end = startup.side(role).end

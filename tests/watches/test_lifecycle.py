@@ -138,6 +138,8 @@ def test_octets_that_were_not_acknowledged(acknowledged: int | None, sacked: int
         (resetting(reset(30)), PLAIN._replace(error_frame=29), [("error-closed", 30, CLOSED.format("RST", 29))]),
         (PLAIN._replace(fin=FIN), PLAIN._replace(error_frame=11), [("error-closed", 12, CLOSED.format("FIN", 11))]),
         (PLAIN._replace(fin=FIN), PLAIN._replace(error_frame=12), []),
+        # Who reads the dialect of its peer need not break off.
+        (PLAIN._replace(fin=FIN), PLAIN._replace(error_frame=11, is_deviating=True), []),
         (PLAIN._replace(fin=FIN, terminated=GONE), PLAIN._replace(error_frame=11), []),
         # The Terminate may be what is missing.
         (PLAIN._replace(fin=FIN, has_gap=True), PLAIN._replace(error_frame=11), []),

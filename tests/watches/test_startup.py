@@ -29,6 +29,7 @@ from scapy_mpa.watches.startup import (
     judge_startup,
     many_unfinished,
     start_not_found,
+    startup_events,
 )
 from tests.watches.values import SECOND, arrival
 
@@ -322,11 +323,29 @@ def test_an_fpdu_before_the_reply(ack: int) -> None:
     assert told(findings) == [("startup-fpdu-before-reply", "initiator", 7, 0, detail)]
 
 
+def test_a_second_frame_in_place_of_the_first_fpdu() -> None:
+    again = {kind: startup_frame(kind).encode() for kind in ("request", "reply")}
+    findings = judged(begun(REQUEST, 7, B, first_octets=again["request"]), begun(REPLY, 8, A + 70))
+    detail = "a second Request before the Reply was received"
+    assert told(findings) == [("startup-fpdu-before-reply", "initiator", 7, 0, detail)]
+    findings = judged(begun(REQUEST, 7, B + 20), begun(REPLY, 6, A + 20, first_octets=again["reply"]))
+    detail = "a second Reply before the first FPDU of the Initiator, which came at frame 7"
+    assert told(findings) == [("startup-responder-first", "responder", 6, 0, detail)]
+
+
+def test_when_the_first_fpdu_was_sent() -> None:
+    """Not when it was known to be one, behind both startup frames."""
+    known = FirstFPDU(ULPDU, len(ULPDU), 50, (8, 8 * SECOND), False)
+    startup = StartupPhase(begun(REQUEST, 7, B, first=known), begun(REPLY, 8, A + 70))
+    sent = [(one.frame, one.time) for one in startup_events(startup) if one.what == "first FPDU"]
+    assert sent == [(7, 7 * SECOND), (8, 8 * SECOND)]
+
+
 @pytest.mark.parametrize(
     ("initiator_first", "ack", "is_told"), [(True, A + 20, True), (True, A + 70, False), (False, A + 20, False)]
 )
 def test_the_responders_fpdu_before_the_initiators(initiator_first: bool, ack: int, is_told: bool) -> None:
-    detail = "an FPDU before the first of the Initiator, which came at frame 7"
+    detail = "an FPDU before the first FPDU of the Initiator, which came at frame 7"
     findings = judged(begun(REQUEST, 7, B + 20), begun(REPLY, 6, ack), initiator_first=initiator_first)
     assert told(findings) == ([("startup-responder-first", "responder", 6, 0, detail)] if is_told else [])
 
