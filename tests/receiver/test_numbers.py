@@ -359,6 +359,18 @@ def test_startup_frame_among_other_octets(revision: int, octets: int, is_found: 
     assert (KeySearch(half).receive(40, 40 + len(request)) is not None) is is_found
 
 
+def test_pd_length_of_revision_0_has_no_limit() -> None:
+    """Where copies of a header compete, one with more than 512 octets of Private Data is no reason to take another."""
+    header = b"MPA ID Req Frame" + bytes((0x40, 0)) + (513).to_bytes(2, "big")
+    half = TCPHalf()
+    half.begin(1, True)
+    search = KeySearch(half)
+    for number, copy in enumerate((header, header[:18] + bytes(2)), 1):
+        half.hold(0, 20, copy_of(copy, number))
+        assert search.receive(0, 20) is None
+        assert search.header_at(0) == header
+
+
 @pytest.mark.parametrize(("wrong", "is_garbled"), [(4, True), (5, False)])
 def test_octets_of_a_key_that_are_wrong(wrong: int, is_garbled: bool) -> None:
     assert is_garbled_key(bytes(wrong) + REQUEST[wrong:]) is is_garbled
