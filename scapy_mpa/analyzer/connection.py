@@ -545,7 +545,7 @@ class CapturedConnection:
     def crc(self) -> bool:
         """Whether CRCs are in use: either side asks for them in both directions (RFC 5044 §7.1.1)."""
         readers = [one for one in self.reader.readers if one is not None]
-        if readers:
+        if readers and (self.request is None or self.reply is None):
             return any(one.layout.crc for one in readers)
         return any(one is not None and one.startup.c for one in (self.request, self.reply))
 

@@ -654,11 +654,13 @@ class ConnectionReader:
 
     def _adapt(self, reader: FPDUReader) -> FPDUReader:
         """Return what reads an RDMAC RNIC's FPDUs, once its first one shows that it sends Markers unasked."""
-        search = self._deviations[self._adapting]
-        if reader.main.at or search is None or not begins_with_fpdu(reader.half, 0, Layout(True, False)):
+        search, layout = self._deviations[self._adapting], reader.layout
+        is_read = reader.main.at or layout.dialect is not None
+        if is_read or not begins_with_fpdu(reader.half, 0, Layout(True, False)):
             return reader
-        reader = FPDUReader(reader.half, Layout(True, reader.layout.crc), reader.startup)
-        search.close()
+        reader = FPDUReader(reader.half, Layout(True, layout.crc), reader.startup)
+        if search is not None:
+            search.close()
         self.readers[self._adapting], self._deviations[self._adapting] = reader, None
         self._adapting = -1
         return reader

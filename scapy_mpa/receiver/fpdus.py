@@ -218,12 +218,12 @@ class FPDUReader:
         self._due = layout.dialect.first_due if layout.dialect is not None else 0
         self.first_octets = b""
         self.rest: Rest | None = None
-        #: The offset after the highest octet that it was told of.
+        #: The offset after the highest octet that was handed on to it.
         self._highest = -NEVER
 
     @property
     def has_hole(self) -> bool:
-        """True if octets are missing before others, as far as it was told of them."""
+        """True if octets are missing before others that were handed on to it."""
         return self._highest > max(self.main.edge, self.main.at)
 
     # --- what happens to the direction ---

@@ -76,7 +76,10 @@ def test_cases_in_one_file_are_connections_of_their_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in captures() if path.stem not in WITHOUT_MPA], ids=lambda path: path.stem
+    # Of FPDUs that a snapshot length cut only the octets that are there are laid anew.
+    "path",
+    [path for path in captures() if path.stem not in {*WITHOUT_MPA, "siw-snaplen128"}],
+    ids=lambda path: path.stem,
 )
 def test_a_capture_without_mutations_has_the_same_fpdus(path: Path) -> None:
     fuzzer = Fuzzer(1, baselines(captures=[str(path)]), most=0)
