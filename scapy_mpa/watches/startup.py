@@ -515,7 +515,7 @@ def startup_events(startup: StartupPhase) -> list[StartupEvent]:
             opening = None if side.first_octets.startswith(key) else side.opening
             sent = side.first.known if opening is None else (opening.frame, opening.time)
             found.append(StartupEvent(*sent, role, "first FPDU"))
-    if all(startup.side(role).first is None for role in ROLES):
+    if not any(startup.side(role).fpdus for role in ROLES):
         for role in ROLES:
             end = startup.side(role).end
             if end.fin is not None:
