@@ -70,6 +70,8 @@ _MOST_RUNS = 256
 _SHORTEST_RUN = plain_length(1)
 #: One Marker in so many may have anything in RESERVED.
 _MOST_DEVIATING = 8
+#: Places of Markers, from the first octet to the last, of which one may.
+_FEWEST_BESIDE_DEVIATING = 4
 #: One Marker in so many may lead nowhere, without CRCs.
 _MOST_ASTRAY = 4
 #: Places tried one after another, of the first octets that follow one another: a bound of time.
@@ -217,7 +219,8 @@ def _grids(runs: Sequence[Run]) -> list[int]:
     grids = []
     for grid in _within(runs):
         deviating = set_octets[grid] + set_octets[grid + 1] + low_bits[grid + 3]
-        if deviating * _MOST_DEVIATING > -((grid - len(laid)) // MARKER_INTERVAL):
+        markers = -((grid - len(laid)) // MARKER_INTERVAL) - 1
+        if deviating > max(markers // _MOST_DEVIATING, markers >= _FEWEST_BESIDE_DEVIATING):
             continue
         # FPDUPTRs that are not zero say more than zeros that may be anything.
         pointing = set_octets[grid + 3]

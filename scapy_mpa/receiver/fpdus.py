@@ -336,7 +336,8 @@ class FPDUReader:
         """Keep the first octets of Full Operation, if an FPDU at an offset is wrong that begins there."""
         if not offset and self.is_beginning and not self.first_octets:
             edge = min(self.half.copies.edge(0, LONGEST_FPDU), LONGEST_FPDU)
-            if self.half.copies.is_captured(0, edge):
+            is_damaged = self.half.is_damaged(0, min(edge, LOOKED_AT))
+            if self.half.copies.is_captured(0, edge) and not is_damaged:
                 self.first_octets = bytes(self.half.copies.octets(0, edge)) if edge else b""
 
     def _go_over_hole(self) -> int | None:

@@ -45,7 +45,8 @@ class FoundFrame(NamedTuple):
 
     ``seq`` is the sequence number of its first octet; ``ack`` the acknowledgement number of the segment that completed
     it, None without one; ``under_way`` how many octets before it its peer had not acknowledged by then.  ``key`` are
-    the octets in place of its Key, empty if that is right.
+    the octets in place of its Key, empty if that is right.  ``is_damaged``: a segment that brought some of it has a
+    wrong TCP checksum, for which its receiver drops it.
     """
 
     startup: StartupFrame
@@ -57,6 +58,7 @@ class FoundFrame(NamedTuple):
     ack: int | None = None
     under_way: int = 0
     key: bytes = b""
+    is_damaged: bool = False
 
     @property
     def end_seq(self) -> int:
@@ -206,7 +208,8 @@ class KeySearch:
 
     def _found(self, startup: StartupFrame, offset: int, end: int, key: bytes = b"") -> FoundFrame:
         _, frame, time = self.half.copies.frames(offset, end)
-        return FoundFrame(startup, offset, end, frame, time, self.half.space.seq_of(offset), key=key)
+        seq, is_damaged = self.half.space.seq_of(offset), self.half.is_damaged(offset, end)
+        return FoundFrame(startup, offset, end, frame, time, seq, key=key, is_damaged=is_damaged)
 
     # --- frames that are wrong ---
 

@@ -569,11 +569,12 @@ class TCPConnection:
     def is_established(self) -> bool:
         """True if octets were captured, and a SYN or octets of the other direction too, or both SYNs and their ACKs.
 
-        Both sides take such a connection for established (RFC 9293 §3.3.2, §3.5).
+        Both sides take such a connection for established (RFC 9293 §3.3.2, §3.5), but not one of which there is a SYN
+        alone, octets in it or not.
         """
         first, second = (half.first_frame < NEVER for half in self.halves)
         if first or second:
-            return self.has_syn or (first and second)
+            return (self.has_syn and self.first_frame < self.last_frame) or (first and second)
         return all(half.start is not None and half.peer.last_ack_sent is not None for half in self.halves)
 
     @property

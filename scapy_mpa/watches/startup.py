@@ -211,6 +211,11 @@ def judge_startup(startup: StartupPhase, now: Moment) -> StartupFindings:
             found.add("responder", [_at_frame("startup-invalid-answered", reply, detail)])
         else:
             _judge_reply_alone(startup, reply, found)
+    damaged = [(role, side.frame) for role, side in zip(ROLES, both, strict=True) if side.frame is not None]
+    damaged = [(role, frame) for role, frame in damaged if frame.is_damaged]
+    if damaged:
+        # What its receiver took for the frame was not captured, and may have been right.
+        found.breaches = [(role, _at_frame("tcp-checksum", frame, DROPPED)) for role, frame in damaged]
     return found
 
 

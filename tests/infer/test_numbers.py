@@ -5,12 +5,13 @@ Octets are FPDUs that `tests/receiver/wire.py` lays, among octets that are none.
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import pytest
 
 from scapy_mpa.infer.inference import Budget, Inferred, Run, _grids, infer, is_enough
-from tests.receiver.wire import encode_fpdu, rdma_write, read_request, send
+from tests.receiver.wire import crc32c, encode_fpdu, rdma_write, read_request, send
 
 #: A ULPDU_Length and control octets that may be those of a Send; the header behind them is none.
 PLAUSIBLE = b"\x40\x00\x40\x43"
@@ -69,6 +70,22 @@ def test_a_header_beside_a_crc(ulpdu: bytes, worth: int) -> None:
 def test_a_marker_before_a_header() -> None:
     """It points nowhere; that its octets are zero is worth four bits, beside CRC, header and length."""
     assert bits(laid(WRITE, markers=True, at=512), at=512, markers=True, crc=True) == 32 + 12 + 8 + 4
+
+
+@pytest.mark.parametrize("count", [2, 3, 6, 7, 14, 15])
+def test_markers_whose_reserved_is_not_zero(count: int) -> None:
+    """One of eight Markers may deviate, and one of four to seven; a place before the first octets is counted."""
+    most = max((count + 1) // 8, count + 1 >= 4)
+    for deviating, is_found in ((most, True), (most + 1, False)):
+        octets = b""
+        for number in range(count):
+            fpdu = bytearray(laid(rdma_write(1, 2, bytes(488)), markers=True, at=8 + len(octets)))
+            if number < deviating:
+                fpdu[504] = 7
+                fpdu[-4:] = struct.pack("<I", crc32c(fpdu[:-4]))
+            octets += fpdu
+        one = found(octets, at=8, markers=True, crc=True)
+        assert (one is not None and one.confirmations == count) is is_found
 
 
 def test_what_a_marker_costs() -> None:

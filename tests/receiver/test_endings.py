@@ -99,6 +99,17 @@ def test_a_fin_after_which_octets_come() -> None:
     assert [frame for _, frame, _ in half.other_fins] == [10]
 
 
+@pytest.mark.parametrize("flags", [SYN, SYN | FIN])
+def test_a_syn_with_octets_takes_no_segment_away(flags: int) -> None:
+    """Nobody answered it, so it is no connection that others follow (RFC 9293 §3.10.7.4)."""
+    more, _ = stream(50, 50, at=len(OCTETS))
+    found = talk().put(0, END, more[:60], flags=flags).put(1, BEGIN, ack=END).put(0, END, more)
+    receiver = Receiver()
+    receiver.feed(found.put(1, BEGIN, ack=END + len(more)).segments)
+    first = next(mpa.connection for _, mpa in receiver.finish())
+    assert (first.halves[0].first_frame, first.halves[0].last_frame, first.halves[1].last_frame) == (4, 12, 13)
+
+
 @pytest.mark.parametrize(
     ("seq", "later", "is_dropped"),
     [(END + 70_000, True, True), (END + 70_000, False, False), (END, True, False)],

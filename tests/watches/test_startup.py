@@ -8,7 +8,7 @@ import pytest
 
 from scapy_mpa.craft.ulpdus import send
 from scapy_mpa.framing.fpdu import encode_fpdu
-from scapy_mpa.framing.role import Role, peer_of
+from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.framing.startup import Kind, startup_frame
 from scapy_mpa.receiver.startup import FoundFrame, OtherOctets
 from scapy_mpa.receiver.window import Layout
@@ -118,6 +118,16 @@ def test_a_part_of_a_frame_that_is_damaged() -> None:
     """Its receiver dropped it: nothing in it accuses its sender."""
     findings = judged(side(part=HEADER._replace(is_damaged=True), end=closed("FIN")), side(base=B))
     assert told(findings) == [("tcp-checksum", "initiator", 10, 0, DROPPED)]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_frame_that_is_damaged(role: Role) -> None:
+    """Its receiver dropped it, and took another one: what it says accuses neither side."""
+    frames = found("request", 4, pd_length=40), found("reply", 5, ack=A + 20)
+    sides, at = [side(frame=frames[0]), side(frame=frames[1], base=B)], ROLES.index(role)
+    assert {role for _, role, *_ in told(judged(*sides))} == set(ROLES)
+    sides[at] = sides[at]._replace(frame=frames[at]._replace(is_damaged=True))
+    assert told(judged(*sides)) == [("tcp-checksum", role, 4 + at, 0, DROPPED)]
 
 
 # --- Keys and roles ---
