@@ -215,16 +215,19 @@ def _grids(runs: Sequence[Run]) -> list[int]:
     for run in runs:
         laid += bytes((run.offset - len(laid)) % MARKER_INTERVAL) + run.octets
     laid += bytes(MARKER_INTERVAL)
-    set_octets, low_bits = _columns(laid.translate(_NOT_ZERO)), _columns(laid.translate(_LOW_TWO_BITS))
+    set_octets = laid.translate(_NOT_ZERO)
+    is_set, has_low = int.from_bytes(set_octets, "little"), int.from_bytes(laid.translate(_LOW_TWO_BITS), "little")
+    deviating_at = _columns((is_set | is_set >> 8 | has_low >> 24).to_bytes(len(laid), "little"))
+    set_at = _columns(set_octets)
     grids = []
     for grid in _within(runs):
-        deviating = set_octets[grid] + set_octets[grid + 1] + low_bits[grid + 3]
+        deviating = deviating_at[grid]
         markers = -((grid - len(laid)) // MARKER_INTERVAL) - 1
         if deviating > max(markers // _MOST_DEVIATING, markers >= _FEWEST_BESIDE_DEVIATING):
             continue
         # FPDUPTRs that are not zero say more than zeros that may be anything.
-        pointing = set_octets[grid + 3]
-        if pointing or any(set_octets[grid + at] for at in (2, 4, 5)):
+        pointing = set_at[grid + 3]
+        if pointing or any(set_at[grid + at] for at in (2, 4, 5)):
             grids.append((deviating, -pointing, grid))
     return [grid for _, _, grid in sorted(grids)]
 

@@ -81,7 +81,7 @@ def test_markers_whose_reserved_is_not_zero(count: int) -> None:
         for number in range(count):
             fpdu = bytearray(laid(rdma_write(1, 2, bytes(488)), markers=True, at=8 + len(octets)))
             if number < deviating:
-                fpdu[504] = 7
+                fpdu[504:506], fpdu[507] = b"\7\7", fpdu[507] | 3
                 fpdu[-4:] = struct.pack("<I", crc32c(fpdu[:-4]))
             octets += fpdu
         one = found(octets, at=8, markers=True, crc=True)
