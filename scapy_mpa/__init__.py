@@ -10,6 +10,9 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from scapy_mpa import offered
+from scapy_mpa.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from scapy_mpa.capture.streams import Streams as Streams
     from scapy_mpa.catalogue.malformed import Malformed as Malformed
@@ -50,17 +53,15 @@ if TYPE_CHECKING:
     from scapy_mpa.live.errors import LocalProtocolError as LocalProtocolError
     from scapy_mpa.live.errors import RemoteProtocolError as RemoteProtocolError
     from scapy_mpa.live.settings import EndpointSettings as EndpointSettings
-    from scapy_mpa.report.analysis import Selection as Selection
-    from scapy_mpa.report.analysis import analyze as analyze
-    from scapy_mpa.report.analysis import iter_fpdus as iter_fpdus
+    from scapy_mpa.reading.analysis import Selection as Selection
+    from scapy_mpa.reading.analysis import analyze as analyze
+    from scapy_mpa.reading.analysis import iter_fpdus as iter_fpdus
     from scapy_mpa.report.model import Report as Report
     from scapy_mpa.values.assumptions import Assumptions as Assumptions
     from scapy_mpa.values.limits import Limits as Limits
     from scapy_mpa.values.records import FPDURecord as FPDURecord
     from scapy_mpa.wireshark.crosscheck import crosscheck as crosscheck
     from scapy_mpa.wireshark.enrich import enrich as enrich
-
-__version__ = "1.0.0"
 
 if os.environ.get("SCAPY_MPA_PURE", "0") not in ("", "0"):
     from scapy_mpa.compiled import prefer_source
@@ -82,9 +83,9 @@ _WHERE = {
     "FPDURecord": "scapy_mpa.values.records",
     "Limits": "scapy_mpa.values.limits",
     "Streams": "scapy_mpa.capture.streams",
-    "Selection": "scapy_mpa.report.analysis",
-    "analyze": "scapy_mpa.report.analysis",
-    "iter_fpdus": "scapy_mpa.report.analysis",
+    "Selection": "scapy_mpa.reading.analysis",
+    "analyze": "scapy_mpa.reading.analysis",
+    "iter_fpdus": "scapy_mpa.reading.analysis",
     "Report": "scapy_mpa.report.model",
     "crosscheck": "scapy_mpa.wireshark.crosscheck",
     "enrich": "scapy_mpa.wireshark.enrich",
@@ -136,6 +137,15 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_WHERE})
+
+
+def _draw_connection(*arguments: Any) -> Any:
+    from scapy_mpa.plot.kinds import draw_connection
+
+    return draw_connection(*arguments)
+
+
+offered.draw_connection = _draw_connection
 
 
 def scapy_ext(ext: Any) -> None:

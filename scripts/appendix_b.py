@@ -25,7 +25,7 @@ from scapy_mpa.craft.stream import HalfStream
 from scapy_mpa.craft.traffic import Traffic
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.mulpdu import mulpdu
-from scapy_mpa.report.analysis import analyze
+from scapy_mpa.reading.analysis import analyze
 from scapy_mpa.report.buffers import HalfBuffers, Way, half_buffers
 from scapy_mpa.report.track import tracks
 

@@ -25,7 +25,7 @@ with atheris.instrument_imports(
         f"scapy_mpa.{room}" for room in ("analyzer", "capture", "framing", "infer", "receiver", "stream", "watches")
     ]
 ):
-    import scapy_mpa.report.analysis  # noqa: F401
+    import scapy_mpa.reading.analysis  # noqa: F401
 
 from scapy_mpa.values.limits import DEFAULT_LIMITS
 from tests.hostile.examine import TIGHT, examine, seconds_allowed

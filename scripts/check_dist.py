@@ -16,7 +16,7 @@ import tempfile
 import venv
 from pathlib import Path
 
-from scapy_mpa import __version__
+from scapy_mpa.version import __version__
 
 ROOT = Path(__file__).resolve().parent.parent
 CAPTURE = ROOT / "pcaps" / "siw-rping.pcap"

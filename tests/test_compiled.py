@@ -71,7 +71,7 @@ def test_all_is_compiled_or_nothing() -> None:
 @pytest.mark.parametrize("pure", ["", "0", "1"])
 def test_the_environment_says_what_runs(pure: str) -> None:
     code = (
-        "import sys, scapy_mpa.report.analysis, scapy_mpa.receiver.fpdus as hot, scapy_mpa.compiled as compiled; "
+        "import sys, scapy_mpa.reading.analysis, scapy_mpa.receiver.fpdus as hot, scapy_mpa.compiled as compiled; "
         "print(compiled.is_compiled(), hot.__file__.endswith('.py'), 'scapy_mpa.values._octets' in sys.modules)"
     )
     environment = {**os.environ, PURE: pure}

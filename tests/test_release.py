@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from scapy_mpa import __version__
 from scapy_mpa.compiled import hot_sources
+from scapy_mpa.version import __version__
 from scripts.check_dist import CheckFailed, built, main, missing_sources
 from tests.conftest import REPO
 

@@ -103,7 +103,7 @@ class Malformed:
 
     def analyze(self) -> Report:
         """What ``scapy-mpa analyze`` says of it."""
-        from scapy_mpa.report.analysis import analyze
+        from scapy_mpa.reading.analysis import analyze
 
         file = io.BytesIO()
         self.captured.write(file)

@@ -95,7 +95,7 @@ def _ongoing(rows: Rows, wants_octets: bool, directory: Path | None, held: int) 
     """List the messages of what is read while it is written, each when it is whole; returns the exit status."""
     from scapy_mpa.cli.ongoing import OngoingReport
     from scapy_mpa.messages.ongoing import OngoingMessages
-    from scapy_mpa.wireshark.listener import READ_ONCE
+    from scapy_mpa.reading.listener import READ_ONCE
 
     reading = rows.reading
     whole: list[MessageRow] = []

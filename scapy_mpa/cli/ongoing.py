@@ -18,9 +18,9 @@ from scapy_mpa.cli.colours import console_for, style
 from scapy_mpa.cli.judging import Judging
 from scapy_mpa.cli.lines import folded, print_lines, terminal_width
 from scapy_mpa.cli.options import Reading, warn_of_damage
+from scapy_mpa.reading.ongoing import OngoingAnalysis, OngoingListener, OpenConnection
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import SCHEMA_VERSION, Report
-from scapy_mpa.report.ongoing import OngoingAnalysis, OngoingListener, OpenConnection
 from scapy_mpa.report.tally import Tally
 from scapy_mpa.report.text import connection_lines, finding_lines, summary_lines, where_in
 from scapy_mpa.report.words import plural

@@ -20,7 +20,7 @@ from scapy_mpa.cli.types import ParamType, Word
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.profiles import PROFILES
 from scapy_mpa.framing.role import ROLES, Role
-from scapy_mpa.report.analysis import EVERYTHING, PlacedFPDUs, Selection, analyze
+from scapy_mpa.reading.analysis import EVERYTHING, PlacedFPDUs, Selection, analyze
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report
 from scapy_mpa.system.names import printable
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from scapy_mpa.cluster.run import Cluster
     from scapy_mpa.ipsec.associations import Associations
     from scapy_mpa.messages.found import FoundMessages
-    from scapy_mpa.wireshark.found import FoundFPDUs, Order
+    from scapy_mpa.reading.found import FoundFPDUs, Order
 
 Found = TypeVar("Found", "FoundFPDUs", "FoundMessages")
 
@@ -236,7 +236,7 @@ class Reading(NamedTuple):
 
     def found_fpdus(self, order: Order) -> FoundFPDUs:
         """The FPDUs with their octets, in an order, of what was asked for; raises as :meth:`select` does."""
-        from scapy_mpa.wireshark.found import FoundFPDUs
+        from scapy_mpa.reading.found import FoundFPDUs
 
         found = FoundFPDUs(
             self.sources,

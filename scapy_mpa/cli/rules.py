@@ -25,13 +25,13 @@ def rules_command(rule_id: str | None, output_format: Literal["text", "json", "m
     The list has severity, error code, requirement word and what is expected; the JSON and the Markdown also have each
     requirement of the specifications and the rule that checks it.
     """
-    from scapy_mpa.report.rules import as_dict, explanation, list_lines
+    from scapy_mpa.catalogue.rules import as_dict, explanation, list_lines
 
     chosen = [RULES[name] for name in named(rule_id)] if rule_id is not None else list(RULES.values())
     if output_format == "md":
         if rule_id is not None:
             raise click.UsageError("--format md gives the whole table; leave the ID out")
-        from scapy_mpa.report.conformance import markdown_lines
+        from scapy_mpa.catalogue.conformance import markdown_lines
 
         lines = markdown_lines()
     elif output_format == "json":

@@ -26,10 +26,10 @@ from scapy_mpa.messages.found import FoundMessages
 from scapy_mpa.messages.reading import MessageReading
 from scapy_mpa.messages.row import MessageRow, MessageValues, row_of
 from scapy_mpa.messages.store import Key, key_of
-from scapy_mpa.report.analysis import part_of
+from scapy_mpa.reading.analysis import part_of
+from scapy_mpa.reading.part import ReportPart
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report, deviations_of
-from scapy_mpa.report.part import ReportPart
 from scapy_mpa.system.names import printable
 
 #: Messages, and octets of theirs, that are written and read at a time.

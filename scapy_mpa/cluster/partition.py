@@ -11,7 +11,7 @@ import pickle
 from collections.abc import Iterator, Sequence
 from typing import IO, NamedTuple, TypeAlias
 
-from scapy_mpa.report.shares import share_of
+from scapy_mpa.reading.shares import share_of
 from scapy_mpa.values.segment import Segment
 
 #: Octets of segments that are held before a chunk is written, and blocks.

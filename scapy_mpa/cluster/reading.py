@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from scapy_mpa import __version__
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.fragments import LIFETIME, Datagram, Fragment, Fragments
 from scapy_mpa.capture.joining import ends_of
@@ -26,9 +25,10 @@ from scapy_mpa.capture.twice import SAME_TIME
 from scapy_mpa.cluster.partition import Chunk, PartitionWriter
 from scapy_mpa.cluster.shared import SharedFolder, absolute, said
 from scapy_mpa.errors import CaptureError, MPAError
-from scapy_mpa.report.analysis import EVERYTHING, Selection
+from scapy_mpa.reading.analysis import EVERYTHING, Selection
 from scapy_mpa.system.names import printable
 from scapy_mpa.values.limits import Limits
+from scapy_mpa.version import __version__
 
 #: Datagrams in fragments of which a task remembers that it saw them; of more, all are taken to be torn.
 _MOST_FRAGMENTED = 1 << 16

@@ -1,6 +1,6 @@
 """The second stage: a task runs the receiver over the segments of one share, in the order of the captures.
 
-It does what each process of ``--jobs`` does (:mod:`scapy_mpa.report.shares`), block by block, but reads its own
+It does what each process of ``--jobs`` does (:mod:`scapy_mpa.reading.shares`), block by block, but reads its own
 segments alone: where a block ends, and the time that passes in it, is known from its mark.
 """
 
@@ -17,7 +17,7 @@ from scapy_mpa.capture.reader import BLOCK_SIZE
 from scapy_mpa.cluster.partition import Chunk, read_partition
 from scapy_mpa.cluster.shared import SharedFolder, said
 from scapy_mpa.errors import MPAError
-from scapy_mpa.report.analysis import part_of
+from scapy_mpa.reading.analysis import part_of
 from scapy_mpa.system.names import printable
 from scapy_mpa.values.assumptions import Assumptions
 from scapy_mpa.values.limits import Limits

@@ -25,10 +25,10 @@ from scapy_mpa.cluster.receiving import ReceivingTask, read_found, receive_share
 from scapy_mpa.cluster.shared import HOW_TO_INSTALL, SharedFolder, said
 from scapy_mpa.errors import CaptureError, MPAError
 from scapy_mpa.framing.role import Role
-from scapy_mpa.report.analysis import Selection, report_of
+from scapy_mpa.reading.analysis import Selection, report_of
+from scapy_mpa.reading.part import ReportPart
+from scapy_mpa.reading.shares import require_files
 from scapy_mpa.report.model import Report
-from scapy_mpa.report.part import ReportPart
-from scapy_mpa.report.shares import require_files
 from scapy_mpa.system.names import encodable
 from scapy_mpa.values.assumptions import Assumptions
 from scapy_mpa.values.limits import Limits

@@ -14,11 +14,11 @@ from scapy_mpa.capture.index import rewind
 from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.fuzz.units import Way
-from scapy_mpa.report.analysis import analyze
+from scapy_mpa.reading.analysis import analyze
+from scapy_mpa.reading.found import FoundFPDUs
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.said import Said, said_by, said_in
-from scapy_mpa.wireshark.found import FoundFPDUs
 
 #: Octets of ULPDUs that are taken of a capture; each FPDU counts some more.
 MOST_OCTETS = 64 << 20

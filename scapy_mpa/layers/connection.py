@@ -29,7 +29,7 @@ from scapy_mpa.craft.traffic import Traffic
 from scapy_mpa.craft.truth import Truth
 from scapy_mpa.framing.markers import MARKER_INTERVAL
 from scapy_mpa.framing.role import ROLES
-from scapy_mpa.layers.mpa import fpdu_packet
+from scapy_mpa.packets.mpa import fpdu_packet
 
 if TYPE_CHECKING:
     from scapy_mpa.capture.named import CaptureSource
@@ -84,7 +84,7 @@ class MPAConnection(Conversation, Gen[Packet]):
             MPAError: There is no connection of that number.
         """
         from scapy_mpa.layers.fromcapture import chosen, said_again
-        from scapy_mpa.report.analysis import analyze
+        from scapy_mpa.reading.analysis import analyze
 
         found = chosen(analyze(capture).connections, connection)
         make = partial(cls, impair=impair)

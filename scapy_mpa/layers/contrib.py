@@ -6,5 +6,64 @@
 defines nothing: whoever comes this way gets the same objects as ``from scapy_mpa import ...``.
 """
 
-from scapy_mpa.layers import *  # noqa: F403
-from scapy_mpa.layers import __all__ as __all__
+from scapy_mpa.layers.answering import MPA_am
+from scapy_mpa.layers.binding import FPDUs, bind_mpa, unbind_mpa
+from scapy_mpa.layers.connection import MPAConnection
+from scapy_mpa.layers.mpasocket import MPASocket
+from scapy_mpa.layers.session import MPASession
+from scapy_mpa.packets.ddp import DDPTagged, DDPUntagged
+from scapy_mpa.packets.fpdu import FPDU, Marker
+from scapy_mpa.packets.mpa import fpdu_packet, startup_packet
+from scapy_mpa.packets.privatedata import (
+    ISERPrivateData,
+    NVMePrivateDataReject,
+    NVMePrivateDataReply,
+    NVMePrivateDataRequest,
+    RPCRDMAPrivateData,
+    SMBDirectDepths,
+    SMBDirectDepthsLE,
+)
+from scapy_mpa.packets.rdmap import (
+    RDMAPAtomicRequest,
+    RDMAPAtomicResponse,
+    RDMAPImmediateData,
+    RDMAPReadRequest,
+    RDMAPReadResponse,
+    RDMAPSend,
+    RDMAPTerminate,
+    RDMAPWrite,
+)
+from scapy_mpa.packets.startup import MPAReply, MPARequest
+
+__all__ = [
+    "FPDU",
+    "DDPTagged",
+    "DDPUntagged",
+    "FPDUs",
+    "ISERPrivateData",
+    "MPAConnection",
+    "MPAReply",
+    "MPARequest",
+    "MPASession",
+    "MPASocket",
+    "MPA_am",
+    "Marker",
+    "NVMePrivateDataReject",
+    "NVMePrivateDataReply",
+    "NVMePrivateDataRequest",
+    "RDMAPAtomicRequest",
+    "RDMAPAtomicResponse",
+    "RDMAPImmediateData",
+    "RDMAPReadRequest",
+    "RDMAPReadResponse",
+    "RDMAPSend",
+    "RDMAPTerminate",
+    "RDMAPWrite",
+    "RPCRDMAPrivateData",
+    "SMBDirectDepths",
+    "SMBDirectDepthsLE",
+    "bind_mpa",
+    "fpdu_packet",
+    "startup_packet",
+    "unbind_mpa",
+]

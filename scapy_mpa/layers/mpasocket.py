@@ -18,14 +18,14 @@ from scapy.supersocket import StreamSocket
 
 from scapy_mpa.framing import MARKER_INTERVAL, Origin, header_offset, plain_length, wire_length
 from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH
-from scapy_mpa.layers.fpdu import FPDU
-from scapy_mpa.layers.mpa import fpdu_packet
-from scapy_mpa.layers.rdmap import RDMAPReadResponse, RDMAPWrite, without_ddp
 from scapy_mpa.live.blocking import establish
 from scapy_mpa.live.endpoint import MPAEndpoint
 from scapy_mpa.live.errors import RemoteProtocolError
 from scapy_mpa.live.events import Established
 from scapy_mpa.live.settings import EndpointSettings
+from scapy_mpa.packets.fpdu import FPDU
+from scapy_mpa.packets.mpa import fpdu_packet
+from scapy_mpa.packets.rdmap import RDMAPReadResponse, RDMAPWrite, without_ddp
 
 _AT_ONCE = 1 << 16
 

@@ -22,9 +22,9 @@ from scapy_mpa.analyzer.connection import CapturedConnection, Deviations, FullOp
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import SEQ_MASK
-from scapy_mpa.layers.captured import FoundPacket, _CapturedPacket
 from scapy_mpa.layers.fragments import PacketFragments
-from scapy_mpa.layers.mpa import deviating_packet, fpdu_packet, startup_packet
+from scapy_mpa.packets.captured import FoundPacket, _CapturedPacket
+from scapy_mpa.packets.mpa import deviating_packet, fpdu_packet, startup_packet
 from scapy_mpa.receiver.startup import FoundFrame
 from scapy_mpa.values.limits import DEFAULT_LIMITS
 from scapy_mpa.values.records import FPDURow, record_of

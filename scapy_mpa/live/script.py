@@ -38,7 +38,7 @@ from scapy_mpa.report.words import plural
 from scapy_mpa.system.names import printable
 
 if TYPE_CHECKING:
-    from scapy_mpa.wireshark.found import FoundFPDU
+    from scapy_mpa.reading.found import FoundFPDU
 
 _SECOND = 1_000_000_000
 _HEXADECIMAL = re.compile(r"(?:[0-9a-fA-F]{2}\s*)+")
@@ -248,7 +248,7 @@ def said_again(capture: str, connection: int, direction: Role) -> Iterator[OneSi
     Raises CaptureError as :func:`scapy_mpa.analyze` does, MPAError if there is no such connection, or it said nothing.
     """
     # What reads captures is imported for who reads one.
-    from scapy_mpa.wireshark.found import FoundFPDUs
+    from scapy_mpa.reading.found import FoundFPDUs
 
     with FoundFPDUs(capture, directions=(direction,)) as found:
         there = len(found.report.connections)

@@ -19,9 +19,9 @@ from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.messages.assembly import Assembly, ConnectionMessages, DDPSegment, MessageHalf
 from scapy_mpa.messages.times import FrameTimes
+from scapy_mpa.reading.listener import Listener
 from scapy_mpa.values.records import AFTER_ERROR, FPDURow
 from scapy_mpa.values.segment import Segment
-from scapy_mpa.wireshark.listener import Listener
 
 #: FPDUs placed ahead that one half connection keeps in memory.
 _MOST_AHEAD = 1 << 14

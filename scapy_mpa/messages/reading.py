@@ -19,11 +19,11 @@ from scapy_mpa.messages.hearing import HalfReading, MessageListener
 from scapy_mpa.messages.row import MessageRow, MessageValues, row_of
 from scapy_mpa.messages.store import MessageStore
 from scapy_mpa.messages.times import FrameTimes
-from scapy_mpa.report.analysis import EVERYTHING, Selection
+from scapy_mpa.reading.analysis import EVERYTHING, Selection
+from scapy_mpa.reading.spill import OctetStore, Sorted
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
-from scapy_mpa.wireshark.spill import OctetStore, Sorted
 
 #: FPDUs placed ahead that one half connection keeps in memory.
 _MOST_AHEAD = 1 << 14

@@ -14,8 +14,8 @@ from heapq import merge
 from typing import IO, Any, TypeAlias
 
 from scapy_mpa.messages.row import AnswerValues, MessageValues
+from scapy_mpa.reading.spill import Sorted
 from scapy_mpa.system.temporary import temporary_file
-from scapy_mpa.wireshark.spill import Sorted
 
 #: Rows that are written at a time, and how many of such chunks stay in memory.
 _CHUNK, _CHUNKS = 2048, 4

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from scapy_mpa import __version__
 from scapy_mpa.page.templates import check_jinja, environment, policy, source
 from scapy_mpa.probe.judge import expected_words, seen_words
 from scapy_mpa.probe.run import Result
 from scapy_mpa.probe.told import clause_of, counts, why
+from scapy_mpa.version import __version__
 
 #: Octets of a peer that the page shows of each case, and in all.
 _OCTETS, _ALL_OCTETS = 512, 400_000

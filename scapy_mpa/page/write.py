@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scapy_mpa import __version__
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.page.around import Around, AroundFPDU, around_findings
@@ -39,6 +38,7 @@ from scapy_mpa.report.show import startup_item, startup_of
 from scapy_mpa.report.text import ENDED_WORDS, ended_words
 from scapy_mpa.report.words import plural
 from scapy_mpa.system.names import printable
+from scapy_mpa.version import __version__
 
 if TYPE_CHECKING:
     from markupsafe import Markup

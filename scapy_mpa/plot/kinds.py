@@ -30,7 +30,7 @@ _DRAWN: dict[str, Callable[[Subject, Stretch, Look], Figure]] = {
 KINDS = ("lanes", *_DRAWN)
 
 
-def draw(
+def draw_connection(
     connection: Connection,
     kind: str,
     directions: Sequence[Role],

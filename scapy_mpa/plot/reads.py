@@ -22,7 +22,7 @@ from scapy_mpa.plot.look import (
 )
 from scapy_mpa.plot.thin import COLUMNS, grid
 from scapy_mpa.plot.view import Stretch, Subject
-from scapy_mpa.report.analysis import Selection
+from scapy_mpa.reading.analysis import Selection
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import FPDURecords
 from scapy_mpa.report.words import plural

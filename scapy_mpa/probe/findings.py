@@ -22,7 +22,7 @@ def wrong_with(capture: bytes, peer: Role, told: set[str], *, strict: bool) -> P
 
     Of what SHOULD be, only if ``strict``.
     """
-    from scapy_mpa.report.analysis import analyze
+    from scapy_mpa.reading.analysis import analyze
 
     try:
         report = analyze(io.BytesIO(capture), fpdus=False)

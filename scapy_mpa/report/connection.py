@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from functools import cached_property
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from scapy_mpa import offered
 from scapy_mpa.analyzer.connection import CapturedConnection
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.framing.profiles import Profile
@@ -195,9 +195,8 @@ class Connection:
         Raises:
             MPAError: matplotlib is not installed, there is no such kind or axis, or the capture cannot be read again.
         """
-        # Drawing needs the whole report; who draws nothing need not have what it takes.
-        draw = import_module("scapy_mpa.plot.kinds").draw
-        figure: Figure = draw(self, kind, directions, frames, (since, until), axis, dark)
+        # Drawing needs the whole report, and is imported by the package only when it is asked for.
+        figure: Figure = offered.draw_connection(self, kind, directions, frames, (since, until), axis, dark)
         return figure
 
     def as_dict(self, directions: Sequence[Role] = ROLES) -> dict[str, Any]:
@@ -230,7 +229,7 @@ class CapturedStartup(StartupFrame):
 
     def packet(self) -> Packet:
         """It as a Scapy packet, an MPARequest or MPAReply."""
-        from scapy_mpa.layers.mpa import startup_packet
+        from scapy_mpa.packets.mpa import startup_packet
 
         return startup_packet(self.encode())
 

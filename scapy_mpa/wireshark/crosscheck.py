@@ -19,6 +19,7 @@ from scapy_mpa.capture.source import EXPANSION
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.framing.startup import StartupFrame
+from scapy_mpa.reading.found import FoundFPDUs
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.show import startup_frames, startup_of
@@ -26,7 +27,6 @@ from scapy_mpa.system.names import encodable, printable
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.wireshark.dissected import DissectedFPDU, DissectedStartup, Dissection
-from scapy_mpa.wireshark.found import FoundFPDUs
 from scapy_mpa.wireshark.limits import (
     LIMITS,
     SEEN_IN,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
 from scapy_mpa.craft.pcapngfile import CutPacket, PcapngWriter
-from scapy_mpa.wireshark.found import FoundFPDU
+from scapy_mpa.reading.found import FoundFPDU
 from scapy_mpa.wireshark.upperpdu import DISSECTOR, LINKTYPE_WIRESHARK_UPPER_PDU, UpperPDU
 
 

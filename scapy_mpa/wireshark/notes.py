@@ -18,8 +18,10 @@ from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.fpdu import read_fpdu
 from scapy_mpa.framing.role import ROLES, Role
+from scapy_mpa.reading.analysis import EVERYTHING, Selection
+from scapy_mpa.reading.listener import Listener
+from scapy_mpa.reading.spill import Sorted
 from scapy_mpa.receiver.startup import FoundFrame
-from scapy_mpa.report.analysis import EVERYTHING, Selection
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.rules.findings import Findings, Quota
 from scapy_mpa.rules.rule import Rule
@@ -27,8 +29,6 @@ from scapy_mpa.rules.table import RULES, SEVERITIES
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.records import FPDURecord, FPDURow, record_of
-from scapy_mpa.wireshark.listener import Listener
-from scapy_mpa.wireshark.spill import Sorted
 
 #: Of each kind so much is said of a frame; what is more is counted.
 MOST_TOLD = 24

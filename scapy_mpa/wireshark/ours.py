@@ -6,11 +6,11 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from scapy_mpa.reading.found import FoundFPDU
+from scapy_mpa.reading.spill import OctetStore
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.values.records import FPDURecord
 from scapy_mpa.wireshark.dissected import DissectedFPDU
-from scapy_mpa.wireshark.found import FoundFPDU
-from scapy_mpa.wireshark.spill import OctetStore
 
 #: Octets of a ULPDU that tell it from others: DDP's header.
 _HEAD = 18

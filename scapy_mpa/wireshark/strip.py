@@ -29,7 +29,8 @@ from scapy_mpa.framing.markers import MARKER_LENGTH
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import seq_add, seq_diff
 from scapy_mpa.framing.startup import StartupFrame
-from scapy_mpa.report.analysis import EVERYTHING, Selection
+from scapy_mpa.reading.analysis import EVERYTHING, Selection
+from scapy_mpa.reading.found import ConnectionSpan, FoundFPDU, FoundFPDUs
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.show import startup_of
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
@@ -42,7 +43,6 @@ from scapy_mpa.values.segment import (
     SYN,
     Segment,
 )
-from scapy_mpa.wireshark.found import ConnectionSpan, FoundFPDU, FoundFPDUs
 from scapy_mpa.wireshark.unmarked import Unmarked, unmarked_fpdu, unmarked_startup
 
 #: Octets of payload that a packet of either IP version has room for, whatever the TCP options.

@@ -10,8 +10,8 @@ from scapy_mpa.framing.crc import CRC_LENGTH, crc32c, crc_field, crc_from_field
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.framing.sequence import SEQ_MOD, unwrap
 from scapy_mpa.framing.startup import StartupFrame
+from scapy_mpa.reading.found import FoundFPDU
 from scapy_mpa.report.half import HalfConnection
-from scapy_mpa.wireshark.found import FoundFPDU
 
 
 def removed_before(offset: int) -> int:

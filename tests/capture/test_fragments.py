@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.fragments import LIFETIME, Datagram, Fragment, Fragments
 from scapy_mpa.capture.notes import Note
-from scapy_mpa.report.analysis import PlacedFPDUs, analyze
+from scapy_mpa.reading.analysis import PlacedFPDUs, analyze
 from scapy_mpa.report.model import Report
 from scapy_mpa.values.limits import Limits
 from tests.capture.frames import A, B, analysed, capture, changed, changes, ethernet, fpdus, read, survives, told

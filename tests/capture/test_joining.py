@@ -25,7 +25,7 @@ from scapy_mpa.capture.joining import PATTERN, Joining, sources_of
 from scapy_mpa.capture.named import Sources
 from scapy_mpa.capture.opened import MOST_OPEN, OpenFiles
 from scapy_mpa.errors import CaptureError
-from scapy_mpa.report.analysis import PlacedFPDUs, analyze
+from scapy_mpa.reading.analysis import PlacedFPDUs, analyze
 from scapy_mpa.report.model import Report
 from tests.capture.convert import FORMATS, Recorded, recorded
 from tests.capture.frames import capture, ethernet

@@ -18,7 +18,7 @@ from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.capture.notes import Note
 from scapy_mpa.capture.reader import BLOCK_SIZE
 from scapy_mpa.errors import CaptureError
-from scapy_mpa.report.analysis import analyze
+from scapy_mpa.reading.analysis import analyze
 from tests.capture.blocks import (
     ENHANCED,
     OBSOLETE,

@@ -20,7 +20,7 @@ from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.sequence import seq_diff
-from scapy_mpa.report.analysis import analyze, iter_fpdus
+from scapy_mpa.reading.analysis import analyze, iter_fpdus
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.text import report_lines
 from scapy_mpa.rules.octets import NEED_BOTH, NEED_PACKETS

@@ -15,7 +15,7 @@ from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.joining import sources_of
 from scapy_mpa.capture.twice import PacketsTwice
 from scapy_mpa.framing.role import ROLES
-from scapy_mpa.report.analysis import analyze
+from scapy_mpa.reading.analysis import analyze
 from scapy_mpa.report.model import Report
 from tests.capture.convert import FORMATS, LINKS, Record, Recorded, recorded
 from tests.capture.test_files import ethernet_frames

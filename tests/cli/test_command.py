@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from scapy_mpa import __version__
 from scapy_mpa.cli import cli
 from scapy_mpa.compiled import is_compiled
+from scapy_mpa.version import __version__
 from tests.conftest import PCAPS, REPO
 
 REORDERED = str(PCAPS / "markers-reordered.pcap")

@@ -19,7 +19,7 @@ import pytest
 from scapy_mpa.analyzer.analyzer import Analyzer
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.messages.ongoing import OngoingMessages
-from scapy_mpa.report.analysis import analyze
+from scapy_mpa.reading.analysis import analyze
 from tests.cli.test_command import invoke
 from tests.conftest import PCAPS
 from tests.live.relay import Host, Network, needs_network

@@ -26,7 +26,7 @@ from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.role import ROLES
 from scapy_mpa.messages.assembly import DEFAULT_HELD
 from scapy_mpa.messages.reading import CapturedMessages
-from scapy_mpa.report.analysis import EVERYTHING, analyze
+from scapy_mpa.reading.analysis import EVERYTHING, analyze
 from scapy_mpa.report.model import Report
 from scapy_mpa.values.assumptions import NOTHING
 from scapy_mpa.values.limits import DEFAULT_LIMITS

@@ -26,7 +26,7 @@ from scapy_mpa.messages.found import FoundMessages
 from scapy_mpa.messages.reading import CapturedMessages
 from scapy_mpa.messages.row import MessageRow
 from scapy_mpa.messages.summary import summaries
-from scapy_mpa.report.analysis import EVERYTHING, Selection, analyze
+from scapy_mpa.reading.analysis import EVERYTHING, Selection, analyze
 from scapy_mpa.report.fpdus import STYLES, log_lines
 from scapy_mpa.report.model import Report
 from scapy_mpa.values.assumptions import NOTHING

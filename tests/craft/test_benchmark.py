@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scapy_mpa.report.analysis import analyze
+from scapy_mpa.reading.analysis import analyze
 from scripts.benchmark_aims import Aim
 from scripts.benchmark_floods import connections, syns, write
 from tests.conftest import REPO

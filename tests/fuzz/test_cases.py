@@ -21,7 +21,7 @@ from scapy_mpa.fuzz.mutations import MUTATIONS
 from scapy_mpa.fuzz.recipe import in_area
 from scapy_mpa.fuzz.run import Fuzzer
 from scapy_mpa.fuzz.writing import write_capture, write_cases
-from scapy_mpa.report.analysis import analyze
+from scapy_mpa.reading.analysis import analyze
 from scapy_mpa.report.model import Report
 from tests.conftest import PCAPS, captures
 from tests.hostile.files import Case as HostileCase

@@ -29,7 +29,7 @@ from scapy_mpa.fuzz.corpora import write_corpora
 from scapy_mpa.fuzz.mutations import MUTATIONS
 from scapy_mpa.fuzz.run import Fuzzer
 from scapy_mpa.fuzz.writing import LOG, write_cases
-from scapy_mpa.report.analysis import analyze
+from scapy_mpa.reading.analysis import analyze
 from tests.conftest import PCAPS
 
 SCENARIO = "every-message"

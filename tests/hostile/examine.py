@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.crc import crc32c
 from scapy_mpa.framing.sequence import SEQ_MASK
-from scapy_mpa.report.analysis import PlacedFPDUs, analyze
+from scapy_mpa.reading.analysis import PlacedFPDUs, analyze
 from scapy_mpa.report.fpdus import FORMATS
 from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.report.model import Report

@@ -19,7 +19,7 @@ from scapy_mpa.craft.bulk import BulkConnection, BulkPlan
 from scapy_mpa.craft.segments import below
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import REPLY_KEY, REQUEST_KEY
-from scapy_mpa.report.analysis import analyze
+from scapy_mpa.reading.analysis import analyze
 from scapy_mpa.values.segment import Segment
 from tests.capture.frames import pcap_records
 from tests.conftest import PCAPS

@@ -15,7 +15,7 @@ import zstandard
 
 from scapy_mpa.capture.source import GZIP_MAGIC, ZSTD_MAGIC
 from scapy_mpa.errors import CaptureError
-from scapy_mpa.report.analysis import analyze
+from scapy_mpa.reading.analysis import analyze
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from tests.hostile import floods_again, floods_below, floods_of_fpdus  # noqa: F401 - they fill the table
 from tests.hostile.examine import examine

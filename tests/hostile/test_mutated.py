@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from scapy_mpa.errors import CaptureError
-from scapy_mpa.report.analysis import analyze, iter_fpdus
+from scapy_mpa.reading.analysis import analyze, iter_fpdus
 from scapy_mpa.report.fpdus import FORMATS
 from scapy_mpa.values.assumptions import Assumptions
 from scapy_mpa.values.limits import Limits

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from scapy_mpa.report.analysis import analyze
+from scapy_mpa.reading.analysis import analyze
 from scapy_mpa.values.segment import Segment, checksum_is_wrong
 from tests.hostile.examine import examine
 from tests.hostile.overlaps import CHECKSUMS, DIFFERENCES, SHAPES, STATES, conflicting

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from scapy_mpa.live.rdmap import RDMAPEndpoint, RDMAPEvent, RDMAPSettings
 from scapy_mpa.live.speaker import Speaker
-from scapy_mpa.wireshark.found import FoundFPDUs
+from scapy_mpa.reading.found import FoundFPDUs
 
 
 def endpoint(mulpdu: int = 1400, **settings: int) -> RDMAPEndpoint:

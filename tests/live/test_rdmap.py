@@ -41,7 +41,7 @@ from scapy_mpa.live.rdmap import (
     WritePlaced,
     after_atomic,
 )
-from scapy_mpa.wireshark.found import FoundFPDUs
+from scapy_mpa.reading.found import FoundFPDUs
 from tests.live.pairs import drain, endpoint, exchange
 from tests.sampling import examples
 

@@ -20,8 +20,8 @@ from scapy_mpa.messages.assembly import CUT_NOTE, Assembly, ConnectionMessages, 
 from scapy_mpa.messages.reading import CapturedMessages
 from scapy_mpa.messages.row import MessageRow, row_of
 from scapy_mpa.messages.store import MessageStore
-from scapy_mpa.wireshark.found import FoundFPDUs
-from scapy_mpa.wireshark.spill import OctetStore
+from scapy_mpa.reading.found import FoundFPDUs
+from scapy_mpa.reading.spill import OctetStore
 from tests.conftest import PCAPS, captures, truth
 from tests.hostile.files import LAYOUTS, Case
 

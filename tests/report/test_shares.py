@@ -18,12 +18,12 @@ import pytest
 from scapy_mpa import analyze
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.errors import CaptureError, MPAError
-from scapy_mpa.report import shares
-from scapy_mpa.report.analysis import EVERYTHING, Selection, _part, report_of
+from scapy_mpa.reading import shares
+from scapy_mpa.reading.analysis import EVERYTHING, Selection, _part, report_of
+from scapy_mpa.reading.part import ReportPart
+from scapy_mpa.reading.shares import Share
 from scapy_mpa.report.fpdus import STYLES, log_lines
 from scapy_mpa.report.model import Report
-from scapy_mpa.report.part import ReportPart
-from scapy_mpa.report.shares import Share
 from scapy_mpa.values.assumptions import NOTHING
 from scapy_mpa.values.limits import DEFAULT_LIMITS
 from scapy_mpa.values.segment import reverse_key

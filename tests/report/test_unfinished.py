@@ -9,7 +9,7 @@ import pytest
 from scapy_mpa import analyze
 from scapy_mpa.craft.packets import ACK, FIN, SYN, Endpoint, FrameMaker
 from scapy_mpa.craft.pcapfile import PcapWriter
-from scapy_mpa.report.analysis import PlacedFPDUs
+from scapy_mpa.reading.analysis import PlacedFPDUs
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.text import report_lines
 from scapy_mpa.rules.findings import Finding

@@ -14,7 +14,7 @@ import pytest
 
 from scapy_mpa import analyze, craft, iter_fpdus
 from scapy_mpa.craft.scenario import load, shipped
-from scapy_mpa.report.analysis import PlacedFPDUs
+from scapy_mpa.reading.analysis import PlacedFPDUs
 from tests.conftest import PCAPS, captures
 
 CAPTURES = {path.stem: path for path in captures()}

@@ -14,8 +14,8 @@ from scapy_mpa.craft.pcapfile import PcapWriter
 from scapy_mpa.craft.stream import HalfStream
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.role import ROLES
+from scapy_mpa.reading.found import FoundFPDUs
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.wireshark.found import FoundFPDUs
 
 _EMSS = 1448
 _WINDOW = 65535

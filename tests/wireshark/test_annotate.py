@@ -15,7 +15,7 @@ from scapy_mpa import analyze
 from scapy_mpa.capture.passthrough import blocks
 from scapy_mpa.cli import cli
 from scapy_mpa.framing.role import ROLES
-from scapy_mpa.wireshark import spill
+from scapy_mpa.reading import spill
 from scapy_mpa.wireshark.annotate import annotate
 from scapy_mpa.wireshark.notes import CaptureNotes
 from scripts.benchmark import write_capture

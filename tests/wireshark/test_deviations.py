@@ -16,9 +16,9 @@ from scapy_mpa import analyze
 from scapy_mpa.cli import cli
 from scapy_mpa.framing.ddp import OPCODE_NAMES, decode_ddp
 from scapy_mpa.framing.senders import BY_NAME
+from scapy_mpa.reading import listener
+from scapy_mpa.reading.found import FoundFPDUs
 from scapy_mpa.report.model import Report
-from scapy_mpa.wireshark import listener
-from scapy_mpa.wireshark.found import FoundFPDUs
 from scapy_mpa.wireshark.notes import CaptureNotes
 from tests.conftest import PCAPS, REPO, named
 from tests.receive.test_diagnosis import made

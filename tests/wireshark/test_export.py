@@ -16,11 +16,11 @@ from scapy_mpa.capture.files import Captures
 from scapy_mpa.cli import cli
 from scapy_mpa.errors import FramingError
 from scapy_mpa.framing.role import ROLES
+from scapy_mpa.reading.found import FoundFPDUs
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.values.segment import endpoints
 from scapy_mpa.wireshark.export import export_ulpdus
-from scapy_mpa.wireshark.found import FoundFPDUs
 from scapy_mpa.wireshark.strip import strip_markers
 from scapy_mpa.wireshark.unmarked import removed_before
 from scapy_mpa.wireshark.upperpdu import UpperPDU

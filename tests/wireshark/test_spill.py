@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scapy_mpa.wireshark import spill
-from scapy_mpa.wireshark.spill import OctetStore, Sorted
+from scapy_mpa.reading import spill
+from scapy_mpa.reading.spill import OctetStore, Sorted
 
 
 @pytest.fixture(autouse=True)

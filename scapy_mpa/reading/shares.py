@@ -16,7 +16,7 @@ from scapy_mpa.capture.index import is_pipe
 from scapy_mpa.capture.named import STANDARD_INPUT, CaptureSource, name_of
 from scapy_mpa.errors import CaptureError, MPAError
 from scapy_mpa.framing.crc import crc32c
-from scapy_mpa.report.part import ReportPart
+from scapy_mpa.reading.part import ReportPart
 from scapy_mpa.system.ending import kill_at_end, undisturbed
 from scapy_mpa.system.names import printable
 from scapy_mpa.values.segment import Segment, reverse_key

@@ -16,7 +16,7 @@ from scapy_mpa.capture import reader
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.capture.ongoing import OngoingCaptures
 from scapy_mpa.framing.role import ROLES
-from scapy_mpa.report.analysis import EVERYTHING, Selection
+from scapy_mpa.reading.analysis import EVERYTHING, Selection
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.context import HalfContext
 from scapy_mpa.rules.findings import Finding

@@ -17,8 +17,8 @@ from scapy_mpa.capture.index import rewind
 from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.role import ROLES, Role
+from scapy_mpa.reading.analysis import Selection, analyze, read_into
 from scapy_mpa.receiver.startup import FoundFrame
-from scapy_mpa.report.analysis import Selection, analyze, read_into
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report
 from scapy_mpa.rules.findings import Findings, Quota

@@ -18,14 +18,14 @@ from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.fpdu import Fpdu, crc_octets, decode_fpdu, read_fpdu
 from scapy_mpa.framing.markers import remove_markers
 from scapy_mpa.framing.role import ROLES, Role
-from scapy_mpa.report.analysis import EVERYTHING, Selection
+from scapy_mpa.reading.analysis import EVERYTHING, Selection
+from scapy_mpa.reading.listener import Listener
+from scapy_mpa.reading.spill import OctetStore, Sorted
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import HalfConnection, marker_phase
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.records import FPDURecord, FPDURow, record_of
-from scapy_mpa.wireshark.listener import Listener
-from scapy_mpa.wireshark.spill import OctetStore, Sorted
 
 Order: TypeAlias = Literal["delivered", "placed"]
 

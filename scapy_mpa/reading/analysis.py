@@ -17,10 +17,10 @@ from scapy_mpa.capture.index import FrameIndex, is_pipe
 from scapy_mpa.capture.joining import Joining, sources_of
 from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.capture.notes import Note
+from scapy_mpa.reading.part import ReportPart
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.context import HalfContext
 from scapy_mpa.report.model import Report
-from scapy_mpa.report.part import ReportPart
 from scapy_mpa.report.unfinished import report_unfinished
 from scapy_mpa.rules.findings import Finding, Findings
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
@@ -31,7 +31,7 @@ from scapy_mpa.values.segment import Segment, addresses_of
 if TYPE_CHECKING:
     from scapy_mpa.capture.streams import Streams
     from scapy_mpa.ipsec.associations import Associations
-    from scapy_mpa.report.shares import Share
+    from scapy_mpa.reading.shares import Share
 
 
 class Selection(NamedTuple):
@@ -104,7 +104,7 @@ def analyze(
     if jobs == 1:
         found = [read(None)]
     else:
-        from scapy_mpa.report.shares import parts
+        from scapy_mpa.reading.shares import parts
 
         found = parts(capture, jobs, read)
     return report_of(found, FrameIndex(capture, limits=limits, begins=found[0].begins))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from scapy_mpa.catalogue.rules import Requirement, requirements
 from scapy_mpa.framing.profiles import PROFILES
-from scapy_mpa.report.rules import Requirement, requirements
 from scapy_mpa.rules.requirements import REASONS, REQUIREMENTS
 from scapy_mpa.rules.rule import Rule
 from scapy_mpa.rules.table import GROUPS, RULES

@@ -1,0 +1,9 @@
+"""What upper rooms do for lower ones: the package registers it, and imports the room only when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+#: Draws a connection of a report, as ``Connection.plot`` does: by the room of pictures.
+draw_connection: Callable[..., Any]

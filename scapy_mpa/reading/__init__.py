@@ -1,0 +1,1 @@
+"""One pass over captures: what is asked, how segments are read, and who listens."""
