@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from scapy_mpa.live.errors import LocalProtocolError as LocalProtocolError
     from scapy_mpa.live.errors import RemoteProtocolError as RemoteProtocolError
     from scapy_mpa.live.settings import EndpointSettings as EndpointSettings
-    from scapy_mpa.reading.analysis import Selection as Selection
     from scapy_mpa.reading.analysis import analyze as analyze
     from scapy_mpa.reading.analysis import iter_fpdus as iter_fpdus
+    from scapy_mpa.reading.query import Selection as Selection
     from scapy_mpa.report.model import Report as Report
     from scapy_mpa.values.assumptions import Assumptions as Assumptions
     from scapy_mpa.values.limits import Limits as Limits
@@ -83,7 +83,7 @@ _WHERE = {
     "FPDURecord": "scapy_mpa.values.records",
     "Limits": "scapy_mpa.values.limits",
     "Streams": "scapy_mpa.capture.streams",
-    "Selection": "scapy_mpa.reading.analysis",
+    "Selection": "scapy_mpa.reading.query",
     "analyze": "scapy_mpa.reading.analysis",
     "iter_fpdus": "scapy_mpa.reading.analysis",
     "Report": "scapy_mpa.report.model",

@@ -12,7 +12,7 @@ from scapy_mpa.cli.options import Host, warn_of_damage, warn_of_nothing
 from scapy_mpa.cli.output import check_output, check_read_twice, tell_written, written
 from scapy_mpa.cli.types import Word
 from scapy_mpa.errors import MPAError
-from scapy_mpa.reading.analysis import Selection
+from scapy_mpa.reading.query import Selection
 from scapy_mpa.system.names import printable
 from scapy_mpa.values.limits import DEFAULT_LIMITS, parse_limits
 

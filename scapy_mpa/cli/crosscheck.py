@@ -42,9 +42,9 @@ def crosscheck_command(reading: Reading, output_format: Literal["text", "json"])
     progress = StepProgress("frame")
     result = crosscheck(
         capture,
-        assumptions=reading.assumptions,
-        limits=reading.limits,
-        esp=reading.sources.esp,
+        assumptions=reading.query.assumptions,
+        limits=reading.query.limits,
+        esp=reading.query.sources.esp,
         progress=progress.step,
     )
     progress.end()

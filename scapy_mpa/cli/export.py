@@ -44,7 +44,7 @@ def export_command(reading: Reading, output: str, order: Literal["delivered", "p
     check_output(reading.captures, output, again="export --strip-markers" if strip_markers else "")
     with reading.found_fpdus(order) as found, written(output) as file:
         if strip_markers:
-            packets, fpdus, left_out = strip(reading.sources, found, file, reading.selection, reading.limits)
+            packets, fpdus, left_out = strip(reading.query, found, file)
             said = f"{plural(packets, 'packet')} with {plural(fpdus, 'FPDU')} without Markers"
             for one in left_out:
                 why = "a sender that deviates sends Markers"

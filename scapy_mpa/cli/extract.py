@@ -39,10 +39,10 @@ def extract_command(reading: Reading, output: str) -> int:
     report = reading.analyze(fpdus=True)
     chosen = _chosen(report, reading)
     frames: set[int] = set()
+    query = reading.query
     for connection in chosen:
-        found = conversation(
-            reading.sources, connection.initiator.key, frames=reading.selection.frames, limits=reading.limits
-        )
+        key, within = connection.initiator.key, query.selection.frames
+        found = conversation(query.sources, key, frames=within, limits=query.limits)
         frames.update(found.between(*extent(report, connection, found)))
     with written(output) as file:
         copy_frames(chosen[0].index, array("Q", sorted(frames)), file)

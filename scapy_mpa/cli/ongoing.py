@@ -91,14 +91,7 @@ class OngoingReport:
         self._show = show
         self.tally = Tally()
         self.analysis = OngoingAnalysis(
-            reading.ongoing,
-            self._take,
-            looked,
-            lists_fpdus=lists_fpdus,
-            listener=listener,
-            selection=reading.selection,
-            assumptions=reading.assumptions,
-            limits=reading.limits,
+            reading.ongoing, reading.query, self._take, looked, lists_fpdus=lists_fpdus, listener=listener
         )
 
     def batches(self) -> Iterator[list[FPDURecord]]:

@@ -20,13 +20,14 @@ from scapy_mpa.cli.types import ParamType, Word
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.profiles import PROFILES
 from scapy_mpa.framing.role import ROLES, Role
-from scapy_mpa.reading.analysis import EVERYTHING, PlacedFPDUs, Selection, analyze
+from scapy_mpa.reading.analysis import PlacedFPDUs, analyze
+from scapy_mpa.reading.query import EVERYTHING, Query, Selection
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report
 from scapy_mpa.system.names import printable
 from scapy_mpa.ulp.header import UNKNOWN
 from scapy_mpa.ulp.identify import PROTOCOLS
-from scapy_mpa.values.assumptions import Assumptions, parse_assumptions
+from scapy_mpa.values.assumptions import parse_assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits, parse_limits
 
 if TYPE_CHECKING:
@@ -161,9 +162,7 @@ class Reading(NamedTuple):
     """What is to be read, what is known of it, and what of the result is shown."""
 
     captures: list[str]
-    selection: Selection
-    assumptions: Assumptions
-    limits: Limits
+    query: Query
     #: The numbers of those that are shown; all, if there are none.
     connections: tuple[int, ...]
     #: The half connections that are shown.
@@ -179,8 +178,6 @@ class Reading(NamedTuple):
     told: tuple[str, ...] = ()
     #: The captures as they were named: folders and patterns among them.
     named: tuple[str, ...] = ()
-    #: The captures, with how they become one.
-    sources: Sources = Sources(())
     #: In their place, what is read while it is written.
     ongoing: OngoingCaptures | None = None
     #: Who reads them, if it is not this process.
@@ -189,7 +186,7 @@ class Reading(NamedTuple):
     @property
     def is_of_streams(self) -> bool:
         """Whether octets without packets are read."""
-        return isinstance(self.sources, Streams)
+        return isinstance(self.query.sources, Streams)
 
     @property
     def has_times(self) -> bool:
@@ -213,40 +210,18 @@ class Reading(NamedTuple):
         if self.cluster is not None:
             from scapy_mpa.cluster.run import analyze_on_cluster
 
-            return analyze_on_cluster(
-                self.sources,
-                self.cluster,
-                fpdus=fpdus,
-                selection=self.selection,
-                assumptions=self.assumptions,
-                limits=self.limits,
-            )
-        return analyze(
-            self.sources,
-            fpdus=fpdus,
-            selection=self.selection,
-            assumptions=self.assumptions,
-            limits=self.limits,
-            jobs=jobs,
-        )
+            return analyze_on_cluster(self.query, self.cluster, fpdus=fpdus)
+        return analyze(self.query, fpdus=fpdus, jobs=jobs)
 
     def placed_fpdus(self) -> PlacedFPDUs:
         """The FPDUs in the order of placement, to be read once."""
-        return PlacedFPDUs(self.sources, self.selection, self.assumptions, self.limits)
+        return PlacedFPDUs(self.query)
 
     def found_fpdus(self, order: Order) -> FoundFPDUs:
         """The FPDUs with their octets, in an order, of what was asked for; raises as :meth:`select` does."""
         from scapy_mpa.reading.found import FoundFPDUs
 
-        found = FoundFPDUs(
-            self.sources,
-            order,
-            directions=self.directions,
-            selection=self.selection,
-            assumptions=self.assumptions,
-            limits=self.limits,
-        )
-        return self._selected(found)
+        return self._selected(FoundFPDUs(self.query, order, directions=self.directions))
 
     def messages(self, payload: bool, held: int) -> FoundMessages:
         """The messages of what was asked for, with their octets or without; raises as :meth:`select` does."""
@@ -258,27 +233,17 @@ class Reading(NamedTuple):
             from scapy_mpa.cluster.run import messages_on_cluster
 
             return messages_on_cluster(
-                self.sources,
+                self.query,
                 self.cluster,
                 payload=payload,
                 held=held,
                 directions=self.directions,
                 protocols=self.protocols,
-                selection=self.selection,
-                assumptions=self.assumptions,
-                limits=self.limits,
             )
         from scapy_mpa.messages.reading import CapturedMessages
 
         return CapturedMessages(
-            self.sources,
-            payload=payload,
-            held=held,
-            directions=self.directions,
-            protocols=self.protocols,
-            selection=self.selection,
-            assumptions=self.assumptions,
-            limits=self.limits,
+            self.query, payload=payload, held=held, directions=self.directions, protocols=self.protocols
         )
 
     def _selected(self, found: Found) -> Found:
@@ -453,7 +418,8 @@ def _reads(command: Callable[..., int], *more: _Decorator) -> Callable[..., int]
             "--ulp": protocols,
         }
         filters = tuple(name for name, value in given.items() if value not in (None, ()))
-        what = [name_of(one) for one in sources], selection, assumptions, limits
+        names = [name_of(one) for one in sources]
+        query = Query(sources, selection, assumptions, limits)
         told = (
             *(word for port in ports for word in ("--port", str(port))),
             *(word for host in hosts for word in ("--host", Host.name_of(host))),
@@ -465,9 +431,9 @@ def _reads(command: Callable[..., int], *more: _Decorator) -> Callable[..., int]
             *(("--esp", esp) if esp is not None else ()),
             *(word for side, name in streams for word in ("--stream", f"{side}={name}")),
         )
-        reading = Reading(*what, connections, shown, since, until, filters, protocols, told, captures, sources, ongoing)
+        reading = Reading(names, query, connections, shown, since, until, filters, protocols, told, captures, ongoing)
         reading = reading._replace(cluster=workers)
-        with progress_of(what[0] if ongoing is None and workers is None else ()):
+        with progress_of(names if ongoing is None and workers is None else ()):
             return command(reading, **others)
 
     options: tuple[_Decorator, ...] = (

@@ -56,8 +56,9 @@ def plot_command(reading: Reading, output: str, kind: str, axis: str, dark: bool
         raise click.UsageError("--axis is for --kind lanes")
     check_matplotlib()
     check_output(reading.captures, output, again="plot")
-    frames = reading.selection.frames
-    whole = reading._replace(selection=reading.selection._replace(frames=None), since=None, until=None)
+    frames = reading.query.selection.frames
+    query = reading.query._replace(selection=reading.query.selection._replace(frames=None))
+    whole = reading._replace(query=query, since=None, until=None)
     report = whole.analyze(fpdus=True)
     whole.select(report)
     connection = _connection(report)

@@ -13,7 +13,6 @@ from heapq import merge
 from operator import itemgetter
 from typing import IO, NamedTuple, TypeAlias
 
-from scapy_mpa.analyzer.analyzer import Analyzer
 from scapy_mpa.analyzer.connection import Deviations
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.capture.named import Sources
@@ -27,6 +26,7 @@ from scapy_mpa.messages.reading import MessageReading
 from scapy_mpa.messages.row import MessageRow, MessageValues, row_of
 from scapy_mpa.messages.store import Key, key_of
 from scapy_mpa.reading.analysis import part_of
+from scapy_mpa.reading.onepass import Pass
 from scapy_mpa.reading.part import ReportPart
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report, deviations_of
@@ -81,23 +81,23 @@ def receive_messages(task: MessageTask) -> str:
 
 def _received(task: MessageTask) -> ShareMessages:
     share = task.receiving
-    index = FrameIndex(Sources(()), limits=share.limits)
+    index = FrameIndex(Sources(()), limits=share.query.limits)
     part: ReportPart
 
-    def fed(receiver: Analyzer) -> Sequence[Connection]:
+    def fed(one: Pass) -> Sequence[Connection]:
         nonlocal part
-        feed(share, receiver, reading.see)
-        part = part_of(receiver, index)
+        feed(share, one)
+        part = part_of(one.analyzer, index)
         return [connection for _, connection in part.connections]
 
     def look() -> Deviations:
-        receiver = Analyzer(records=False, assumptions=share.assumptions, limits=share.limits)
-        feed(share, receiver)
-        return deviations_of([connection for _, connection in part_of(receiver, index).connections])
+        one = Pass(share.query)
+        feed(share, one)
+        return deviations_of([connection for _, connection in part_of(one.analyzer, index).connections])
 
     reading = MessageReading(task.payload, task.held)
     try:
-        reading.hear(fed, look, share.assumptions, share.limits)
+        reading.hear(fed, look, share.query)
         reading.finish()
         places = _places(part, reading)
         name, file = share.folder.create("rows")

@@ -25,7 +25,7 @@ from scapy_mpa.capture.twice import SAME_TIME
 from scapy_mpa.cluster.partition import Chunk, PartitionWriter
 from scapy_mpa.cluster.shared import SharedFolder, absolute, said
 from scapy_mpa.errors import CaptureError, MPAError
-from scapy_mpa.reading.analysis import EVERYTHING, Selection
+from scapy_mpa.reading.query import EVERYTHING, Query, Selection
 from scapy_mpa.system.names import printable
 from scapy_mpa.values.limits import Limits
 from scapy_mpa.version import __version__
@@ -79,10 +79,9 @@ class UnitRead(NamedTuple):
         return sum(frames for _, frames in self.frames)
 
 
-def reading_task(
-    sources: Sources, groups: Sequence[int], folder: SharedFolder, shares: int, selection: Selection, limits: Limits
-) -> ReadingTask:
+def reading_task(query: Query, groups: Sequence[int], folder: SharedFolder, shares: int) -> ReadingTask:
     """The task of a unit: these groups of the captures."""
+    sources = query.sources
     indexes = [index for group in groups for index in sources.groups[group]]
     at = {index: place for place, index in enumerate(indexes)}
     given = [os.fspath(sources[index]) for index in indexes]  # type: ignore[arg-type]
@@ -95,8 +94,8 @@ def reading_task(
         [[at[index] for index in sources.groups[group]] for group in groups],
         [sources.begins[index] for index in indexes],
         [sources.ends[index] for index in indexes],
-        selection,
-        limits,
+        query.selection,
+        query.limits,
     )
 
 

@@ -7,21 +7,18 @@ segments alone: where a block ends, and the time that passes in it, is known fro
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from scapy_mpa.analyzer.analyzer import Analyzer
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.capture.named import Sources
-from scapy_mpa.capture.reader import BLOCK_SIZE
 from scapy_mpa.cluster.partition import Chunk, read_partition
 from scapy_mpa.cluster.shared import SharedFolder, said
 from scapy_mpa.errors import MPAError
 from scapy_mpa.reading.analysis import part_of
+from scapy_mpa.reading.onepass import Pass
+from scapy_mpa.reading.query import Query
 from scapy_mpa.system.names import printable
-from scapy_mpa.values.assumptions import Assumptions
-from scapy_mpa.values.limits import Limits
-from scapy_mpa.values.segment import Segment, segment
+from scapy_mpa.values.segment import segment
 
 
 class ReceivingTask(NamedTuple):
@@ -34,8 +31,7 @@ class ReceivingTask(NamedTuple):
     folder: SharedFolder
     files: list[tuple[str, list[Chunk], int]]
     fpdus: bool
-    assumptions: Assumptions
-    limits: Limits
+    query: Query
 
 
 def receive_share(task: ReceivingTask) -> str:
@@ -44,9 +40,9 @@ def receive_share(task: ReceivingTask) -> str:
     Raises :class:`~scapy_mpa.errors.MPAError` if the folder cannot be read or written.
     """
     try:
-        receiver = Analyzer(records=task.fpdus, assumptions=task.assumptions, limits=task.limits)
-        feed(task, receiver)
-        part = part_of(receiver, FrameIndex(Sources(()), limits=task.limits))
+        one = Pass(task.query, records=task.fpdus)
+        feed(task, one)
+        part = part_of(one.analyzer, FrameIndex(Sources(()), limits=task.query.limits))
         name, file = task.folder.create("part")
         with file:
             pickle.dump(part, file, pickle.HIGHEST_PROTOCOL)
@@ -64,26 +60,14 @@ def read_found(folder: SharedFolder, name: str) -> Any:
         raise MPAError(f"{printable(folder.name)}: {said(error)}") from error
 
 
-def feed(task: ReceivingTask, receiver: Analyzer, see: Callable[[Sequence[Segment]], None] | None = None) -> None:
-    """Hand a receiver all segments of a share; ``see`` is shown those of each block before.
-
-    Raises MPAError, or OSError, if the folder cannot be read.
-    """
-    octets = released = 0
+def feed(task: ReceivingTask, one: Pass) -> None:
+    """Have a pass take all segments of a share. Raises MPAError, or OSError, if the folder cannot be read."""
+    octets = 0
     for name, chunks, before in task.files:
         with task.folder.open(name) as file:
             for segments, mark in read_partition(file, chunks, before):
-                if see is not None:
-                    see(segments)
-                receiver.feed(segments)
-                if mark.last is not None:
-                    frame, time = mark.last
-                    receiver.pass_time((segment(frame, b"", 0, time=time),))
                 octets += mark.octets
+                passed = () if mark.last is None else (segment(mark.last[0], b"", 0, time=mark.last[1]),)
                 # Where one process lets go of what it holds, so must all: what is at hand must not depend on shares.
-                if octets - released >= BLOCK_SIZE // 2:
-                    receiver.release()
-                    released = octets
-    if octets > released:
-        receiver.release()
-    receiver.finish()
+                one.take(segments, octets, passed)
+    one.finish(octets)

@@ -25,13 +25,12 @@ from scapy_mpa.cluster.receiving import ReceivingTask, read_found, receive_share
 from scapy_mpa.cluster.shared import HOW_TO_INSTALL, SharedFolder, said
 from scapy_mpa.errors import CaptureError, MPAError
 from scapy_mpa.framing.role import Role
-from scapy_mpa.reading.analysis import Selection, report_of
+from scapy_mpa.reading.analysis import report_of
 from scapy_mpa.reading.part import ReportPart
+from scapy_mpa.reading.query import Query
 from scapy_mpa.reading.shares import require_files
 from scapy_mpa.report.model import Report
 from scapy_mpa.system.names import encodable
-from scapy_mpa.values.assumptions import Assumptions
-from scapy_mpa.values.limits import Limits
 
 Task = TypeVar("Task")
 Found = TypeVar("Found")
@@ -54,53 +53,48 @@ class Cluster(NamedTuple):
     shared: str | None = None
 
 
-def analyze_on_cluster(
-    sources: Sources, cluster: Cluster, *, fpdus: bool, selection: Selection, assumptions: Assumptions, limits: Limits
-) -> Report:
+def analyze_on_cluster(query: Query, cluster: Cluster, *, fpdus: bool) -> Report:
     """Analyse captures as :func:`scapy_mpa.analyze` does; the limits hold for each share of the TCP connections.
 
     Raises:
         CaptureError: Nothing of a capture can be read, or it is no file.
         MPAError: Dask is not installed, the cluster cannot be reached, or its workers die again and again.
     """
-    with _shared_folder(sources, cluster, limits) as folder, _client(cluster) as client:
-        units, tasks = _divided(client, sources, folder, fpdus, selection, assumptions, limits)
+    with _shared_folder(query, cluster) as folder, _client(cluster) as client:
+        units, tasks = _divided(client, query, folder, fpdus)
         parts: list[ReportPart] = [read_found(folder, name) for name in _done(client, receive_share, tasks)]
-    return _report(sources, units, parts, limits)
+    return _report(query, units, parts)
 
 
 def messages_on_cluster(
-    sources: Sources,
+    query: Query,
     cluster: Cluster,
     *,
     payload: bool,
     held: int,
     directions: Sequence[Role],
     protocols: Sequence[str],
-    selection: Selection,
-    assumptions: Assumptions,
-    limits: Limits,
 ) -> ClusterMessages:
     """Find messages as :class:`~scapy_mpa.messages.reading.CapturedMessages` does.
 
     They are read from the shared folder, which is removed when they are closed. Raises as :func:`analyze_on_cluster`.
     """
     with ExitStack() as stack:
-        folder = stack.enter_context(_shared_folder(sources, cluster, limits))
+        folder = stack.enter_context(_shared_folder(query, cluster))
         with _client(cluster) as client:
-            units, tasks = _divided(client, sources, folder, False, selection, assumptions, limits)
+            units, tasks = _divided(client, query, folder, False)
             shares = [MessageTask(task, payload, held) for task in tasks]
             found: list[ShareMessages] = [read_found(folder, name) for name in _done(client, receive_messages, shares)]
-        report = _report(sources, units, [share.part for share in found], limits)
+        report = _report(query, units, [share.part for share in found])
         closing = stack.pop_all()
     return ClusterMessages(report, found, folder, closing, directions=directions, protocols=protocols)
 
 
 @contextmanager
-def _shared_folder(sources: Sources, cluster: Cluster, limits: Limits) -> Iterator[SharedFolder]:
+def _shared_folder(query: Query, cluster: Cluster) -> Iterator[SharedFolder]:
     """The folder of a run, which is removed at its end. Raises what the captures raise before that."""
-    require_files(sources)
-    with Captures(sources, limits=limits):
+    require_files(query.sources)
+    with Captures(query.sources, limits=query.limits):
         pass  # it raises what it raises of any captures
     with ExitStack() as stack:
         parent = cluster.shared or stack.enter_context(TemporaryDirectory(prefix="scapy-mpa-"))
@@ -110,29 +104,26 @@ def _shared_folder(sources: Sources, cluster: Cluster, limits: Limits) -> Iterat
 
 
 def _divided(
-    client: Any,
-    sources: Sources,
-    folder: SharedFolder,
-    fpdus: bool,
-    selection: Selection,
-    assumptions: Assumptions,
-    limits: Limits,
+    client: Any, query: Query, folder: SharedFolder, fpdus: bool
 ) -> tuple[list[UnitRead], list[ReceivingTask]]:
     """What the first stage found, and the tasks of the second."""
-    shares = _shares(sources, _workers(client))
-    units = _read(client, sources, folder, shares, selection, limits)
+    shares = _shares(query.sources, _workers(client))
+    units = _read(client, query, folder, shares)
+    # What a share was made of is in the folder.
+    asked = query._replace(sources=Sources(()))
     tasks = []
     for share in range(shares):
         files, before = [], 0
         for unit in units:
             files.append((unit.name, [part_of_chunk(chunk, share) for chunk in unit.chunks], before))
             before += unit.packets
-        tasks.append(ReceivingTask(folder, files, fpdus, assumptions, limits))
+        tasks.append(ReceivingTask(folder, files, fpdus, asked))
     return units, tasks
 
 
-def _report(sources: Sources, units: list[UnitRead], parts: list[ReportPart], limits: Limits) -> Report:
+def _report(query: Query, units: list[UnitRead], parts: list[ReportPart]) -> Report:
     """The third stage: all parts as one report."""
+    sources = query.sources
     begins = _begins(sources, units)
     parts[0] = parts[0]._replace(
         captures=[encodable(name_of(source)) for source in sources],
@@ -141,7 +132,7 @@ def _report(sources: Sources, units: list[UnitRead], parts: list[ReportPart], li
         damage=_damage(sources, units),
         begins=begins,
     )
-    return report_of(parts, FrameIndex(sources, limits=limits, begins=begins))
+    return report_of(parts, FrameIndex(sources, limits=query.limits, begins=begins))
 
 
 def check_installed() -> None:
@@ -196,15 +187,13 @@ def _shares(sources: Sources, workers: int) -> int:
     return min(_MOST_SHARES, max(_SHARES_OF_WORKER * workers, octets // _OCTETS_OF_SHARE))
 
 
-def _read(
-    client: Any, sources: Sources, folder: SharedFolder, shares: int, selection: Selection, limits: Limits
-) -> list[UnitRead]:
+def _read(client: Any, query: Query, folder: SharedFolder, shares: int) -> list[UnitRead]:
     """What the first stage found, in the order of the captures."""
-    units = units_of(sources, limits)
+    units = units_of(query.sources, query.limits)
     known: dict[tuple[int, ...], UnitRead] = {}
     while True:
         new = [unit for unit in units if tuple(unit) not in known]
-        tasks = [reading_task(sources, unit, folder, shares, selection, limits) for unit in new]
+        tasks = [reading_task(query, unit, folder, shares) for unit in new]
         for unit, read in zip(new, _done(client, read_unit, tasks), strict=True):
             known[tuple(unit)] = read
         found = [known[tuple(unit)] for unit in units]

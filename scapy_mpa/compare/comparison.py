@@ -18,7 +18,8 @@ from scapy_mpa.compare.tap import Tap, TapHalf
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.framing.sequence import seq_diff
-from scapy_mpa.reading.analysis import EVERYTHING, Selection, analyze
+from scapy_mpa.reading.analysis import analyze
+from scapy_mpa.reading.query import EVERYTHING, Selection
 from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.report.model import Report
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits

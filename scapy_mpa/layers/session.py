@@ -17,14 +17,16 @@ from scapy.sessions import DefaultSession
 from scapy.supersocket import SuperSocket
 from scapy.utils import EDecimal
 
-from scapy_mpa.analyzer.analyzer import Analyzer
 from scapy_mpa.analyzer.connection import CapturedConnection, Deviations, FullOperation
+from scapy_mpa.capture.named import Sources
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.layers.fragments import PacketFragments
 from scapy_mpa.packets.captured import FoundPacket, _CapturedPacket
 from scapy_mpa.packets.mpa import deviating_packet, fpdu_packet, startup_packet
+from scapy_mpa.reading.onepass import Pass
+from scapy_mpa.reading.query import Query
 from scapy_mpa.receiver.startup import FoundFrame
 from scapy_mpa.values.limits import DEFAULT_LIMITS
 from scapy_mpa.values.records import FPDURow, record_of
@@ -107,7 +109,8 @@ class MPASession(DefaultSession):
         self.order = order
         self.passthrough = passthrough
         limits = DEFAULT_LIMITS._replace(held_octets=held_limit)
-        self.receiver = Analyzer(sink=self._take_frames, observer=self, limits=limits, deviations=deviations)
+        query = Query(Sources(()), limits=limits)
+        self.receiver = Pass(query, sink=self._take_frames, observer=self, deviations=deviations).analyzer
         #: The frames of the FPDU that comes next.
         self._frames: tuple[int, ...] = ()
         self.fragments = PacketFragments()

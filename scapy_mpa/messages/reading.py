@@ -19,11 +19,9 @@ from scapy_mpa.messages.hearing import HalfReading, MessageListener
 from scapy_mpa.messages.row import MessageRow, MessageValues, row_of
 from scapy_mpa.messages.store import MessageStore
 from scapy_mpa.messages.times import FrameTimes
-from scapy_mpa.reading.analysis import EVERYTHING, Selection
+from scapy_mpa.reading.query import Query, query_of
 from scapy_mpa.reading.spill import OctetStore, Sorted
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.values.assumptions import NOTHING, Assumptions
-from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 
 #: FPDUs placed ahead that one half connection keeps in memory.
 _MOST_AHEAD = 1 << 14
@@ -178,21 +176,18 @@ class CapturedMessages(MessageReading, FoundMessages):
 
     def __init__(
         self,
-        capture: CaptureSource | Sequence[CaptureSource],
+        capture: Query | CaptureSource | Sequence[CaptureSource],
         *,
         payload: bool = False,
         held: int = DEFAULT_HELD,
         store: Callable[[], MessageStore] = MessageStore,
         directions: Sequence[Role] = ROLES,
         protocols: Sequence[str] = (),
-        selection: Selection = EVERYTHING,
-        assumptions: Assumptions = NOTHING,
-        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self.directions, self.protocols = directions, protocols
         super().__init__(payload, held, store)
         try:
-            self.read(capture, selection, assumptions, limits)
+            self.read(query_of(capture))
             self.finish()
         except BaseException:
             self.close()

@@ -22,7 +22,7 @@ from scapy_mpa.plot.look import (
 )
 from scapy_mpa.plot.thin import COLUMNS, grid
 from scapy_mpa.plot.view import Stretch, Subject
-from scapy_mpa.reading.analysis import Selection
+from scapy_mpa.reading.query import Selection, query_of
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import FPDURecords
 from scapy_mpa.report.words import plural
@@ -89,13 +89,8 @@ def requests_of(connections: Sequence[Connection]) -> Asked:
         tuple({int.from_bytes(one.initiator.key[-4:-2], "big") for one in asking}),
         tuple({addresses_of(one.initiator.key)[0] for one in asking}),
     )
-    with CapturedMessages(
-        index.sources,
-        store=RequestStore,
-        selection=selection,
-        assumptions=asking[0].assumptions,
-        limits=index.limits,
-    ) as messages:
+    query = query_of(index.sources, selection, asking[0].assumptions, index.limits)
+    with CapturedMessages(query, store=RequestStore) as messages:
         numbers = {_same(one, messages.report.connections): one.number for one in asking}
         shown, store = messages.shown_halves(), cast(RequestStore, messages.store)
         for half, *values in zip(store.halves, store.frames, store.asked, store.answered, strict=True):

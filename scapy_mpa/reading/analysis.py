@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from scapy_mpa.analyzer.analyzer import Analyzer
 from scapy_mpa.analyzer.connection import FullOperation
 from scapy_mpa.capture import reader
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.index import FrameIndex, is_pipe
-from scapy_mpa.capture.joining import Joining, sources_of
+from scapy_mpa.capture.joining import Joining
 from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.capture.notes import Note
+from scapy_mpa.reading.onepass import Pass
 from scapy_mpa.reading.part import ReportPart
+from scapy_mpa.reading.query import EVERYTHING, Query, Selection, query_of
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.context import HalfContext
 from scapy_mpa.report.model import Report
@@ -26,7 +28,6 @@ from scapy_mpa.rules.findings import Finding, Findings
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.records import FPDURecord, FPDURow, record_of
-from scapy_mpa.values.segment import Segment, addresses_of
 
 if TYPE_CHECKING:
     from scapy_mpa.capture.streams import Streams
@@ -34,42 +35,12 @@ if TYPE_CHECKING:
     from scapy_mpa.reading.shares import Share
 
 
-class Selection(NamedTuple):
-    """Which segments are looked at: frames (first, last), TCP ports, IP addresses (their octets); None takes all."""
-
-    frames: tuple[int, int | None] | None = None
-    ports: tuple[int, ...] | None = None
-    hosts: tuple[bytes, ...] | None = None
-
-    def of(self, segments: list[Segment]) -> list[Segment]:
-        """The selected segments."""
-        if self.frames is not None:
-            first, last = self.frames
-            segments = [seg for seg in segments if seg.frame >= first and (last is None or seg.frame <= last)]
-        if self.ports is not None:
-            ports = {port.to_bytes(2, "big") for port in self.ports}
-            segments = [seg for seg in segments if seg.key[-2:] in ports or seg.key[-4:-2] in ports]
-        if self.hosts is not None:
-            hosts = set(self.hosts)
-            segments = [seg for seg in segments if not hosts.isdisjoint(addresses_of(seg.key))]
-        return segments
-
-    def takes(self, key: bytes) -> bool:
-        """Whether the ports and addresses of a key are selected."""
-        ports = {int.from_bytes(key[-4:-2], "big"), int.from_bytes(key[-2:], "big")}
-        return (self.ports is None or not ports.isdisjoint(self.ports)) and (
-            self.hosts is None or not {*addresses_of(key)}.isdisjoint(self.hosts)
-        )
-
-
 #: So many blocks are read before what was placed in the first of them is yielded.
 _LAG = 8
 
-EVERYTHING = Selection()
-
 
 def analyze(
-    capture: CaptureSource | Sequence[CaptureSource],
+    capture: Query | CaptureSource | Sequence[CaptureSource],
     *,
     fpdus: bool = True,
     selection: Selection = EVERYTHING,
@@ -99,79 +70,30 @@ def analyze(
         CaptureError: Nothing of a capture can be read.
         MPAError: The file of keys cannot be used, or what decrypts is not installed.
     """
-    capture = sources_of(capture, joining, limits, _associations(esp))
-    read = partial(_part, capture, fpdus, selection, assumptions, limits)
+    query = query_of(capture, selection, assumptions, limits, joining, esp)
+    read = partial(_part, query, fpdus)
     if jobs == 1:
         found = [read(None)]
     else:
         from scapy_mpa.reading.shares import parts
 
-        found = parts(capture, jobs, read)
-    return report_of(found, FrameIndex(capture, limits=limits, begins=found[0].begins))
+        found = parts(query.sources, jobs, read)
+    return report_of(found, FrameIndex(query.sources, limits=query.limits, begins=found[0].begins))
 
 
-def _associations(esp: Associations | str | os.PathLike[str] | None) -> Associations | None:
-    if esp is None:
-        return None
-    from scapy_mpa.ipsec.associations import as_associations
-
-    return as_associations(esp)
+def _part(query: Query, fpdus: bool, share: Share | None) -> ReportPart:
+    """What is found of a share of the TCP connections, or of all of them."""
+    return part_read(Pass(query, records=fpdus), share)
 
 
-def _part(
-    capture: CaptureSource | Sequence[CaptureSource],
-    fpdus: bool,
-    selection: Selection,
-    assumptions: Assumptions,
-    limits: Limits,
-    share: Share | None,
-) -> ReportPart:
-    """What is found of a share of the TCP connections, or of all of them; the rest is as :func:`analyze` has it."""
-    return _read(Analyzer(records=fpdus, assumptions=assumptions, limits=limits), capture, selection, share)
-
-
-def read_into(
-    receiver: Analyzer,
-    capture: CaptureSource | Sequence[CaptureSource],
-    selection: Selection = EVERYTHING,
-    see: Callable[[Sequence[Segment]], None] | None = None,
-) -> Report:
-    """Hand a receiver a whole capture, as :func:`analyze` does; returns the report.
-
-    Its connections are in the order of those that the receiver has then. ``see`` is shown the segments of each block
-    before the receiver is.
-    """
-    capture = sources_of(capture, limits=receiver.limits)
-    part = _read(receiver, capture, selection, None, see)
-    return report_of([part], FrameIndex(capture, limits=receiver.limits, begins=part.begins))
-
-
-def _read(
-    receiver: Analyzer,
-    capture: CaptureSource | Sequence[CaptureSource],
-    selection: Selection,
-    share: Share | None,
-    see: Callable[[Sequence[Segment]], None] | None = None,
-) -> ReportPart:
-    with Captures(capture, limits=receiver.limits) as captures:
-        released = 0
-        for segments in captures.batches():
-            selected = segments if selection is EVERYTHING else selection.of(segments)
-            if see is not None:
-                see(selected)
-            if share is None:
-                receiver.feed(selected)
-            else:
-                receiver.feed(share.of(selected))
-                receiver.pass_time(selected[-1:])
-            # Small files and pipes come in small blocks: what is at hand must not depend on that.
-            if captures.octets - released >= reader.BLOCK_SIZE // 2:
-                receiver.release()
-                released = captures.octets
-    if captures.octets > released:
-        receiver.release()
-    receiver.finish()
-    part = part_of(receiver, FrameIndex(capture, limits=receiver.limits))
+def part_read(one: Pass, share: Share | None = None) -> ReportPart:
+    """Read the captures of a pass, or its share of them; what it found."""
+    query = one.query
+    captures = Captures(query.sources, limits=query.limits)
+    for _ in one.read(captures, share):
+        pass
+    one.finish(captures.octets)
+    part = part_of(one.analyzer, FrameIndex(query.sources, limits=query.limits))
     return part._replace(
         captures=captures.names,
         packets=captures.packets,
@@ -238,52 +160,34 @@ class PlacedFPDUs:
     Iterate once; ``report`` is the report without FPDUs, after the last one.
     """
 
-    def __init__(
-        self,
-        capture: CaptureSource | Sequence[CaptureSource],
-        selection: Selection = EVERYTHING,
-        assumptions: Assumptions = NOTHING,
-        limits: Limits = DEFAULT_LIMITS,
-        joining: Joining = "auto",
-        esp: Associations | str | os.PathLike[str] | None = None,
-    ) -> None:
-        capture = sources_of(capture, joining, limits, _associations(esp))
-        self._captures = Captures(capture, limits=limits)
-        self._index = FrameIndex(capture, limits=limits)
+    def __init__(self, capture: Query | CaptureSource | Sequence[CaptureSource]) -> None:
+        self._query = query = query_of(capture)
+        self._captures = Captures(query.sources, limits=query.limits)
+        self._index = FrameIndex(query.sources, limits=query.limits)
         self._contexts: dict[FullOperation, HalfContext] = {}
-        self._selection = selection
-        self._assumptions = assumptions
-        self._limits = limits
         #: What has been placed and not been yielded yet: the frame, and what its record is made of.
         self._placed: list[tuple[int, FullOperation, FPDURow, tuple[int, ...]]] = []
         self._report: Report | None = None
 
     def __iter__(self) -> Iterator[FPDURecord]:
         """Read the capture; raises :class:`~scapy_mpa.errors.CaptureError` if no packet of it can be read."""
-        receiver = Analyzer(sink=self._sink, assumptions=self._assumptions, limits=self._limits)
+        one = Pass(self._query, sink=self._sink)
+        receiver, captures = one.analyzer, self._captures
         # What must be looked for is found late: as long as it is not too late, it still comes in its turn.
         lag: deque[tuple[int, int]] = deque()
         # Who listens to a pipe wants each FPDU now.
         most = 0 if any(map(is_pipe, self._captures.sources)) else _LAG * reader.BLOCK_SIZE
-        with self._captures as captures:
-            released = 0
-            for segments in captures.batches():
-                receiver.feed(self._selection.of(segments))
-                if captures.octets - released >= reader.BLOCK_SIZE // 2:
-                    receiver.release()
-                    released = captures.octets
-                lag.append((captures.octets, captures.packets))
-                last = 0
-                while lag and captures.octets - lag[0][0] >= most:
-                    last = lag.popleft()[1]
-                if last:
-                    yield from self._until(last)
-        if captures.octets > released:
-            receiver.release()
-        receiver.finish()
+        for _ in one.read(captures):
+            lag.append((captures.octets, captures.packets))
+            last = 0
+            while lag and captures.octets - lag[0][0] >= most:
+                last = lag.popleft()[1]
+            if last:
+                yield from self._until(last)
+        one.finish(captures.octets)
         self._index.begins = captures.begins
         yield from self._until(captures.packets)
-        connections = [Connection(mpa, self._index, self._assumptions) for mpa in receiver.connections]
+        connections = [Connection(mpa, self._index, self._query.assumptions) for mpa in receiver.connections]
         report_unfinished(connections, receiver.findings)
         _report_notes(captures.notes, receiver.findings)
         self._report = Report(
@@ -326,7 +230,7 @@ def _frame(placed: tuple[int, FullOperation, FPDURow, tuple[int, ...]]) -> int:
 
 
 def iter_fpdus(
-    capture: CaptureSource | Sequence[CaptureSource],
+    capture: Query | CaptureSource | Sequence[CaptureSource],
     *,
     selection: Selection = EVERYTHING,
     assumptions: Assumptions = NOTHING,
@@ -353,4 +257,4 @@ def iter_fpdus(
     Raises:
         CaptureError: Nothing of a capture can be read.
     """
-    return iter(PlacedFPDUs(capture, selection, assumptions, limits, joining, esp))
+    return iter(PlacedFPDUs(query_of(capture, selection, assumptions, limits, joining, esp)))

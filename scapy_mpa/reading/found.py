@@ -18,13 +18,11 @@ from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.fpdu import Fpdu, crc_octets, decode_fpdu, read_fpdu
 from scapy_mpa.framing.markers import remove_markers
 from scapy_mpa.framing.role import ROLES, Role
-from scapy_mpa.reading.analysis import EVERYTHING, Selection
 from scapy_mpa.reading.listener import Listener
+from scapy_mpa.reading.query import Query, query_of
 from scapy_mpa.reading.spill import OctetStore, Sorted
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import HalfConnection, marker_phase
-from scapy_mpa.values.assumptions import NOTHING, Assumptions
-from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.records import FPDURecord, FPDURow, record_of
 
 Order: TypeAlias = Literal["delivered", "placed"]
@@ -118,13 +116,10 @@ class FoundFPDUs(Listener):
 
     def __init__(
         self,
-        capture: CaptureSource | Sequence[CaptureSource],
+        capture: Query | CaptureSource | Sequence[CaptureSource],
         order: Order = "delivered",
         *,
         directions: Sequence[Role] = ROLES,
-        selection: Selection = EVERYTHING,
-        assumptions: Assumptions = NOTHING,
-        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self._order = order
         self._directions = directions
@@ -135,7 +130,7 @@ class FoundFPDUs(Listener):
         self._turns: Sorted[_Turn] = Sorted()
         super().__init__()
         try:
-            self.read(capture, selection, assumptions, limits)
+            self.read(query_of(capture))
             for turn in self._in_stream_order():
                 self._turns.add(turn, _weight(turn[5]))
                 self._note(turn)

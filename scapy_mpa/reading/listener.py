@@ -13,17 +13,16 @@ from typing import Final
 
 from scapy_mpa.analyzer.analyzer import Analyzer
 from scapy_mpa.analyzer.connection import CapturedConnection, Deviations, FullOperation
-from scapy_mpa.capture.index import rewind
-from scapy_mpa.capture.named import CaptureSource
+from scapy_mpa.capture.index import FrameIndex, rewind
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.role import ROLES, Role
-from scapy_mpa.reading.analysis import Selection, analyze, read_into
+from scapy_mpa.reading.analysis import analyze, part_read, report_of
+from scapy_mpa.reading.onepass import Pass
+from scapy_mpa.reading.query import Query
 from scapy_mpa.receiver.startup import FoundFrame
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report
 from scapy_mpa.rules.findings import Findings, Quota
-from scapy_mpa.values.assumptions import Assumptions
-from scapy_mpa.values.limits import Limits
 from scapy_mpa.values.records import FPDURow
 from scapy_mpa.values.segment import Segment
 
@@ -54,61 +53,54 @@ class Listener:
         #: The connections of the report by their number here; None for one that the report has not.
         self.connections: list[Connection | None] = []
 
-    def read(
-        self,
-        capture: CaptureSource | Sequence[CaptureSource],
-        selection: Selection,
-        assumptions: Assumptions,
-        limits: Limits,
-        make_findings: Callable[[Quota | None], Findings] = Findings,
-    ) -> Analyzer:
-        """Read a capture, or several merged by time, and anew if it takes what an analysis finds out of senders.
+    def read(self, query: Query, make_findings: Callable[[Quota | None], Findings] = Findings) -> Analyzer:
+        """Read captures, and anew if it takes what an analysis finds out of senders.
 
         Raises as :func:`scapy_mpa.analyze` does.
         """
 
-        def feed(receiver: Analyzer) -> Sequence[Connection]:
-            self.report = read_into(receiver, capture, selection, self.see)
+        def feed(one: Pass) -> Sequence[Connection]:
+            part = part_read(one)
+            self.report = report_of([part], FrameIndex(query.sources, limits=query.limits, begins=part.begins))
             return self.report.connections
 
         def look() -> Deviations:
             try:
-                rewind(capture)
+                rewind(query.sources)
             except CaptureError:
                 self.remark = READ_ONCE
                 return {}
-            report = analyze(capture, fpdus=False, selection=selection, assumptions=assumptions, limits=limits)
+            report = analyze(query, fpdus=False)
             if report.deviations:
-                rewind(capture)
+                rewind(query.sources)
             return report.deviations
 
-        return self.hear(feed, look, assumptions, limits, make_findings)
+        return self.hear(feed, look, query, make_findings)
 
     def hear(
         self,
-        feed: Callable[[Analyzer], Sequence[Connection]],
+        feed: Callable[[Pass], Sequence[Connection]],
         look: Callable[[], Deviations],
-        assumptions: Assumptions,
-        limits: Limits,
+        query: Query,
         make_findings: Callable[[Quota | None], Findings] = Findings,
     ) -> Analyzer:
-        """Hear of what a receiver is fed, and hear it anew if it takes what an analysis finds out of senders.
+        """Hear of what a pass takes, and hear it anew if it takes what an analysis finds out of senders.
 
-        ``feed`` hands all segments to a receiver, and returns its connections as a report has them, in its order;
-        ``look`` finds out, by reading the same segments, in what the senders deviate.
+        ``feed`` has a pass take all segments, and returns its connections as a report has them, in its order; ``look``
+        finds out, by reading the same segments, in what the senders deviate.
         """
 
         def read(deviations: Deviations) -> Analyzer:
-            receiver = Analyzer(
+            one = Pass(
+                query,
                 sink=self.sink,
                 observer=self,
-                assumptions=assumptions,
-                limits=limits,
+                see=self.see,
                 make_findings=make_findings,
                 deviations=deviations,
             )
-            self.connect(receiver, feed(receiver))
-            return receiver
+            self.connect(one.analyzer, feed(one))
+            return one.analyzer
 
         receiver = read({})
         if receiver.has_doubt:

@@ -10,18 +10,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, Final, NamedTuple, Protocol, cast
 
-from scapy_mpa.analyzer.analyzer import Analyzer
 from scapy_mpa.analyzer.connection import CapturedConnection, FullOperation, Observer
 from scapy_mpa.capture import reader
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.capture.ongoing import OngoingCaptures
 from scapy_mpa.framing.role import ROLES
-from scapy_mpa.reading.analysis import EVERYTHING, Selection
+from scapy_mpa.reading.onepass import Pass
+from scapy_mpa.reading.query import Query
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.context import HalfContext
 from scapy_mpa.rules.findings import Finding
-from scapy_mpa.values.assumptions import NOTHING, Assumptions
-from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.records import FPDURecord, FPDURow, record_of
 from scapy_mpa.values.segment import Segment
 
@@ -63,13 +61,11 @@ class OngoingAnalysis:
 
     Args:
         captures: what is read.
+        query: what is looked at, assumed and held back; its sources are not read.
         over: is handed each MPA connection that is over; at the end, those that are open too.
         looked: is called now and then, however little comes, when what is over was let go.
         lists_fpdus: whether FPDUs are listed.
         listener: hears of every FPDU, if anybody does.
-        selection: what is looked at.
-        assumptions: what cannot be known from the captures.
-        limits: how much is held back.
 
     Attributes:
         captures: what is read.
@@ -78,25 +74,23 @@ class OngoingAnalysis:
     def __init__(
         self,
         captures: OngoingCaptures,
+        query: Query,
         over: Callable[[Connection], None],
         looked: Callable[[], None] | None = None,
         *,
         lists_fpdus: bool = False,
         listener: OngoingListener | None = None,
-        selection: Selection = EVERYTHING,
-        assumptions: Assumptions = NOTHING,
-        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self.captures = captures
         self._over = over
         self._looked = looked
-        self._selection = selection
-        self._assumptions = assumptions
-        self._limits = limits
+        self._assumptions = query.assumptions
         self._index = FrameIndex(cast(BinaryIO, _Gone(captures.name)))
         self._listener = listener
         sink = self._sink if lists_fpdus else listener.sink if listener is not None else None
-        self._receiver = Analyzer(sink=sink, observer=listener, assumptions=assumptions, limits=limits)
+        see = listener.see if listener is not None else None
+        self._pass = Pass(query, sink=sink, observer=listener, see=see)
+        self._receiver = self._pass.analyzer
         #: What was placed since the last batch: the frame, and what its record is made of.
         self._placed: list[tuple[int, FullOperation, FPDURow, tuple[int, ...]]] = []
         #: Where the octets of each half connection's FPDUs would be, by connection.
@@ -148,26 +142,15 @@ class OngoingAnalysis:
         read.
         """
         receiver, captures = self._receiver, self.captures
-        released = 0
-        with captures:
-            for segments in captures.batches():
-                segments = self._selection.of(segments)
-                if self._listener is not None:
-                    self._listener.see(segments)
-                receiver.feed(segments)
-                if captures.octets - released >= reader.BLOCK_SIZE // 2:
-                    receiver.release()
-                    released = captures.octets
-                if segments:
-                    self._last, self._read_at = segments[-1].time, time.monotonic()
-                yield self._records()
-                now = time.monotonic()
-                is_time = now - self._looked_at >= _OFTEN
-                if is_time or captures.octets - self._looked_after >= reader.BLOCK_SIZE // 2:
-                    self._look()
-        receiver.release()
+        for segments in self._pass.read(captures):
+            if segments:
+                self._last, self._read_at = segments[-1].time, time.monotonic()
+            yield self._records()
+            is_time = time.monotonic() - self._looked_at >= _OFTEN
+            if is_time or captures.octets - self._looked_after >= reader.BLOCK_SIZE // 2:
+                self._look()
         # Their numbers were printed.
-        receiver.finish(numbers_anew=False)
+        self._pass.finish(captures.octets, numbers_anew=False)
         yield self._records()
         for mpa in receiver.connections:
             self._hand_over(mpa)

@@ -20,6 +20,7 @@ from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.reading.found import FoundFPDUs
+from scapy_mpa.reading.query import Query
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.show import startup_frames, startup_of
@@ -182,7 +183,7 @@ def crosscheck(
     tshark = find_tshark()
     if not tshark.fields.issuperset(NEEDED):
         raise ToolMissing(f"tshark {tshark.version_text} does not dissect MPA: it has no field {', '.join(NEEDED)}")
-    with FoundFPDUs(Sources([os.fspath(capture)], esp=esp), assumptions=assumptions, limits=limits) as found:
+    with FoundFPDUs(Query(Sources([os.fspath(capture)], esp=esp), assumptions=assumptions, limits=limits)) as found:
         fpdus = OurFPDUs(found)
     # Wireshark has no limits: what was not read here might take it hours.
     is_limited = any(EXPANSION in line for line in found.report.damage)

@@ -18,16 +18,14 @@ from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.fpdu import read_fpdu
 from scapy_mpa.framing.role import ROLES, Role
-from scapy_mpa.reading.analysis import EVERYTHING, Selection
 from scapy_mpa.reading.listener import Listener
+from scapy_mpa.reading.query import Query, query_of
 from scapy_mpa.reading.spill import Sorted
 from scapy_mpa.receiver.startup import FoundFrame
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.rules.findings import Findings, Quota
 from scapy_mpa.rules.rule import Rule
 from scapy_mpa.rules.table import RULES, SEVERITIES
-from scapy_mpa.values.assumptions import NOTHING, Assumptions
-from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.records import FPDURecord, FPDURow, record_of
 
 #: Of each kind so much is said of a frame; what is more is counted.
@@ -144,14 +142,7 @@ class CaptureNotes(Listener):
     written.
     """
 
-    def __init__(
-        self,
-        capture: CaptureSource | Sequence[CaptureSource],
-        *,
-        selection: Selection = EVERYTHING,
-        assumptions: Assumptions = NOTHING,
-        limits: Limits = DEFAULT_LIMITS,
-    ) -> None:
+    def __init__(self, capture: Query | CaptureSource | Sequence[CaptureSource]) -> None:
         self._notes: Sorted[_Note] = Sorted()
         super().__init__()
 
@@ -159,7 +150,7 @@ class CaptureNotes(Listener):
             return _DatedFindings(quota, self.finding)
 
         try:
-            receiver = self.read(capture, selection, assumptions, limits, make_findings)
+            receiver = self.read(query_of(capture), make_findings)
         except BaseException:
             self._notes.close()
             raise

@@ -29,11 +29,10 @@ from scapy_mpa.framing.markers import MARKER_LENGTH
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import seq_add, seq_diff
 from scapy_mpa.framing.startup import StartupFrame
-from scapy_mpa.reading.analysis import EVERYTHING, Selection
 from scapy_mpa.reading.found import ConnectionSpan, FoundFPDU, FoundFPDUs
+from scapy_mpa.reading.query import Query, query_of
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.show import startup_of
-from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.segment import (
     ACK_FLAG,
     FIN,
@@ -68,30 +67,24 @@ class Stripped(NamedTuple):
 
 
 def strip_markers(
-    capture: CaptureSource | Sequence[CaptureSource],
-    found: FoundFPDUs,
-    file: BinaryIO,
-    selection: Selection = EVERYTHING,
-    limits: Limits = DEFAULT_LIMITS,
+    capture: Query | CaptureSource | Sequence[CaptureSource], found: FoundFPDUs, file: BinaryIO
 ) -> Stripped:
     """Write the MPA connections that were found in captures, without Markers, as a pcapng file (raw IP).
 
     ``found`` are their FPDUs in the order of delivery. Raises :class:`~scapy_mpa.errors.CaptureError` if the captures
     cannot be read again, and OSError if the file cannot be written.
     """
-    rewind(capture)
+    query = query_of(capture)
+    rewind(query.sources)
     stripping = _Stripping(found)
-    packets = PcapngWriter(file, linktype=RAW).write_cut(stripping.packets(_segments(capture, selection, limits)))
+    packets = PcapngWriter(file, linktype=RAW).write_cut(stripping.packets(_segments(query)))
     return Stripped(packets, stripping.fpdus, stripping.left_out)
 
 
-def _segments(
-    capture: CaptureSource | Sequence[CaptureSource], selection: Selection, limits: Limits
-) -> Iterator[Segment]:
-    with Captures(capture, limits=limits) as captures:
+def _segments(query: Query) -> Iterator[Segment]:
+    with Captures(query.sources, limits=query.limits) as captures:
         for segments in captures.batches():
-            chosen = segments if selection is EVERYTHING else selection.of(segments)
-            yield from (seg for seg in chosen if not seg.flags & PATH_MTU)
+            yield from (seg for seg in query.selection.of(segments) if not seg.flags & PATH_MTU)
 
 
 class _Half:

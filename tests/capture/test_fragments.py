@@ -14,6 +14,7 @@ from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.fragments import LIFETIME, Datagram, Fragment, Fragments
 from scapy_mpa.capture.notes import Note
 from scapy_mpa.reading.analysis import PlacedFPDUs, analyze
+from scapy_mpa.reading.query import query_of
 from scapy_mpa.report.model import Report
 from scapy_mpa.values.limits import Limits
 from tests.capture.frames import A, B, analysed, capture, changed, changes, ethernet, fpdus, read, survives, told
@@ -204,7 +205,7 @@ def told_of(note: Note) -> tuple[int, int, int]:
 
 
 def placed_report(packets: list[bytes], limits: dict[str, int]) -> Report:
-    fpdus = PlacedFPDUs(io.BytesIO(capture(packets)), limits=Limits(**limits))
+    fpdus = PlacedFPDUs(query_of(io.BytesIO(capture(packets)), limits=Limits(**limits)))
     assert list(fpdus) == []
     return fpdus.report
 

@@ -26,10 +26,9 @@ from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.role import ROLES
 from scapy_mpa.messages.assembly import DEFAULT_HELD
 from scapy_mpa.messages.reading import CapturedMessages
-from scapy_mpa.reading.analysis import EVERYTHING, analyze
+from scapy_mpa.reading.analysis import analyze
+from scapy_mpa.reading.query import Query
 from scapy_mpa.report.model import Report
-from scapy_mpa.values.assumptions import NOTHING
-from scapy_mpa.values.limits import DEFAULT_LIMITS
 from scripts.benchmark import write_capture
 from tests.capture.convert import recorded
 from tests.capture.test_joining import rotation
@@ -62,12 +61,9 @@ def two() -> Iterator[str]:
 def found(folder: Path, address: str, shared: Path) -> Report:
     """What a cluster finds in a folder, with all FPDUs."""
     return analyze_on_cluster(
-        sources_of(folder),
+        Query(sources_of(folder)),
         Cluster(address, shared=str(shared)),
         fpdus=True,
-        selection=EVERYTHING,
-        assumptions=NOTHING,
-        limits=DEFAULT_LIMITS,
     )
 
 
@@ -191,15 +187,12 @@ def test_a_worker_that_is_killed_over_messages(
     mark = tmp_path / "killed"
     monkeypatch.setattr(cluster_run, "receive_messages", partial(dying, does=receive_messages, mark=mark, after=after))
     many = messages_on_cluster(
-        sources_of(day),
+        Query(sources_of(day)),
         Cluster(two, shared=str(tmp_path)),
         payload=False,
         held=DEFAULT_HELD,
         directions=ROLES,
         protocols=(),
-        selection=EVERYTHING,
-        assumptions=NOTHING,
-        limits=DEFAULT_LIMITS,
     )
     with many, CapturedMessages(sources_of(day)) as alone:
         assert [*many] == [*alone] != []

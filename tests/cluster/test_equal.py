@@ -26,10 +26,10 @@ from scapy_mpa.messages.found import FoundMessages
 from scapy_mpa.messages.reading import CapturedMessages
 from scapy_mpa.messages.row import MessageRow
 from scapy_mpa.messages.summary import summaries
-from scapy_mpa.reading.analysis import EVERYTHING, Selection, analyze
+from scapy_mpa.reading.analysis import analyze
+from scapy_mpa.reading.query import EVERYTHING, Query, Selection
 from scapy_mpa.report.fpdus import STYLES, log_lines
 from scapy_mpa.report.model import Report
-from scapy_mpa.values.assumptions import NOTHING
 from scapy_mpa.values.limits import DEFAULT_LIMITS
 from scripts.benchmark import write_capture
 from tests.capture.convert import FORMATS, Recorded, recorded
@@ -61,9 +61,7 @@ def one(sources: Sources | Path, selection: Selection = EVERYTHING) -> tuple[str
 def many(sources: Sources, selection: Selection = EVERYTHING) -> tuple[str, str]:
     """What the cluster says, or why it refuses."""
     try:
-        report = run.analyze_on_cluster(
-            sources, run.Cluster(), fpdus=True, selection=selection, assumptions=NOTHING, limits=DEFAULT_LIMITS
-        )
+        report = run.analyze_on_cluster(Query(sources, selection), run.Cluster(), fpdus=True)
         return everything(report)[0] + "\n".join(report.damage), everything(report)[1]
     except CaptureError as refused:
         return "refused", str(refused)
@@ -78,9 +76,9 @@ def messages(found: FoundMessages) -> tuple[list[MessageRow], list[dict[str, Any
 
 def messages_of_many(sources: Sources, **chosen: Any) -> FoundMessages:
     """Those that the cluster finds."""
-    given: dict[str, Any] = {"directions": ROLES, "protocols": (), "selection": EVERYTHING, **chosen}
-    given |= {"assumptions": NOTHING, "limits": DEFAULT_LIMITS, "held": DEFAULT_HELD}
-    return run.messages_on_cluster(sources, run.Cluster(), payload=True, **given)
+    query = Query(sources, chosen.pop("selection", EVERYTHING))
+    given: dict[str, Any] = {"directions": ROLES, "protocols": (), "held": DEFAULT_HELD, **chosen}
+    return run.messages_on_cluster(query, run.Cluster(), payload=True, **given)
 
 
 def units(here: Here) -> list[list[str]]:
@@ -150,7 +148,8 @@ def test_messages_of_many_connections(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert len({row.connection for row in alone[0] if row.delivered_frame is None}) > 3
     assert messages(messages_of_many(sources)) == alone
     chosen: dict[str, Any] = {"directions": ("responder",), "selection": Selection(ports=(40003, 40004))}
-    some = messages(CapturedMessages(sources, payload=True, **chosen))
+    query = Query(sources, chosen["selection"])
+    some = messages(CapturedMessages(query, payload=True, directions=chosen["directions"]))
     assert some[0]
     assert messages(messages_of_many(sources, **chosen)) == some
     none = messages_of_many(sources, protocols=("rping",))

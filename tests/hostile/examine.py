@@ -20,6 +20,7 @@ from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.crc import crc32c
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.reading.analysis import PlacedFPDUs, analyze
+from scapy_mpa.reading.query import query_of
 from scapy_mpa.report.fpdus import FORMATS
 from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.report.model import Report
@@ -82,7 +83,8 @@ def examine(
     fpdus = None
     try:
         # What cannot be opened is refused at once, what turns out to hold nothing at its end.
-        fpdus = PlacedFPDUs([io.BytesIO(octets) for octets in captures], limits=limits, assumptions=assumptions)
+        given = query_of([io.BytesIO(octets) for octets in captures], limits=limits, assumptions=assumptions)
+        fpdus = PlacedFPDUs(given)
         placed = list(fpdus)
     except CaptureError as error:
         if str(error) != refusal:

@@ -12,7 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from scapy_mpa import analyze, iter_fpdus
-from scapy_mpa.reading.analysis import Selection
+from scapy_mpa.reading.query import Selection
 from scapy_mpa.report.connection import connection_line
 from scapy_mpa.report.fpdus import FORMATS, KEYS
 from scapy_mpa.report.text import report_lines

@@ -19,13 +19,12 @@ from scapy_mpa import analyze
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.errors import CaptureError, MPAError
 from scapy_mpa.reading import shares
-from scapy_mpa.reading.analysis import EVERYTHING, Selection, _part, report_of
+from scapy_mpa.reading.analysis import _part, report_of
 from scapy_mpa.reading.part import ReportPart
+from scapy_mpa.reading.query import EVERYTHING, Selection, query_of
 from scapy_mpa.reading.shares import Share
 from scapy_mpa.report.fpdus import STYLES, log_lines
 from scapy_mpa.report.model import Report
-from scapy_mpa.values.assumptions import NOTHING
-from scapy_mpa.values.limits import DEFAULT_LIMITS
 from scapy_mpa.values.segment import reverse_key
 from scripts.benchmark import write_capture
 from scripts.fuzz_captures import captures_of
@@ -39,11 +38,7 @@ def divided(octets: bytes, count: int, selection: Selection = EVERYTHING) -> Rep
     """The report of so many shares, all read by this process."""
     found = []
     for number in range(count):
-        found.append(
-            _part(
-                BytesIO(octets), True, selection, NOTHING, DEFAULT_LIMITS, Share(number, count) if count > 1 else None
-            )
-        )
+        found.append(_part(query_of(BytesIO(octets), selection), True, Share(number, count) if count > 1 else None))
     return report_of(found, FrameIndex(BytesIO(octets)))
 
 
@@ -80,7 +75,7 @@ def test_shares_of_many_connections_are_the_whole_and_none_is_empty(tmp_path: Pa
         whole = everything(divided(octets, 1, selection))
         for count in (2, 3, 5):
             assert everything(divided(octets, count, selection)) == whole
-    sizes = [len(_part(path, False, EVERYTHING, NOTHING, DEFAULT_LIMITS, Share(n, 4)).connections) for n in range(4)]
+    sizes = [len(_part(query_of(path), False, Share(n, 4)).connections) for n in range(4)]
     assert sum(sizes) == 1000
     assert min(sizes) > 150
 
@@ -155,7 +150,7 @@ def _ends_early(how: Callable[[], None], share: Share | None) -> ReportPart:
     """A reading that comes to its end in the first process only."""
     if share is not None and share._number:
         how()
-    return _part(THREE, False, EVERYTHING, NOTHING, DEFAULT_LIMITS, share)
+    return _part(query_of(THREE), False, share)
 
 
 def _fails() -> None:

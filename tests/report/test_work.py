@@ -149,11 +149,12 @@ MODULES = {
     "scapy_mpa.ipsec",
     "scapy_mpa.ipsec.algorithms",
     *(f"scapy_mpa.system.{name}" for name in ("ending", "names")),
+    *(f"scapy_mpa.reading.{name}" for name in ("analysis", "onepass", "part", "query")),
+    *(f"scapy_mpa.{name}" for name in ("offered", "version")),
     *(
         f"scapy_mpa.report.{name}"
         for name in (
             *(
-                "analysis",
                 "beginning",
                 "blocks",
                 "connection",
@@ -162,7 +163,6 @@ MODULES = {
                 "jsontext",
                 "lifecycle",
                 "model",
-                "part",
                 "tally",
                 "text",
                 "unfinished",
@@ -189,6 +189,7 @@ ROOMS = (
             "rules",
             "ulp",
             "report",
+            "reading",
             "cli",
             "system",
         )

@@ -1,0 +1,95 @@
+"""One pass: segments come from captures, from shares of them or from packets; an analyzer takes them, others listen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from scapy_mpa.analyzer.analyzer import Analyzer
+from scapy_mpa.analyzer.connection import Deviations, Observer, PlacedSink
+from scapy_mpa.capture.reader import BLOCK_SIZE
+from scapy_mpa.reading.query import EVERYTHING, Query
+from scapy_mpa.rules.findings import Findings, Quota
+from scapy_mpa.values.segment import Segment
+
+if TYPE_CHECKING:
+    from scapy_mpa.capture.files import Captures
+    from scapy_mpa.capture.ongoing import OngoingCaptures
+    from scapy_mpa.reading.shares import Share
+
+#: What is held is handed on, and bounded, after so many octets of the captures.
+RELEASED_AFTER: Final = BLOCK_SIZE // 2
+
+
+class Pass:
+    """Segments through an analyzer, once.
+
+    Args:
+        query: what is looked at, what is assumed, how much is held back.
+        records: whether a row is kept of each FPDU.
+        sink: is handed each FPDU as it is placed.
+        observer: is handed startup frames, and FPDUs with their octets.
+        see: is shown the segments of each batch before the analyzer takes them.
+        make_findings: makes the findings of a connection.
+        deviations: what is known of senders.
+
+    Attributes:
+        query: what was asked.
+        analyzer: what takes the segments.
+    """
+
+    def __init__(
+        self,
+        query: Query,
+        *,
+        records: bool = False,
+        sink: PlacedSink | None = None,
+        observer: Observer | None = None,
+        see: Callable[[Sequence[Segment]], None] | None = None,
+        make_findings: Callable[[Quota | None], Findings] = Findings,
+        deviations: Deviations | None = None,
+    ) -> None:
+        self.query = query
+        self.analyzer = Analyzer(
+            records=records,
+            sink=sink,
+            observer=observer,
+            assumptions=query.assumptions,
+            limits=query.limits,
+            make_findings=make_findings,
+            deviations=deviations,
+        )
+        self._see = see
+        self._released = 0
+
+    def take(self, segments: Sequence[Segment], octets: int, passed: Sequence[Segment] = ()) -> None:
+        """Take the next segments; ``octets`` of the captures were read by then.
+
+        The captures are past those in ``passed``, which were not for this pass.
+        """
+        if self._see is not None:
+            self._see(segments)
+        self.analyzer.feed(segments)
+        self.analyzer.pass_time(passed)
+        # Small files and pipes come in small blocks: what is at hand must not depend on that.
+        if octets - self._released >= RELEASED_AFTER:
+            self.analyzer.release()
+            self._released = octets
+
+    def finish(self, octets: int = 0, *, numbers_anew: bool = True) -> None:
+        """Nothing more comes."""
+        if octets > self._released:
+            self.analyzer.release()
+        self.analyzer.finish(numbers_anew=numbers_anew)
+
+    def read(self, captures: Captures | OngoingCaptures, share: Share | None = None) -> Iterator[list[Segment]]:
+        """Read captures to their end; yield after each batch what was selected of it."""
+        selection = self.query.selection
+        with captures:
+            for segments in captures.batches():
+                selected = segments if selection is EVERYTHING else selection.of(segments)
+                if share is None:
+                    self.take(selected, captures.octets)
+                else:
+                    self.take(share.of(selected), captures.octets, selected[-1:])
+                yield selected

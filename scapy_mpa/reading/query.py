@@ -1,0 +1,81 @@
+"""What is asked of captures: which, what of them, what is known besides, and how much may be held."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from scapy_mpa.capture.joining import Joining, sources_of
+from scapy_mpa.capture.named import CaptureSource, Sources
+from scapy_mpa.values.assumptions import NOTHING, Assumptions
+from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
+from scapy_mpa.values.segment import Segment, addresses_of
+
+if TYPE_CHECKING:
+    from scapy_mpa.ipsec.associations import Associations
+
+
+class Selection(NamedTuple):
+    """Which segments are looked at: frames (first, last), TCP ports, IP addresses (their octets); None takes all."""
+
+    frames: tuple[int, int | None] | None = None
+    ports: tuple[int, ...] | None = None
+    hosts: tuple[bytes, ...] | None = None
+
+    def of(self, segments: list[Segment]) -> list[Segment]:
+        """The selected segments."""
+        if self.frames is not None:
+            first, last = self.frames
+            segments = [seg for seg in segments if seg.frame >= first and (last is None or seg.frame <= last)]
+        if self.ports is not None:
+            ports = {port.to_bytes(2, "big") for port in self.ports}
+            segments = [seg for seg in segments if seg.key[-2:] in ports or seg.key[-4:-2] in ports]
+        if self.hosts is not None:
+            hosts = set(self.hosts)
+            segments = [seg for seg in segments if not hosts.isdisjoint(addresses_of(seg.key))]
+        return segments
+
+    def takes(self, key: bytes) -> bool:
+        """Whether the ports and addresses of a key are selected."""
+        ports = {int.from_bytes(key[-4:-2], "big"), int.from_bytes(key[-2:], "big")}
+        return (self.ports is None or not ports.isdisjoint(self.ports)) and (
+            self.hosts is None or not {*addresses_of(key)}.isdisjoint(self.hosts)
+        )
+
+
+EVERYTHING = Selection()
+
+
+class Query(NamedTuple):
+    """What is asked: the captures with how they become one and the keys of ESP, what is looked at of them, what they
+    cannot show (the profile is part of that), and how much is held back."""
+
+    sources: Sources
+    selection: Selection = EVERYTHING
+    assumptions: Assumptions = NOTHING
+    limits: Limits = DEFAULT_LIMITS
+
+
+def query_of(
+    capture: Query | CaptureSource | Sequence[CaptureSource],
+    selection: Selection = EVERYTHING,
+    assumptions: Assumptions = NOTHING,
+    limits: Limits = DEFAULT_LIMITS,
+    joining: Joining = "auto",
+    esp: Associations | str | os.PathLike[str] | None = None,
+) -> Query:
+    """Return what is asked of captures, as :func:`scapy_mpa.analyze` takes them; of a query, that query.
+
+    Raises:
+        CaptureError: A folder or pattern has no capture, or none that can be read.
+        MPAError: The file of keys cannot be used.
+    """
+    if isinstance(capture, Query):
+        return capture
+    associations = None
+    if esp is not None:
+        from scapy_mpa.ipsec.associations import as_associations
+
+        associations = as_associations(esp)
+    return Query(sources_of(capture, joining, limits, associations), selection, assumptions, limits)
