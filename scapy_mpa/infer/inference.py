@@ -215,10 +215,7 @@ def _grids(runs: Sequence[Run]) -> list[int]:
     for run in runs:
         laid += bytes((run.offset - len(laid)) % MARKER_INTERVAL) + run.octets
     laid += bytes(MARKER_INTERVAL)
-    set_octets = laid.translate(_NOT_ZERO)
-    is_set, has_low = int.from_bytes(set_octets, "little"), int.from_bytes(laid.translate(_LOW_TWO_BITS), "little")
-    deviating_at = _columns((is_set | is_set >> 8 | has_low >> 24).to_bytes(len(laid), "little"))
-    set_at = _columns(set_octets)
+    deviating_at, set_at = _deviating(laid), _columns(laid.translate(_NOT_ZERO))
     grids = []
     for grid in _within(runs):
         deviating = deviating_at[grid]
@@ -230,6 +227,18 @@ def _grids(runs: Sequence[Run]) -> list[int]:
         if pointing or any(set_at[grid + at] for at in (2, 4, 5)):
             grids.append((deviating, -pointing, grid))
     return [grid for _, _, grid in sorted(grids)]
+
+
+def _deviating(laid: bytearray) -> list[int]:
+    """How many of the Markers 512 apart, from each offset below 512 on, do not have zeros where they are sent."""
+    columns, size = [0] * MARKER_INTERVAL, _MOST_ROWS * MARKER_INTERVAL
+    for first in range(0, len(laid), size):
+        octets = laid[first : first + size + MARKER_LENGTH]
+        is_set = int.from_bytes(octets.translate(_NOT_ZERO), "little")
+        low_bits = int.from_bytes(octets.translate(_LOW_TWO_BITS), "little")
+        found = (is_set | is_set >> 8 | low_bits >> 24).to_bytes(len(octets), "little")
+        columns = [*map(add, columns, _columns(found[:size]))]
+    return columns
 
 
 def _columns(laid: bytes | bytearray) -> list[int]:

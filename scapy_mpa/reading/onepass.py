@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from scapy_mpa.analyzer.analyzer import Analyzer
 from scapy_mpa.analyzer.connection import Deviations, Observer, PlacedSink
-from scapy_mpa.capture.reader import BLOCK_SIZE
+from scapy_mpa.capture import reader
 from scapy_mpa.reading.query import EVERYTHING, Query
 from scapy_mpa.rules.findings import Findings, Quota
 from scapy_mpa.values.segment import Segment
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from scapy_mpa.capture.files import Captures
     from scapy_mpa.capture.ongoing import OngoingCaptures
     from scapy_mpa.reading.shares import Share
-
-#: What is held is handed on, and bounded, after so many octets of the captures.
-RELEASED_AFTER: Final = BLOCK_SIZE // 2
 
 
 class Pass:
@@ -72,7 +69,7 @@ class Pass:
         self.analyzer.feed(segments)
         self.analyzer.pass_time(passed)
         # Small files and pipes come in small blocks: what is at hand must not depend on that.
-        if octets - self._released >= RELEASED_AFTER:
+        if octets - self._released >= reader.BLOCK_SIZE // 2:
             self.analyzer.release()
             self._released = octets
 

@@ -30,9 +30,9 @@ from scapy_mpa.receiver.inference import (
     infer_both,
     infer_half,
     is_unlike_fpdu,
-    leads_to_fpdu,
     lengths_lead,
     markers_at,
+    may_be_followed_by_fpdus,
     may_begin,
 )
 from scapy_mpa.receiver.startup import LARGEST_PD_LENGTH, FoundFrame, KeySearch, OtherOctets, is_garbled_key
@@ -527,7 +527,7 @@ class ConnectionReader:
         if not is_over and any(
             self.frames[d] is None
             and one.counted_end < one.end
-            and any(tell(halves[d], one.counted_end, layouts[d]) for tell in (begins_with_fpdu, leads_to_fpdu))
+            and may_be_followed_by_fpdus(halves[d], one.counted_end, layouts[d])
             for d, one in enumerate((first, second))
         ):
             return  # nothing is wrong with it, but octets before it have not been captured yet

@@ -366,7 +366,7 @@ class FPDUReader:
 
     def _leave_out(self, start: int, end: int, reason: DropReason) -> None:
         copy = self.half.copies.piece(start)[2]
-        self.left_out.append(LeftOut(start, end, copy.frame, copy.time, reason, self.main.edge))
+        self.left_out.append(LeftOut(start, end, copy.frame, copy.time, reason, self.main.edge, self.half.last_frame))
 
     def _limit(self, end: int) -> int:
         """Return the offset up to which octets are read: a FIN that the peer acknowledged ends them."""

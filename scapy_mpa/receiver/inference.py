@@ -186,6 +186,15 @@ def leads_to_fpdu(half: TCPHalf, begin: int, layout: Layout) -> bool:
     return layout.crc and FPDUWindow(half.copies.octets(begin, edge), 0, layout).lengths_lead_to_valid(0)
 
 
+def may_be_followed_by_fpdus(half: TCPHalf, begin: int, layout: Layout) -> bool:
+    """Return False if the octets from an offset on, at which a startup frame may end, show that no FPDU begins there.
+
+    A bad one whose length leads to another one is an FPDU, too.
+    """
+    begins = begins_with_fpdu(half, begin, layout)
+    return bool(begins) or leads_to_fpdu(half, begin, layout) or (begins is None and not is_unlike_fpdu(half, begin))
+
+
 def may_begin(half: TCPHalf, begin: int) -> bool:
     """Return False if the octets from an offset on show that no FPDU begins there, with a Marker or without."""
     edge = min(half.copies.edge(begin, begin + LONGEST_FPDU), begin + LONGEST_FPDU)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from scapy_mpa.stream.drop_reason import DropReason
+from scapy_mpa.stream.peer_state import NEVER
 
 Moment = tuple[int, int]
 
@@ -51,7 +52,8 @@ class Gap(NamedTuple):
 class LeftOut(NamedTuple):
     """Octets [start, end) that were not believed, the moment of the segment that brought the first, and why.
 
-    ``expected`` is the offset up to which octets had been read.
+    ``expected`` is the offset up to which octets had been read; ``until`` the last frame that had been captured, if
+    more came since.
     """
 
     start: int
@@ -60,6 +62,7 @@ class LeftOut(NamedTuple):
     time: int
     reason: DropReason
     expected: int
+    until: int = NEVER
 
 
 class Contradiction(NamedTuple):

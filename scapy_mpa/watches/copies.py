@@ -193,7 +193,11 @@ class CopyWatch:
 
         ``fin_frame`` is that of the FIN, 0 without one; ``start`` the first offset after the SYN.
         """
-        inside = [one for one in self._doubtful.values() if one.start < octets.end and one.end > octets.start]
+        inside = [
+            one
+            for one in self._doubtful.values()
+            if one.start < octets.end and one.end > octets.start and one.frame <= octets.until
+        ]
         for one in inside:
             del self._doubtful[one.frame]
             what = one.start, one.end, one.reason, one.tsval

@@ -150,6 +150,19 @@ def test_a_frame_that_is_right_is_not_doubted_for_what_follows_in_its_segment() 
     assert [fpdu.known[0] for fpdu, _ in reader.passed if isinstance(fpdu, LocatedFPDU)] == [5]
 
 
+def test_a_reply_before_which_octets_come_later() -> None:
+    """The Initiator has received an octet of the first FPDU, too: the Reply does not end behind that."""
+    talk, reply = Talk().open(), frame("reply")
+    first, _ = stream(1000, 40)
+    talk.put(0, 1, frame("request"), ack=3).put(1, 3, reply + first[:1], ack=21)
+    talk.put(0, 21, stream(44)[0], ack=3 + len(reply) + 1)
+    talk.put(1, 4 + len(reply), first[1:2]).put(1, 6 + len(reply), first[3:]).put(1, 5 + len(reply), first[2:3])
+    (mpa,) = read(talk.put(1, 1, b"HI").segments)
+    assert fpdus(mpa) == [1, 2]
+    assert mpa.frames[1] is not None
+    assert mpa.frames[1].startup.private_data == b""
+
+
 def test_the_beginning_of_a_key() -> None:
     assert [beginning_of_key(b"x" + REQUEST_KEY[:length]) for length in range(10)] == [*range(9), 0]
 

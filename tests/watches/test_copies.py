@@ -226,6 +226,15 @@ def test_a_segment_of_another_connection(changes: dict[str, object], offset: int
     assert told([stray(one, offset, 100, 600, 0, has_right_checksums=True)]) == [(rule, 4, detail)]
 
 
+def test_what_came_after_octets_were_left_out_is_not_left_out_with_them() -> None:
+    """However many segments are read at once."""
+    watch = CopyWatch(CRC)
+    for frame in (4, 5, 6):
+        watch.arrived(arrival(frame, 900, 1000, reason=DropReason.PAWS))
+    found = watch.left_out(LeftOut(900, 1000, 4, 4, DropReason.PAWS, 0, until=5), 0, 0)
+    assert [one.frame for one in found] == [4, 5]
+
+
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scapy_mpa.watches.copies.REMEMBERED", 2)
     monkeypatch.setattr("scapy_mpa.watches.copies.MOST_DOUBTFUL", 2)
