@@ -79,8 +79,12 @@ class Pass:
             self.analyzer.release()
         self.analyzer.finish(numbers_anew=numbers_anew)
 
-    def read(self, captures: Captures | OngoingCaptures, share: Share | None = None) -> Iterator[list[Segment]]:
-        """Read captures to their end; yield after each batch what was selected of it."""
+    def read(self, captures: Captures | OngoingCaptures, share: Share | None = None) -> Iterator[int | None]:
+        """Read captures to their end.
+
+        Yield after each batch the time of the last segment that was selected of it (nanoseconds since the epoch), None
+        without any: a batch that somebody keeps would be in memory beside the next one.
+        """
         selection = self.query.selection
         with captures:
             for segments in captures.batches():
@@ -89,4 +93,4 @@ class Pass:
                     self.take(selected, captures.octets)
                 else:
                     self.take(share.of(selected), captures.octets, selected[-1:])
-                yield selected
+                yield selected[-1].time if selected else None

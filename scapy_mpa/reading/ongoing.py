@@ -142,9 +142,9 @@ class OngoingAnalysis:
         read.
         """
         receiver, captures = self._receiver, self.captures
-        for segments in self._pass.read(captures):
-            if segments:
-                self._last, self._read_at = segments[-1].time, time.monotonic()
+        for last in self._pass.read(captures):
+            if last is not None:
+                self._last, self._read_at = last, time.monotonic()
             yield self._records()
             is_time = time.monotonic() - self._looked_at >= _OFTEN
             if is_time or captures.octets - self._looked_after >= reader.BLOCK_SIZE // 2:

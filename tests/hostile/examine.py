@@ -116,7 +116,7 @@ def examine(
 
 
 #: What is seen of segments in passing, where nothing is out of order, and what the limits did.
-_SEEN_IN_PASSING = {"alignment", "alignment-lost", "attack-path-mtu", "limit"}
+_SEEN_IN_PASSING = {"alignment", "alignment-lost", "alignment-retransmission", "attack-path-mtu", "limit"}
 
 
 def _comparable(report: Report, are_all: bool) -> dict[str, object]:
