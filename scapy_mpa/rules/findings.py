@@ -157,7 +157,8 @@ class Findings:
     def __init__(self, quota: Quota | None = None) -> None:
         self.profile = "rfc5044"
         self._quota = quota
-        self._found: dict[tuple[str, str | None], Finding] = {}
+        #: By rule, direction and, of limits, which one it is.
+        self._found: dict[tuple[str, str | None, str], Finding] = {}
 
     def judge_by(self, profile: str) -> None:
         """The clauses of this profile hold for all of them."""
@@ -195,15 +196,15 @@ class Findings:
             code: The error code, where the rule leaves it open.
             topic: What the clause is about, where the rule leaves it open.
         """
-        found = self._found.get((rule_id, direction))
+        # Each limit that bit is told: another one merely counted would be passed over in silence.
+        key = rule_id, direction, detail.rpartition("(")[2] if rule_id == "limit" else ""
+        found = self._found.get(key)
         told = Told(frame, time_ns, seq, detail, expected, seen)
         if found is not None:
             found.count_breach(told, count, last_frame)
         elif self._quota is None or self._quota.take():
             rule = RULES[rule_id]
-            self._found[rule_id, direction] = Finding(
-                rule, self.profile, direction, told, count, last_frame, code, topic
-            )
+            self._found[key] = Finding(rule, self.profile, direction, told, count, last_frame, code, topic)
 
     def merge(self, other: Finding) -> None:
         """Count a finding that was gathered elsewhere."""
@@ -222,12 +223,12 @@ class Findings:
 
     def has(self, direction: str | None, *rules: str) -> bool:
         """Whether one of these rules was found broken in a direction."""
-        return any((rule, direction) in self._found for rule in rules)
+        return any((rule, direction, "") in self._found for rule in rules)
 
     def forget(self, direction: str | None, rules: set[str]) -> None:
         """Forget what was found of these rules in a direction: what it rests on was misread."""
         for rule in rules:
-            if self._found.pop((rule, direction), None) is not None and self._quota is not None:
+            if self._found.pop((rule, direction, ""), None) is not None and self._quota is not None:
                 self._quota.give_back()
 
     def hand_over(self) -> list[Finding]:
