@@ -231,6 +231,9 @@ class Counts:
         found: list[UnalignedSegment] = []
         unjudged, late, at = self._unjudged, self._late, 0
         limit = self._seen if up_to is None else up_to
+        if up_to is None and self._next is None and self._starts:
+            # The next FPDU may begin in one that is bad: where segments end there is not known before.
+            limit = min(limit, self._starts[-1])
         while True:
             one = unjudged[at] if at < len(unjudged) else None
             if late and (one is None or late[0][:3] < (one.arrival.end, one.arrival.start, one.number)):
