@@ -24,9 +24,9 @@ from scapy.sendrecv import sniff
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing import NOT_NEGOTIATED, EnhancedData
 from scapy_mpa.layers.mpasocket import MPASocket
-from scapy_mpa.packets.ddp import DDPTagged, DDPUntagged
-from scapy_mpa.packets.fpdu import FPDU
-from scapy_mpa.packets.rdmap import RDMAPReadRequest, RDMAPReadResponse, RDMAPSend, RDMAPTerminate
+from scapy_mpa.packet.ddp import DDPTagged, DDPUntagged
+from scapy_mpa.packet.fpdu import FPDU
+from scapy_mpa.packet.rdmap import RDMAPReadRequest, RDMAPReadResponse, RDMAPSend, RDMAPTerminate
 
 #: Octets that an RDMA Read may ask for: what one FPDU takes.
 MOST_READ = 1 << 15

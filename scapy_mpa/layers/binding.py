@@ -30,8 +30,8 @@ from scapy_mpa.framing import (
 )
 from scapy_mpa.framing.ddp import TAGGED_OPCODES, is_tagged, opcode_name, opcode_of
 from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH
-from scapy_mpa.packets.fpdu import FPDU
-from scapy_mpa.packets.startup import MPAReply, MPARequest
+from scapy_mpa.packet.fpdu import FPDU
+from scapy_mpa.packet.startup import MPAReply, MPARequest
 
 _KEYS: dict[bytes, type[Packet]] = {REQUEST_KEY: MPARequest, REPLY_KEY: MPAReply}
 _MAX_PORT = 0xFFFF

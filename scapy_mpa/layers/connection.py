@@ -29,7 +29,7 @@ from scapy_mpa.craft.traffic import Traffic
 from scapy_mpa.craft.truth import Truth
 from scapy_mpa.framing.markers import MARKER_INTERVAL
 from scapy_mpa.framing.role import ROLES
-from scapy_mpa.packets.mpa import fpdu_packet
+from scapy_mpa.packet.mpa import fpdu_packet
 
 if TYPE_CHECKING:
     from scapy_mpa.capture.named import CaptureSource

@@ -11,10 +11,10 @@ from scapy_mpa.layers.binding import FPDUs, bind_mpa, unbind_mpa
 from scapy_mpa.layers.connection import MPAConnection
 from scapy_mpa.layers.mpasocket import MPASocket
 from scapy_mpa.layers.session import MPASession
-from scapy_mpa.packets.ddp import DDPTagged, DDPUntagged
-from scapy_mpa.packets.fpdu import FPDU, Marker
-from scapy_mpa.packets.mpa import fpdu_packet, startup_packet
-from scapy_mpa.packets.privatedata import (
+from scapy_mpa.packet.ddp import DDPTagged, DDPUntagged
+from scapy_mpa.packet.fpdu import FPDU, Marker
+from scapy_mpa.packet.mpa import fpdu_packet, startup_packet
+from scapy_mpa.packet.privatedata import (
     ISERPrivateData,
     NVMePrivateDataReject,
     NVMePrivateDataReply,
@@ -23,7 +23,7 @@ from scapy_mpa.packets.privatedata import (
     SMBDirectDepths,
     SMBDirectDepthsLE,
 )
-from scapy_mpa.packets.rdmap import (
+from scapy_mpa.packet.rdmap import (
     RDMAPAtomicRequest,
     RDMAPAtomicResponse,
     RDMAPImmediateData,
@@ -33,7 +33,7 @@ from scapy_mpa.packets.rdmap import (
     RDMAPTerminate,
     RDMAPWrite,
 )
-from scapy_mpa.packets.startup import MPAReply, MPARequest
+from scapy_mpa.packet.startup import MPAReply, MPARequest
 
 __all__ = [
     "FPDU",

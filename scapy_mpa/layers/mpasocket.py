@@ -23,9 +23,9 @@ from scapy_mpa.live.endpoint import MPAEndpoint
 from scapy_mpa.live.errors import RemoteProtocolError
 from scapy_mpa.live.events import Established
 from scapy_mpa.live.settings import EndpointSettings
-from scapy_mpa.packets.fpdu import FPDU
-from scapy_mpa.packets.mpa import fpdu_packet
-from scapy_mpa.packets.rdmap import RDMAPReadResponse, RDMAPWrite, without_ddp
+from scapy_mpa.packet.fpdu import FPDU
+from scapy_mpa.packet.mpa import fpdu_packet
+from scapy_mpa.packet.rdmap import RDMAPReadResponse, RDMAPWrite, without_ddp
 
 _AT_ONCE = 1 << 16
 

@@ -23,8 +23,8 @@ from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.layers.fragments import PacketFragments
-from scapy_mpa.packets.captured import FoundPacket, _CapturedPacket
-from scapy_mpa.packets.mpa import deviating_packet, fpdu_packet, startup_packet
+from scapy_mpa.packet.captured import FoundPacket, _CapturedPacket
+from scapy_mpa.packet.mpa import deviating_packet, fpdu_packet, startup_packet
 from scapy_mpa.reading.onepass import Pass
 from scapy_mpa.reading.query import Query
 from scapy_mpa.receiver.startup import FoundFrame

@@ -229,7 +229,7 @@ class CapturedStartup(StartupFrame):
 
     def packet(self) -> Packet:
         """It as a Scapy packet, an MPARequest or MPAReply."""
-        from scapy_mpa.packets.mpa import startup_packet
+        from scapy_mpa.packet.mpa import startup_packet
 
         return startup_packet(self.encode())
 

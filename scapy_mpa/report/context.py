@@ -55,7 +55,7 @@ class HalfContext:
         """The FPDU as a Scapy packet; raises :class:`~scapy_mpa.errors.MPAError` if its sender deviates."""
         if record.deviation is not None:
             raise MPAError(f"the sender of this FPDU deviates ({record.deviation}): it cannot be dissected as an FPDU")
-        from scapy_mpa.packets.mpa import fpdu_packet
+        from scapy_mpa.packet.mpa import fpdu_packet
 
         marker_offset = (self._seq_start - record.seq) % MARKER_INTERVAL if self._markers else None
         if marker_offset is not None and marker_offset > MARKER_INTERVAL - MARKER_LENGTH:

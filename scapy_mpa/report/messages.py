@@ -24,8 +24,8 @@ def message_fields(ulpdu: bytes) -> list[Field]:
     """The fields of the message in an untagged DDP segment, behind DDP's header; none if it is too short for them."""
     from scapy.packet import Packet, Raw
 
-    from scapy_mpa.packets import rdmap  # noqa: F401 - it binds the messages to the segments
-    from scapy_mpa.packets.ddp import DDPUntagged
+    from scapy_mpa.packet import rdmap  # noqa: F401 - it binds the messages to the segments
+    from scapy_mpa.packet.ddp import DDPUntagged
 
     message = DDPUntagged(ulpdu).payload
     if not isinstance(message, Packet) or isinstance(message, Raw) or not message.fields_desc:
@@ -44,7 +44,7 @@ def _fields(packet: Packet, at: int, prefix: str) -> Iterator[Field]:
     """The fields of a packet that begins at ``at``; bits are gathered to octets."""
     from scapy.packet import Packet
 
-    from scapy_mpa.packets.fields import NotOnWireField
+    from scapy_mpa.packet.fields import NotOnWireField
 
     bits, parts = 0, []
     for field in packet.fields_desc:

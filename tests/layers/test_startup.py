@@ -14,7 +14,7 @@ from scapy_mpa import analyze
 from scapy_mpa.errors import FramingError
 from scapy_mpa.framing import REPLY_KEY, REQUEST_KEY, decode_startup_frame
 from scapy_mpa.layers import MPAReply, MPARequest, startup_packet
-from scapy_mpa.packets import startup
+from scapy_mpa.packet import startup
 from tests.conftest import PCAPS
 from tests.layers.cases import STARTUP
 

@@ -27,9 +27,9 @@ from scapy.packet import Packet, bind_bottom_up, bind_top_down
 
 from scapy_mpa.framing import LAYER_NAMES, decode_terminate, error_meaning
 from scapy_mpa.framing.ddp import header_length, is_tagged
-from scapy_mpa.packets.ddp import DDPTagged, DDPUntagged, raw_if_short
-from scapy_mpa.packets.fields import NotOnWireField
-from scapy_mpa.packets.fpdu import FPDU
+from scapy_mpa.packet.ddp import DDPTagged, DDPUntagged, raw_if_short
+from scapy_mpa.packet.fields import NotOnWireField
+from scapy_mpa.packet.fpdu import FPDU
 
 #: Octets of an RDMA Read Request Header (RFC 5040 §4.4).
 READ_REQUEST_LENGTH = 28

@@ -41,9 +41,9 @@ from scapy_mpa.framing import (
 )
 from scapy_mpa.framing.fpdu import FPDUPlace, conformant, crc_octets, write_fpdu
 from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH
-from scapy_mpa.packets.captured import _CapturedPacket
-from scapy_mpa.packets.ddp import DDPTagged, DDPUntagged
-from scapy_mpa.packets.fields import CRCField, NotOnWireField, NotOnWireListField, TrailingOctets
+from scapy_mpa.packet.captured import _CapturedPacket
+from scapy_mpa.packet.ddp import DDPTagged, DDPUntagged
+from scapy_mpa.packet.fields import CRCField, NotOnWireField, NotOnWireListField, TrailingOctets
 
 #: No FPDU begins inside a Marker, so the first Marker position after its first octet is no further away.
 LAST_MARKER_OFFSET = MARKER_INTERVAL - MARKER_LENGTH

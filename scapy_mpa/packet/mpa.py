@@ -13,8 +13,8 @@ from scapy_mpa.framing import Origin
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.fpdu import crc_octets, read_fpdu, ulpdu_of, without_markers
 from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH
-from scapy_mpa.packets.fpdu import FPDU, Marker, fpdu_of
-from scapy_mpa.packets.startup import MPAReply, MPARequest, startup_packet
+from scapy_mpa.packet.fpdu import FPDU, Marker, fpdu_of
+from scapy_mpa.packet.startup import MPAReply, MPARequest, startup_packet
 
 __all__ = ["FPDU", "MPAReply", "MPARequest", "Marker", "deviating_packet", "fpdu_packet", "startup_packet"]
 

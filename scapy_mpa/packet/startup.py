@@ -20,9 +20,9 @@ from scapy_mpa.errors import FramingError
 from scapy_mpa.framing import ENHANCED_DATA_LENGTH, KEY_LENGTH, REPLY_KEY, REQUEST_KEY, STARTUP_HEADER_LENGTH, S
 from scapy_mpa.framing.profiles import profile_of_revision
 from scapy_mpa.framing.startup import decode_startup_frame
-from scapy_mpa.packets.captured import _CapturedPacket
-from scapy_mpa.packets.fields import KeyField
-from scapy_mpa.packets.privatedata import private_data_packet
+from scapy_mpa.packet.captured import _CapturedPacket
+from scapy_mpa.packet.fields import KeyField
+from scapy_mpa.packet.privatedata import private_data_packet
 
 _FLAGS, _REV, _PD_LENGTH = KEY_LENGTH, KEY_LENGTH + 1, KEY_LENGTH + 2
 _MAX_PD_LENGTH = 0xFFFF
