@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from scapy_mpa.live.errors import LocalProtocolError as LocalProtocolError
     from scapy_mpa.live.errors import RemoteProtocolError as RemoteProtocolError
     from scapy_mpa.live.settings import EndpointSettings as EndpointSettings
+    from scapy_mpa.messages.reading import iter_messages as iter_messages
+    from scapy_mpa.packet.fromfile import packets as packets
     from scapy_mpa.reading.analysis import analyze as analyze
     from scapy_mpa.reading.analysis import iter_fpdus as iter_fpdus
     from scapy_mpa.reading.query import Selection as Selection
@@ -86,6 +88,8 @@ _WHERE = {
     "Selection": "scapy_mpa.reading.query",
     "analyze": "scapy_mpa.reading.analysis",
     "iter_fpdus": "scapy_mpa.reading.analysis",
+    "iter_messages": "scapy_mpa.messages.reading",
+    "packets": "scapy_mpa.packet.fromfile",
     "Report": "scapy_mpa.report.model",
     "crosscheck": "scapy_mpa.wireshark.crosscheck",
     "enrich": "scapy_mpa.wireshark.enrich",

@@ -67,6 +67,12 @@ class PcapReader(Reader):
             at = end
         return at
 
+    def _record_in(self, octets: bytes, at: int, position: int) -> tuple[int, int, bytes, int]:
+        seconds, fraction, captured, wire = self._record(octets, at)
+        begin = at + RECORD_HEADER_LENGTH
+        time = seconds * NANOSECONDS + fraction * self.resolution
+        return time, self.link_type, octets[begin : begin + captured], wire
+
     def _record_at(self, position: int) -> tuple[int, int, bytes, int]:
         record = self._raw_at(position)
         seconds, fraction, _, wire = self._record(record)

@@ -322,6 +322,15 @@ class PcapngReader(Reader):
         interface: Interface = interfaces[index]
         return interface.time(high << 32 | low)
 
+    def _record_in(self, octets: bytes, at: int, position: int) -> tuple[int, int, bytes, int]:
+        last = self._section
+        self._section = self._sections[bisect(self._section_places, position) - 1]
+        length = self._section.fields.block(octets[at : at + 8])[1] + 3 & ~3
+        block = octets[at : at + length]
+        _, interface, time, start, captured, wire = self._packet_of(block, position)
+        self._section = last
+        return time, interface.link_type, block[start : start + captured], wire
+
     def _record_at(self, position: int) -> tuple[int, int, bytes, int]:
         block = self._raw_at(position)
         _, interface, time, start, captured, wire = self._packet_of(block, position)

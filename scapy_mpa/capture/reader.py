@@ -80,6 +80,17 @@ class Reader(ABC):
         except OSError:
             return
 
+    def records(self) -> Iterator[tuple[int, int, bytes, int]]:
+        """Yield time (nanoseconds), link type, octets and wire length of each record.
+
+        Raises OSError where the file cannot be read; what is damaged in it is in ``damage``.
+        """
+        for octets, place in self._blocks():
+            found: list[tuple[int, int]] = []
+            self._used = self._places(octets, place, found)
+            for _, position in found:
+                yield self._record_in(octets, position - place, position)
+
     def segment_at(self, position: int) -> Segment | None:
         """The TCP segment of the record at a place in the file, numbered 0; None if it is none.
 
@@ -125,6 +136,10 @@ class Reader(ABC):
     @abstractmethod
     def _places(self, octets: bytes, place: int, found: list[tuple[int, int]]) -> int:
         """Append time and place of all records; returns the octets used, or more to skip some."""
+
+    @abstractmethod
+    def _record_in(self, octets: bytes, at: int, position: int) -> tuple[int, int, bytes, int]:
+        """Time, link type, octets and wire length of the record at an index of a block, a place in the file."""
 
     @abstractmethod
     def _record_at(self, position: int) -> tuple[int, int, bytes, int]:

@@ -149,6 +149,9 @@ class StreamReader(Reader):
             raise ValueError("the file ends before")
         return octets
 
+    def _record_in(self, octets: bytes, at: int, position: int) -> tuple[int, int, bytes, int]:
+        raise NotImplementedError("a stream has no records")
+
     def _record_at(self, position: int) -> tuple[int, int, bytes, int]:
         octets = self._raw_at(position)
         return 0, 0, octets, len(octets)

@@ -157,6 +157,7 @@ class _Open:
         "octets",
         "offset",
         "opcode",
+        "placed",
         "segment",
         "segments",
     )
@@ -169,6 +170,8 @@ class _Open:
         self.first = self.segment = segment
         self.last_frame = self.last_time = 0
         self.segments = self.length = 0
+        #: The frame by which all segments so far were placed, 0 if one never was.
+        self.placed = segment.placed
         #: Its first octets, as far as they are looked at; all of its octets, if they are asked for.
         self.head = b""
         self.octets = bytearray()
@@ -197,6 +200,7 @@ class _Open:
             self.note(CUT_NOTE)
         self.segments += 1
         self.segment = segment
+        self.placed = max(self.placed, segment.placed) if self.placed and segment.placed else 0
         self.after_error = self.after_error or segment.after_error
         if segment.last_frame >= self.last_frame:
             self.last_frame, self.last_time = segment.last_frame, segment.time
@@ -380,7 +384,7 @@ class Assembly:
             (
                 *(half.half, opcode if OPCODE_NAMES[opcode] else NO_MESSAGE, stag, to, qn, msn, invalidated),
                 *(there.offset if queue != _TAGGED_QUEUE else 0, last, there.length, there.segments),
-                *(first.first_frame, there.last_frame, there.segment.placed, there.segment.delivered),
+                *(first.first_frame, there.last_frame, there.placed, there.segment.delivered),
                 *(first.first_time, there.last_time, there.after_error, there.is_cut, upper, named_by),
                 *("; ".join(there.notes) or None, kept, None),
             )

@@ -7,11 +7,12 @@ more: from there on all of a connection goes into files, and is put together at 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from scapy_mpa.analyzer.analyzer import Analyzer
-from scapy_mpa.capture.named import CaptureSource
+from scapy_mpa.capture.joining import Joining
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.messages.assembly import DEFAULT_HELD, Assembly, ConnectionMessages, DDPSegment, MessageHalf
 from scapy_mpa.messages.found import FoundMessages
@@ -19,9 +20,14 @@ from scapy_mpa.messages.hearing import HalfReading, MessageListener
 from scapy_mpa.messages.row import MessageRow, MessageValues, row_of
 from scapy_mpa.messages.store import MessageStore
 from scapy_mpa.messages.times import FrameTimes
-from scapy_mpa.reading.query import Query, query_of
+from scapy_mpa.reading.query import EVERYTHING, Asked, Query, Selection, query_of
 from scapy_mpa.reading.spill import OctetStore, Sorted
 from scapy_mpa.report.connection import Connection
+from scapy_mpa.values.assumptions import NOTHING, Assumptions
+from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
+
+if TYPE_CHECKING:
+    from scapy_mpa.ipsec.associations import Associations
 
 #: FPDUs placed ahead that one half connection keeps in memory.
 _MOST_AHEAD = 1 << 14
@@ -176,7 +182,7 @@ class CapturedMessages(MessageReading, FoundMessages):
 
     def __init__(
         self,
-        capture: Query | CaptureSource | Sequence[CaptureSource],
+        capture: Query | Asked,
         *,
         payload: bool = False,
         held: int = DEFAULT_HELD,
@@ -219,3 +225,38 @@ class CapturedMessages(MessageReading, FoundMessages):
         return {
             2 * serial + side: number for serial, number in self._numbers.items() if number in shown for side in sides
         }
+
+
+def iter_messages(
+    capture: Query | Asked,
+    *,
+    payload: bool = False,
+    held: int = DEFAULT_HELD,
+    selection: Selection = EVERYTHING,
+    assumptions: Assumptions = NOTHING,
+    limits: Limits = DEFAULT_LIMITS,
+    joining: Joining = "auto",
+    esp: Associations | str | os.PathLike[str] | None = None,
+) -> Iterator[MessageRow]:
+    """Yield the RDMAP messages of a capture, or of several as one, in the order of delivery (RFC 5040 §5.5).
+
+    Those never delivered come behind all others. The capture is read when the first one is asked for; what waits is in
+    temporary files, so memory does not follow the capture.
+
+    Args:
+        capture: As :func:`scapy_mpa.analyze` takes it.
+        payload: Whether messages have their octets.
+        held: Octets of messages that wait for the rest of these at most.
+        selection: What is looked at.
+        assumptions: What cannot be known from the capture.
+        limits: How much is held back.
+        joining: As :func:`scapy_mpa.analyze` takes it.
+        esp: As :func:`scapy_mpa.analyze` takes it.
+
+    Raises:
+        CaptureError: Nothing of a capture can be read.
+        OSError: A temporary file cannot be written.
+    """
+    query = query_of(capture, selection, assumptions, limits, joining, esp)
+    with CapturedMessages(query, payload=payload, held=held) as found:
+        yield from found

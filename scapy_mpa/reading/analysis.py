@@ -15,11 +15,10 @@ from scapy_mpa.capture import reader
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.index import FrameIndex, is_pipe
 from scapy_mpa.capture.joining import Joining
-from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.capture.notes import Note
 from scapy_mpa.reading.onepass import Pass
 from scapy_mpa.reading.part import ReportPart
-from scapy_mpa.reading.query import EVERYTHING, Query, Selection, query_of
+from scapy_mpa.reading.query import EVERYTHING, Asked, Query, Selection, query_of
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.context import HalfContext
 from scapy_mpa.report.model import Report
@@ -40,7 +39,7 @@ _LAG = 8
 
 
 def analyze(
-    capture: Query | CaptureSource | Sequence[CaptureSource],
+    capture: Query | Asked,
     *,
     fpdus: bool = True,
     selection: Selection = EVERYTHING,
@@ -54,7 +53,9 @@ def analyze(
 
     Args:
         capture: A path or an open binary file, or a list of them; also a folder, or a pattern such as ``day/*.pcapng``.
-            Or octets without packets: :class:`~scapy_mpa.capture.streams.Streams`.
+            Or octets without packets: :class:`~scapy_mpa.capture.streams.Streams`; or Scapy packets, as ``rdpcap``
+            returns them or anything yields them; or a query (:func:`~scapy_mpa.reading.query.query_of`), which then
+            says all that is below.
         fpdus: Whether the half connections of the report hold a record of every FPDU (about 50 octets each); without,
             counts and findings only.
         selection: What is looked at.
@@ -160,7 +161,7 @@ class PlacedFPDUs:
     Iterate once; ``report`` is the report without FPDUs, after the last one.
     """
 
-    def __init__(self, capture: Query | CaptureSource | Sequence[CaptureSource]) -> None:
+    def __init__(self, capture: Query | Asked) -> None:
         self._query = query = query_of(capture)
         self._captures = Captures(query.sources, limits=query.limits)
         self._index = FrameIndex(query.sources, limits=query.limits)
@@ -230,7 +231,7 @@ def _frame(placed: tuple[int, FullOperation, FPDURow, tuple[int, ...]]) -> int:
 
 
 def iter_fpdus(
-    capture: Query | CaptureSource | Sequence[CaptureSource],
+    capture: Query | Asked,
     *,
     selection: Selection = EVERYTHING,
     assumptions: Assumptions = NOTHING,

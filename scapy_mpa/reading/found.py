@@ -12,14 +12,13 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.analyzer.connection import FullOperation
-from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.framing.crc import CRC_LENGTH, crc_from_field
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.fpdu import Fpdu, crc_octets, decode_fpdu, read_fpdu
 from scapy_mpa.framing.markers import remove_markers
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.reading.listener import Listener
-from scapy_mpa.reading.query import Query, query_of
+from scapy_mpa.reading.query import Asked, Query, query_of
 from scapy_mpa.reading.spill import OctetStore, Sorted
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import HalfConnection, marker_phase
@@ -116,7 +115,7 @@ class FoundFPDUs(Listener):
 
     def __init__(
         self,
-        capture: Query | CaptureSource | Sequence[CaptureSource],
+        capture: Query | Asked,
         order: Order = "delivered",
         *,
         directions: Sequence[Role] = ROLES,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from scapy_mpa.capture.joining import Joining, sources_of
 from scapy_mpa.capture.named import CaptureSource, Sources
@@ -13,7 +14,13 @@ from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.segment import Segment, addresses_of
 
 if TYPE_CHECKING:
+    from scapy.packet import Packet
+
     from scapy_mpa.ipsec.associations import Associations
+
+
+#: What can be read: a capture, several as one, or Scapy packets (``rdpcap``'s list, a packet, what yields packets).
+Asked: TypeAlias = "CaptureSource | Sequence[CaptureSource] | Iterable[Packet]"
 
 
 class Selection(NamedTuple):
@@ -58,7 +65,7 @@ class Query(NamedTuple):
 
 
 def query_of(
-    capture: Query | CaptureSource | Sequence[CaptureSource],
+    capture: Query | Asked,
     selection: Selection = EVERYTHING,
     assumptions: Assumptions = NOTHING,
     limits: Limits = DEFAULT_LIMITS,
@@ -73,9 +80,19 @@ def query_of(
     """
     if isinstance(capture, Query):
         return capture
+    if "scapy.packet" in sys.modules:
+        from scapy_mpa.reading.scapypackets import capture_of, packets_in
+
+        packets = packets_in(capture)
+        capture = capture if packets is None else capture_of(packets)
     associations = None
     if esp is not None:
         from scapy_mpa.ipsec.associations import as_associations
 
         associations = as_associations(esp)
-    return Query(sources_of(capture, joining, limits, associations), selection, assumptions, limits)
+    return Query(
+        sources_of(cast("CaptureSource | Sequence[CaptureSource]", capture), joining, limits, associations),
+        selection,
+        assumptions,
+        limits,
+    )

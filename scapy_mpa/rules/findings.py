@@ -196,7 +196,7 @@ class Findings:
             code: The error code, where the rule leaves it open.
             topic: What the clause is about, where the rule leaves it open.
         """
-        # Each limit that bit is told: another one merely counted would be passed over in silence.
+        # Each limit that bit is named: one that only adds to the count of another would be passed over in silence.
         key = rule_id, direction, detail.rpartition("(")[2] if rule_id == "limit" else ""
         found = self._found.get(key)
         told = Told(frame, time_ns, seq, detail, expected, seen)

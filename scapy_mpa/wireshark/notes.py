@@ -8,18 +8,17 @@ capture: what there is to say waits in temporary files.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple, Protocol
 
 from scapy_mpa.analyzer.connection import CapturedConnection, FullOperation
-from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.fpdu import read_fpdu
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.reading.listener import Listener
-from scapy_mpa.reading.query import Query, query_of
+from scapy_mpa.reading.query import Asked, Query, query_of
 from scapy_mpa.reading.spill import Sorted
 from scapy_mpa.receiver.startup import FoundFrame
 from scapy_mpa.report.connection import Connection
@@ -142,7 +141,7 @@ class CaptureNotes(Listener):
     written.
     """
 
-    def __init__(self, capture: Query | CaptureSource | Sequence[CaptureSource]) -> None:
+    def __init__(self, capture: Query | Asked) -> None:
         self._notes: Sorted[_Note] = Sorted()
         super().__init__()
 
