@@ -138,11 +138,12 @@ def _report(query: Query, units: list[UnitRead], parts: list[ReportPart]) -> Rep
 def check_installed() -> None:
     """Raise :class:`~scapy_mpa.errors.MPAError` if what the cluster needs is not installed."""
     try:
+        import cryptography
         import distributed
         import fsspec
     except ImportError:
         raise MPAError(HOW_TO_INSTALL) from None
-    del distributed, fsspec
+    del cryptography, distributed, fsspec
 
 
 @contextmanager
@@ -164,6 +165,8 @@ def _client(cluster: Cluster) -> Iterator[Any]:
                     dashboard_address="127.0.0.1:0",
                     silence_logs=logging.CRITICAL,
                     memory_limit=0,
+                    # TLS with a key that this process alone has: workers do whatever a client tells them, as this user.
+                    security=True,
                 )
                 client = dask.Client(stack.enter_context(local))
             else:

@@ -21,7 +21,7 @@ from scapy_mpa.cluster import run as cluster_run
 from scapy_mpa.cluster.messages import receive_messages
 from scapy_mpa.cluster.reading import read_unit
 from scapy_mpa.cluster.receiving import receive_share
-from scapy_mpa.cluster.run import Cluster, analyze_on_cluster, messages_on_cluster
+from scapy_mpa.cluster.run import Cluster, _client, analyze_on_cluster, messages_on_cluster
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.role import ROLES
 from scapy_mpa.messages.assembly import DEFAULT_HELD
@@ -255,3 +255,34 @@ def cut(whole: Path, folder: Path, packets: int) -> None:
                     if not record:
                         break
             number += 1
+
+
+#: A client that does not have the key, of another user where root runs it.
+_STRANGER = """
+import os, sys
+import distributed
+if os.getuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+address = sys.argv[1]
+for tried in (address, address.replace("tls://", "tcp://")):
+    try:
+        with distributed.Client(tried, timeout="3s") as client:
+            print(client.submit(os.getuid).result(timeout=5))
+    except Exception as error:
+        print(type(error).__name__)
+"""
+
+
+def test_nobody_else_reaches_the_workers_of_this_machine() -> None:
+    """They do whatever a client tells them, as the user who started them."""
+    with _client(Cluster(workers=1)) as client:
+        address = client.scheduler.address
+        assert address.startswith("tls://")
+        said = subprocess.run(
+            [sys.executable, "-c", _STRANGER, address], capture_output=True, text=True, check=True, cwd="/"
+        ).stdout.split()
+        assert client.submit(os.getuid).result(timeout=10) == os.getuid()
+    assert len(said) == 2
+    assert not any(word.isdigit() for word in said), said
