@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from io import BytesIO
 from itertools import chain
 from os import PathLike
-from tempfile import SpooledTemporaryFile
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from scapy_mpa.capture.link import ETHERNET, RAW
 from scapy_mpa.errors import CaptureError
 
 if TYPE_CHECKING:
     from scapy.packet import Packet
-
-#: Octets of packets that are in memory; more of them are in a temporary file.
-_IN_MEMORY: Final = 1 << 24
 
 
 def packets_in(given: object) -> Iterator[Packet] | None:
@@ -39,14 +36,16 @@ def packets_in(given: object) -> Iterator[Packet] | None:
     return iter(()) if isinstance(given, PacketList) else None
 
 
-def capture_of(packets: Iterable[Packet]) -> BinaryIO:
+def capture_of(packets: Iterable[Packet]) -> BytesIO:
     """Return packets as an open capture file, with the octets that they were read with, or would have on the wire.
+
+    It is in memory, as the packets of a list are.
 
     Raises CaptureError for a packet of a layer with which no capture file begins, or of another one than the first.
     """
     from scapy.utils import PcapWriter
 
-    file = cast(BinaryIO, SpooledTemporaryFile(max_size=_IN_MEMORY))  # noqa: SIM115 - who reads it closes it
+    file = BytesIO()
     link_type: int | None = None
     writer: PcapWriter | None = None
     for number, packet in enumerate(packets, 1):
