@@ -16,7 +16,7 @@ cdef class Analyzer:
     cdef public dict _holding
     cdef public list _pending
     cdef public long long _frame
-    cdef public object _followed, _observer, _sink, _time
+    cdef public object _followed, _hands_octets, _listener, _time
     cdef public Flows _flows
 
     @cython.locals(flags=cython.longlong, connection=TCPConnection, d=cython.Py_ssize_t)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from scapy_mpa.analyzer.connection import CapturedConnection, Deviations, Observer, PlacedSink, direction_end
+from scapy_mpa.analyzer.connection import CapturedConnection, Deviations, Listener, direction_end
 from scapy_mpa.analyzer.followed import Followed
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.infer.inference import Budget
@@ -85,27 +85,25 @@ class Analyzer:
 
     Args:
         records: whether a row is kept of each FPDU.
-        sink: is handed each FPDU as it is placed.
-        observer: is handed startup frames, and FPDUs with their octets.
+        listener: hears of startup frames and FPDUs, if anybody does.
         assumptions: what the user told because no startup frame does.
         limits: how much is held back and followed at most.
         make_findings: makes the findings of a connection, which share a quota, or those of none, without one.
-        deviations: what is known of senders by an analysis of the same capture: who receives octets only once, as an
-            observer does, reads them by that from the first one on.
+        deviations: what is known of senders by an analysis of the same capture: for who receives octets only once, they
+            are read by that from the first one on.
 
     Attributes:
         connections: the MPA connections; they are numbered when all is known.
         findings: those of no connection.
         tcp_connections: how many TCP connections were met and are over, MPA or not.
-        has_doubt: whether a sender may deviate that was not looked into, as an observer receives octets only once.
+        has_doubt: whether a sender may deviate that was not looked into, as the listener receives octets only once.
     """
 
     def __init__(
         self,
         *,
         records: bool = False,
-        sink: PlacedSink | None = None,
-        observer: Observer | None = None,
+        listener: Listener | None = None,
         assumptions: Assumptions = NOTHING,
         limits: Limits = DEFAULT_LIMITS,
         make_findings: Callable[[Quota | None], Findings] = Findings,
@@ -120,8 +118,8 @@ class Analyzer:
         self._make_findings = make_findings
         self._quota = Quota(limits.findings)
         self._records = records
-        self._sink = sink
-        self._observer = observer
+        self._listener = listener
+        self._hands_octets = listener is not None and listener.wants_octets
         self._deviations = deviations or {}
         self._numbered = 0
         self._budget = Budget()
@@ -154,7 +152,7 @@ class Analyzer:
             if connection is not None:
                 self._receive(connection, connection.user, d, seg)
                 # What is delivered only later must not be known yet, however many segments come at once.
-                if self._sink is not None and self._pending:
+                if self._listener is not None and self._pending:
                     self.flush()
 
     def flush(self) -> None:
@@ -191,7 +189,7 @@ class Analyzer:
             elif connection.is_answered:
                 self._followed.move(connection, has_mpa=False)
         if mpa is not None:
-            if self._observer is not None:
+            if self._hands_octets:
                 mpa.take(d)
             elif arrival is not None or connection.advanced:
                 if mpa.pending_side < 0:
@@ -219,7 +217,7 @@ class Analyzer:
             followed.path_mtu = PathMTUWatch(), PathMTUWatch()
         mpa = followed.mpa = CapturedConnection(
             followed.reader, connection.flow.key, self._make_findings(self._quota), followed.syns,
-            followed.path_mtu, self._records, self._sink, self._observer, self._deviations,
+            followed.path_mtu, self._records, self._listener, self._deviations,
         )  # fmt: skip
         mpa.number = self._numbered
         self._numbered += 1
@@ -332,7 +330,7 @@ class Analyzer:
         if mpa is not None:
             mpa.pending_side = -1
             mpa.finish(self._now, followed.strays)
-            self.has_doubt |= self._observer is not None and followed.reader.has_doubt
+            self.has_doubt |= self._hands_octets and followed.reader.has_doubt
             self._starts_found |= followed.reader.starts_found
 
     def _report_other(self, connection: TCPConnection, followed: FollowedConnection, key: bytes) -> None:

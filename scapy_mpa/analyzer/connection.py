@@ -7,8 +7,8 @@ SYN (RFC 5044 §2).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 from scapy_mpa.framing.agreement import agreed
 from scapy_mpa.framing.ddp import TERMINATE_OPCODE
@@ -32,7 +32,7 @@ from scapy_mpa.stream.peer_state import NEVER
 from scapy_mpa.values.lifecycle import Lifecycle, Terminated
 from scapy_mpa.values.options import Announced, emss_of
 from scapy_mpa.values.records import BAD, LENGTH, FPDULog, FPDURow, flags
-from scapy_mpa.values.segment import endpoints, reverse_key
+from scapy_mpa.values.segment import Segment, endpoints, reverse_key
 from scapy_mpa.values.startup import PartOfFrame
 from scapy_mpa.watches.copies import CopyWatch, dropped_segments, other_fins, stray
 from scapy_mpa.watches.counts import Counts, UnalignedSegment
@@ -47,18 +47,31 @@ from scapy_mpa.watches.reads import ReadWatch
 from scapy_mpa.watches.segments import SegmentWatch
 from scapy_mpa.watches.startup import StartupPhase, StartupSide, copies_of_frame, judge_startup
 
-#: Is handed each FPDU as it is placed, or found bad: its row and its frames.
-PlacedSink: TypeAlias = "Callable[[FullOperation, FPDURow, tuple[int, ...]], None]"
 
+class Listener:
+    """Hears of startup frames and FPDUs as soon as they mean something.
 
-class PlacedObserver(Protocol):
-    """Who wants the octets of FPDUs too."""
+    Attributes:
+        wants_octets: whether it wants the octets of FPDUs. These come once: a sender that turns out to deviate is not
+            read anew then, unless it was known before.
+    """
 
-    def placed(self, operation: FullOperation, row: FPDURow, octets: bytes) -> None:
-        """An FPDU was placed, or found bad; ``octets`` are all of its octets, Markers included."""
+    wants_octets = True
+
+    def see(self, segments: Sequence[Segment]) -> None:
+        """Segments will be received next."""
+
+    def startup(self, mpa: CapturedConnection, direction: Role, found: FoundFrame) -> None:
+        """A startup frame is complete."""
+
+    def placed(self, operation: FullOperation, row: FPDURow, frames: tuple[int, ...], octets: bytes) -> None:
+        """An FPDU was placed, or found bad; ``octets`` are all of its octets, Markers included, if they are wanted."""
 
     def delivered(self, operation: FullOperation, row: FPDURow) -> None:
-        """An FPDU that was placed at an earlier frame is delivered now."""
+        """An FPDU that was placed at an earlier frame is delivered now; who wants no octets is not told."""
+
+    def forget(self, mpa: CapturedConnection) -> None:
+        """A connection is over, and is let go."""
 
 
 class HalfFindings:
@@ -105,8 +118,7 @@ class FullOperation:
         diagnosis: what its sender does wrong, None if nothing.
         agreed: how FPDUs were to lie.
         log: keeps a row for each FPDU, None if nobody wants them.
-        sink: is handed each FPDU as it is placed.
-        observer: is handed FPDUs with their octets.
+        listener: hears of FPDUs, if anybody does.
 
     Attributes:
         counts: what was counted.
@@ -116,9 +128,9 @@ class FullOperation:
     """
 
     __slots__ = (
-        "_observer", "_sink", "_told", "copies", "counts", "deviating", "diagnosis", "direction", "first_frame",
-        "fpdus", "gaps", "half", "is_replaced", "key", "log", "messages", "mpa", "path_mtu", "peer", "reader", "reads",
-        "report_to", "segments", "seq_start", "terminated",
+        "_listener", "_told", "copies", "counts", "deviating", "diagnosis", "direction", "first_frame", "fpdus", "gaps",
+        "half", "is_replaced", "key", "log", "messages", "mpa", "path_mtu", "peer", "reader", "reads", "report_to",
+        "segments", "seq_start", "terminated",
     )  # fmt: skip
 
     def __init__(
@@ -132,8 +144,7 @@ class FullOperation:
         diagnosis: Diagnosis | None,
         agreed: Layout,
         log: bool,
-        sink: PlacedSink | None,
-        observer: PlacedObserver | None,
+        listener: Listener | None,
     ) -> None:
         self.mpa = mpa
         self.direction: Role = direction
@@ -159,9 +170,8 @@ class FullOperation:
         self.terminated: Terminated | None = None
         self.report_to = HalfFindings(mpa, direction, self.half)
         self.log = FPDULog(self.seq_start if self.markers else None) if log else None
-        self._sink = sink
-        self._observer = observer
-        if sink is None and observer is None and diagnosis is None:
+        self._listener = listener
+        if listener is None and diagnosis is None:
             reader.plain = PlainWrites(mpa.profile.fpduptr_origin)
         #: The offset of the FPDU that was handed on last.
         self._told = 0
@@ -255,7 +265,7 @@ class FullOperation:
         reader.contradictions, reader.damaged = [], []
         # Without startup frames, connections are numbered by the first FPDU located, which need not be final first.
         is_numbered_so = self.first_frame == NEVER or not self.reader.startup[0]
-        if is_numbered_so or self._sink is not None or self._observer is not None:
+        if is_numbered_so or self._listener is not None:
             self._hand_on(final, passed)
         for one, delivered in passed:
             if isinstance(one, PlainRun):
@@ -338,27 +348,24 @@ class FullOperation:
         """Hand on FPDUs that became final, and those before that are delivered now."""
         for fpdu in final:
             self.first_frame = min(self.first_frame, fpdu.known[0])
-        if self._sink is None and self._observer is None:
+        if self._listener is None:
             return
         waiting = {fpdu.offset: fpdu for fpdu in final}
         for one, delivered in passed:
             if not isinstance(one, LocatedFPDU):
                 continue
             if waiting.pop(one.offset, None) is not None:
-                self._hand(one, delivered)
-            elif delivered and self._observer is not None:
+                self._hand(self._listener, one, delivered)
+            elif delivered and self._listener.wants_octets:
                 self._told = one.offset
-                self._observer.delivered(self, self._row(one, delivered))
+                self._listener.delivered(self, self._row(one, delivered))
         for fpdu in waiting.values():
-            self._hand(fpdu, 0)
+            self._hand(self._listener, fpdu, 0)
 
-    def _hand(self, fpdu: LocatedFPDU, delivered: int) -> None:
+    def _hand(self, listener: Listener, fpdu: LocatedFPDU, delivered: int) -> None:
         row = self._row(fpdu, delivered)
         self._told = fpdu.offset
-        if self._sink is not None:
-            self._sink(self, row, fpdu.frames)
-        if self._observer is not None:
-            self._observer.placed(self, row, bytes(fpdu.octets))
+        listener.placed(self, row, fpdu.frames, bytes(fpdu.octets) if listener.wants_octets else b"")
 
     def _row(self, fpdu: LocatedFPDU, delivered: int) -> FPDURow:
         is_bad = fpdu.crc == BAD
@@ -433,13 +440,6 @@ def direction_end(half: TCPHalf, sent: int | None = None) -> DirectionEnd:
 Deviations: TypeAlias = Mapping[tuple[bytes, int], Diagnosis]
 
 
-class Observer(PlacedObserver, Protocol):
-    """Who wants startup frames, and the octets of FPDUs, as soon as they mean something."""
-
-    def startup(self, mpa: CapturedConnection, direction: Role, found: FoundFrame) -> None:
-        """A startup frame is complete."""
-
-
 class CapturedConnection:
     """An MPA connection of the capture.
 
@@ -448,8 +448,7 @@ class CapturedConnection:
         key: addresses and ports of the segments in direction 0 of its TCP connection.
         findings: where what is wrong with it goes.
         log: whether a row is kept of each FPDU.
-        sink: is handed each FPDU as it is placed.
-        observer: is handed startup frames, and FPDUs with their octets.
+        listener: hears of startup frames and FPDUs, if anybody does.
         deviations: what is known of senders before anything is read.
 
     Attributes:
@@ -463,9 +462,8 @@ class CapturedConnection:
     """
 
     __slots__ = (
-        "_arrivals", "_deviations", "_log", "_observer", "_operations", "_path_mtu", "_reported", "_sink",
-        "findings", "judgement", "key", "keys", "lifecycle", "number", "operations", "pending_side",
-        "reader", "startup", "syns",
+        "_arrivals", "_deviations", "_listener", "_log", "_operations", "_path_mtu", "_reported", "findings",
+        "judgement", "key", "keys", "lifecycle", "number", "operations", "pending_side", "reader", "startup", "syns",
     )  # fmt: skip
 
     def __init__(
@@ -476,8 +474,7 @@ class CapturedConnection:
         syns: list[Announced | None],
         path_mtu: tuple[PathMTUWatch, PathMTUWatch],
         log: bool,
-        sink: PlacedSink | None,
-        observer: Observer | None,
+        listener: Listener | None,
         deviations: Deviations,
     ) -> None:
         self.number = self.pending_side = -1
@@ -498,8 +495,7 @@ class CapturedConnection:
         #: The directions whose startup frame was reported.
         self._reported: set[int] = set()
         self._log = log
-        self._sink = sink
-        self._observer = observer
+        self._listener = listener
         self._deviations = deviations
         self._take_keys()
 
@@ -653,8 +649,8 @@ class CapturedConnection:
                 self._reported.add(d)
                 self._take_keys()
                 self.findings.judge_by(self.profile.name)
-                if self._observer is not None:
-                    self._observer.startup(self, self.role_of(d), found)
+                if self._listener is not None:
+                    self._listener.startup(self, self.role_of(d), found)
 
     def _begin(self, d: int, before: FullOperation | None) -> FullOperation:
         """Begin Full Operation in a direction, perhaps anew: its sender deviates."""
@@ -663,8 +659,8 @@ class CapturedConnection:
             self.findings.judge_by(self.profile.name)
         role = self.role_of(d)
         key = self.keys[role]
-        if before is None and self._observer is not None:
-            # An observer had the octets: none is read again.
+        if before is None and self._listener is not None and self._listener.wants_octets:
+            # It had the octets: none is read again.
             base = self.reader.connection.halves[d].space.base or 0
             self.reader.know_sender(d, self._deviations.get((key, base)))
         reader, agreed = self.reader.readers[d], self.reader.agreed[d]
@@ -672,7 +668,7 @@ class CapturedConnection:
         assert agreed is not None
         operation = FullOperation(
             self, role, key, reader, emss_of(*self.syns), self._path_mtu[d], self.reader.diagnoses[d],
-            agreed, self._log, self._sink, self._observer,
+            agreed, self._log, self._listener,
         )  # fmt: skip
         if before is not None:
             before.is_replaced = True

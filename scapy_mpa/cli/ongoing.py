@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from scapy_mpa.analyzer.connection import Listener
 from scapy_mpa.capture.ongoing import Polling
 from scapy_mpa.cli.colours import console_for, style
 from scapy_mpa.cli.judging import Judging
 from scapy_mpa.cli.lines import folded, print_lines, terminal_width
 from scapy_mpa.cli.options import Reading, warn_of_damage
-from scapy_mpa.reading.ongoing import OngoingAnalysis, OngoingListener, OpenConnection
+from scapy_mpa.reading.ongoing import OngoingAnalysis, OpenConnection
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import SCHEMA_VERSION, Report
 from scapy_mpa.report.tally import Tally
@@ -81,7 +82,7 @@ class OngoingReport:
         show: Callable[[Report], None] | None = None,
         *,
         lists_fpdus: bool = False,
-        listener: OngoingListener | None = None,
+        listener: Listener | None = None,
         looked: Callable[[], None] | None = None,
     ) -> None:
         assert reading.ongoing is not None

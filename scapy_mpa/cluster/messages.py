@@ -6,7 +6,6 @@ shares, a few messages of each at a time, so memory does not follow the captures
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from heapq import merge
@@ -73,7 +72,7 @@ def receive_messages(task: MessageTask) -> str:
         found = _received(task)
         name, file = folder.create("messages")
         with file:
-            pickle.dump(found, file, pickle.HIGHEST_PROTOCOL)
+            file.write(folder.seal(found))
     except OSError as error:
         raise MPAError(f"{printable(folder.name)}: {said(error)}") from error
     return name
@@ -102,7 +101,7 @@ def _received(task: MessageTask) -> ShareMessages:
         places = _places(part, reading)
         name, file = share.folder.create("rows")
         with file:
-            _write(reading.in_order(places), file)
+            _write(reading.in_order(places), share.folder, file)
     finally:
         reading.close()
     heard, errors = reading.heard, reading.errors
@@ -130,7 +129,7 @@ def _places(part: ReportPart, reading: MessageReading) -> dict[int, int]:
     }
 
 
-def _write(rows: Iterator[_Kept], file: IO[bytes]) -> None:
+def _write(rows: Iterator[_Kept], folder: SharedFolder, file: IO[bytes]) -> None:
     """Write messages in chunks, each behind its length."""
     chunk: list[_Kept] = []
     octets = 0
@@ -138,13 +137,12 @@ def _write(rows: Iterator[_Kept], file: IO[bytes]) -> None:
         chunk.append(row)
         octets += len(row[2] or b"")
         if len(chunk) >= _ROWS or octets >= _OCTETS:
-            _put(chunk, file)
+            _put(folder.seal(chunk), file)
             chunk, octets = [], 0
-    _put(chunk, file)
+    _put(folder.seal(chunk), file)
 
 
-def _put(chunk: list[_Kept], file: IO[bytes]) -> None:
-    octets = pickle.dumps(chunk, pickle.HIGHEST_PROTOCOL)
+def _put(octets: bytes, file: IO[bytes]) -> None:
     file.write(len(octets).to_bytes(_SIZE_LENGTH, "big"))
     file.write(octets)
 
@@ -196,12 +194,12 @@ class ClusterMessages(FoundMessages):
         """The messages of a share, with what they are sorted by in all."""
         numbers = self._numbers[share]
         file = files.enter_context(self._folder.open(self._shares[share].rows))
-        for index, (place, values, payload) in enumerate(_read(file)):
+        for index, (place, values, payload) in enumerate(_read(self._folder, file)):
             number = numbers[place]
             yield key_of(values, index, {values.half // 2: number}), number, share, values, payload
 
 
-def _read(file: IO[bytes]) -> Iterator[_Kept]:
+def _read(folder: SharedFolder, file: IO[bytes]) -> Iterator[_Kept]:
     while size := file.read(_SIZE_LENGTH):
-        chunk: list[_Kept] = pickle.loads(file.read(int.from_bytes(size, "big")))
+        chunk: list[_Kept] = folder.unseal(file.read(int.from_bytes(size, "big")))
         yield from chunk

@@ -7,10 +7,10 @@ beside the file. So a task of the second stage reads its own octets alone, and w
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator, Sequence
 from typing import IO, NamedTuple, TypeAlias
 
+from scapy_mpa.cluster.shared import SharedFolder
 from scapy_mpa.reading.shares import share_of
 from scapy_mpa.values.segment import Segment
 
@@ -19,8 +19,6 @@ _HELD = 16 << 20
 _BLOCKS = 4096
 #: Half connections of which a writer remembers whose share they are.
 _MOST_REMEMBERED = 1 << 16
-#: The memory of a buffer as large as this is copied by whoever keeps a segment of it, as that of a block is.
-_BLOCK = (1 << 17) + 1
 
 #: Where the parts of a chunk end in the file: the first one is where it begins, the next the end of its marks.
 Chunk: TypeAlias = "tuple[int, ...]"
@@ -36,13 +34,14 @@ class Mark(NamedTuple):
 
 
 class PartitionWriter:
-    """Writes the segments of some captures, block by block, into ``file``, for so many ``shares``.
+    """Writes the segments of some captures, block by block, into a file of a folder, for so many ``shares``.
 
     ``chunks`` says where what lies, after :meth:`finish`.
     """
 
-    def __init__(self, file: IO[bytes], shares: int) -> None:
+    def __init__(self, folder: SharedFolder, file: IO[bytes], shares: int) -> None:
         self.chunks: list[Chunk] = []
+        self._folder = folder
         self._file = file
         self._shares = shares
         self._share_of: dict[bytes, int] = {}
@@ -96,7 +95,7 @@ class PartitionWriter:
         self._marks, self._held = [], 0
 
     def _put(self, what: object) -> int:
-        octets = pickle.dumps(what, pickle.HIGHEST_PROTOCOL)
+        octets = self._folder.seal(what)
         self._file.write(octets)
         self._place += len(octets)
         return self._place
@@ -107,18 +106,20 @@ def part_of_chunk(chunk: Chunk, share: int) -> Chunk:
     return *chunk[:2], *chunk[share + 1 : share + 3]
 
 
-def read_partition(file: IO[bytes], chunks: Sequence[Chunk], before: int) -> Iterator[tuple[list[Segment], Mark]]:
+def read_partition(
+    folder: SharedFolder, file: IO[bytes], chunks: Sequence[Chunk], before: int
+) -> Iterator[tuple[list[Segment], Mark]]:
     """Yield the segments of a share, and the mark, of each block; ``before`` frames come before those of this file.
 
-    ``chunks`` are those of :func:`part_of_chunk`. Raises OSError.
+    ``chunks`` are those of :func:`part_of_chunk`. Raises OSError, and MPAError for what nobody sealed.
     """
     for begin, marks_end, first, end in chunks:
         file.seek(begin)
-        marks: list[Mark] = pickle.loads(file.read(marks_end - begin))
+        marks: list[Mark] = folder.unseal(file.read(marks_end - begin))
         blocks: list[tuple[int, list[_Row], bytes]] = []
         if end > first:
             file.seek(first)
-            blocks = pickle.loads(file.read(end - first))
+            blocks = folder.unseal(file.read(end - first))
         blocks.reverse()
         for number, (octets, last) in enumerate(marks):
             segments = []
@@ -129,7 +130,7 @@ def read_partition(file: IO[bytes], chunks: Sequence[Chunk], before: int) -> Ite
 
 
 def _segments(rows: Sequence[_Row], octets: bytes, before: int) -> list[Segment]:
-    buffer = memoryview(octets if len(octets) >= _BLOCK else octets.ljust(_BLOCK, b"\0"))
+    buffer = memoryview(octets)
     return [
         Segment(frame + before, time, key, seq, ack, flags, buffer, start, end, tcp, length)
         for frame, time, key, seq, ack, flags, start, end, tcp, length in rows

@@ -186,7 +186,7 @@ def read_unit(task: ReadingTask) -> UnitRead:
     try:
         name, file = task.folder.create("segments")
         with captures, file:
-            writer = PartitionWriter(file, task.shares)
+            writer = PartitionWriter(task.folder, file, task.shares)
             before = 0
             for segments in captures.batches():
                 selected = segments if task.selection == EVERYTHING else task.selection.of(segments)

@@ -6,7 +6,6 @@ segments alone: where a block ends, and the time that passes in it, is known fro
 
 from __future__ import annotations
 
-import pickle
 from typing import Any, NamedTuple
 
 from scapy_mpa.capture.index import FrameIndex
@@ -45,7 +44,7 @@ def receive_share(task: ReceivingTask) -> str:
         part = part_of(one.analyzer, FrameIndex(Sources(()), limits=task.query.limits))
         name, file = task.folder.create("part")
         with file:
-            pickle.dump(part, file, pickle.HIGHEST_PROTOCOL)
+            file.write(task.folder.seal(part))
     except OSError as error:
         raise MPAError(f"{printable(task.folder.name)}: {said(error)}") from error
     return name
@@ -55,7 +54,7 @@ def read_found(folder: SharedFolder, name: str) -> Any:
     """What a task wrote into a file of the folder. Raises MPAError if that cannot be read."""
     try:
         with folder.open(name) as file:
-            return pickle.load(file)
+            return folder.unseal(file.read())
     except OSError as error:
         raise MPAError(f"{printable(folder.name)}: {said(error)}") from error
 
@@ -65,7 +64,7 @@ def feed(task: ReceivingTask, one: Pass) -> None:
     octets = 0
     for name, chunks, before in task.files:
         with task.folder.open(name) as file:
-            for segments, mark in read_partition(file, chunks, before):
+            for segments, mark in read_partition(task.folder, file, chunks, before):
                 octets += mark.octets
                 passed = () if mark.last is None else (segment(mark.last[0], b"", 0, time=mark.last[1]),)
                 # Where one process lets go of what it holds, so must all: what is at hand must not depend on shares.

@@ -4,14 +4,18 @@ It is named as fsspec does (https://filesystem-spec.readthedocs.io): a path, ``s
 Every file gets a name that nothing else has, and a task passes that name on when the file is complete. So what a worker
 left half written, or wrote before it died and its task began anew elsewhere, is read by nobody.
 
-What is in it is read as Python objects are: it must be a folder that only trusted people can write.
+What is in it is pickled, which runs what it says when it is read. So all of it is sealed with a key that the tasks of
+this run alone have, and what does not bear the seal is not read.
 """
 
 from __future__ import annotations
 
+import hmac
 import os
+import pickle
 from contextlib import suppress
-from typing import IO, Any, NamedTuple, cast
+from secrets import token_bytes
+from typing import IO, Any, Final, NamedTuple, cast
 from uuid import uuid4
 
 from scapy_mpa.errors import MPAError
@@ -20,15 +24,20 @@ from scapy_mpa.system.names import printable
 HOW_TO_INSTALL = "--cluster needs Dask and fsspec, which are not installed: pip install 'scapy-mpa[cluster]'"
 
 
+_DIGEST: Final = "sha256"
+_DIGEST_LENGTH: Final = 32
+
+
 class SharedFolder(NamedTuple):
-    """A folder that every worker can read and write, by the name that fsspec knows it by."""
+    """A folder that every worker can read and write, by the name that fsspec knows it by, and the key of its seal."""
 
     name: str
+    key: bytes
 
     @classmethod
     def made_in(cls, parent: str) -> SharedFolder:
         """A new folder in another one. Raises :class:`~scapy_mpa.errors.MPAError` if it cannot be made."""
-        folder = cls(f"{parent.rstrip('/')}/scapy-mpa-{uuid4().hex}")
+        folder = cls(f"{parent.rstrip('/')}/scapy-mpa-{uuid4().hex}", token_bytes(_DIGEST_LENGTH))
         try:
             system, path = folder._found()
             system.makedirs(path)
@@ -44,6 +53,18 @@ class SharedFolder(NamedTuple):
     def open(self, name: str) -> IO[bytes]:
         """A file of the folder, to be read. Raises MPAError if it is not there."""
         return self._open(name, "rb")
+
+    def seal(self, what: object) -> bytes:
+        """Octets to be written, for an object."""
+        octets = pickle.dumps(what, pickle.HIGHEST_PROTOCOL)
+        return hmac.digest(self.key, octets, _DIGEST) + octets
+
+    def unseal(self, octets: bytes) -> Any:
+        """The object that was sealed. Raises MPAError if no task of this run did that."""
+        seal, octets = octets[:_DIGEST_LENGTH], octets[_DIGEST_LENGTH:]
+        if not hmac.compare_digest(seal, hmac.digest(self.key, octets, _DIGEST)):
+            raise MPAError(f"{printable(self.name)}: what is read from the shared folder was not written by this run")
+        return pickle.loads(octets)
 
     def remove(self) -> None:
         """Remove the folder with all that is in it, as far as that can be done."""

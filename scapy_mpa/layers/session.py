@@ -17,7 +17,7 @@ from scapy.sessions import DefaultSession
 from scapy.supersocket import SuperSocket
 from scapy.utils import EDecimal
 
-from scapy_mpa.analyzer.connection import CapturedConnection, Deviations, FullOperation
+from scapy_mpa.analyzer.connection import CapturedConnection, Deviations, FullOperation, Listener
 from scapy_mpa.capture.named import Sources
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.framing.role import Role
@@ -66,7 +66,7 @@ class _Later(NamedTuple):
     frames: tuple[int, ...]
 
 
-class MPASession(DefaultSession):
+class MPASession(DefaultSession, Listener):
     """A session for ``sniff``: one packet for each MPA Request, MPA Reply and FPDU.
 
     Each comes over copies of the lower layers of the frame that placed it (where a frame of the other direction did it:
@@ -110,9 +110,7 @@ class MPASession(DefaultSession):
         self.passthrough = passthrough
         limits = DEFAULT_LIMITS._replace(held_octets=held_limit)
         query = Query(Sources(()), limits=limits)
-        self.receiver = Pass(query, sink=self._take_frames, observer=self, deviations=deviations).analyzer
-        #: The frames of the FPDU that comes next.
-        self._frames: tuple[int, ...] = ()
+        self.receiver = Pass(query, [self], deviations=deviations).analyzer
         self.fragments = PacketFragments()
         self._number = 0
         self._time = 0
@@ -206,11 +204,7 @@ class MPASession(DefaultSession):
         _tell(packet, FoundPacket(found.frame, None, None))
         self._found.append((None, 0, self._over(frame, packet, found.seq, len(octets))))
 
-    def _take_frames(self, _operation: FullOperation, _row: FPDURow, frames: tuple[int, ...]) -> None:
-        """The frames of an FPDU, which comes next."""
-        self._frames = frames
-
-    def placed(self, operation: FullOperation, row: FPDURow, octets: bytes) -> None:
+    def placed(self, operation: FullOperation, row: FPDURow, frames: tuple[int, ...], octets: bytes) -> None:
         """An FPDU was placed, or found bad."""
         placed, delivered, time = row.placed, row.delivered, row.time
         if operation.dialect is not None:
@@ -218,9 +212,9 @@ class MPASession(DefaultSession):
         if self.order == "delivered" and not delivered:
             if placed and not operation.gapped:
                 frame = self._frame_of(operation.key, time) or self._present()
-                self._undelivered.setdefault(operation, {})[row.seq] = _Later(frame, octets, self._frames)
+                self._undelivered.setdefault(operation, {})[row.seq] = _Later(frame, octets, frames)
             return
-        self._find(operation, row, self._frame_of(operation.key, time), octets, self._frames)
+        self._find(operation, row, self._frame_of(operation.key, time), octets, frames)
 
     def delivered(self, operation: FullOperation, row: FPDURow) -> None:
         """An FPDU that was placed at an earlier frame is delivered now."""

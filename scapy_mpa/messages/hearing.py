@@ -19,7 +19,7 @@ from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.messages.assembly import Assembly, ConnectionMessages, DDPSegment, MessageHalf
 from scapy_mpa.messages.times import FrameTimes
-from scapy_mpa.reading.listener import Listener
+from scapy_mpa.reading.listener import CaptureListener
 from scapy_mpa.values.records import AFTER_ERROR, FPDURow
 from scapy_mpa.values.segment import Segment
 
@@ -79,7 +79,7 @@ class HalfReading:
         self.next_seq, self.end = next_seq, end
 
 
-class MessageListener(Listener):
+class MessageListener(CaptureListener):
     """Hears of every FPDU, and has their segments put together.
 
     Attributes:
@@ -98,19 +98,14 @@ class MessageListener(Listener):
         self._connections: dict[int, ConnectionMessages] = {}
         #: Those of which FPDUs are not delivered any more.
         self._gapped: set[int] = set()
-        self._now: tuple[int, ...] = ()
 
     def see(self, segments: Sequence[Segment]) -> None:
         """Segments will be received next."""
         self.times.see(segments)
 
-    def sink(self, _operation: FullOperation, _row: FPDURow, frames: tuple[int, ...]) -> None:
-        """Take the frames of what :meth:`placed` is handed next."""
-        self._now = frames
-
     # --- what the receiver tells ---
 
-    def placed(self, operation: FullOperation, row: FPDURow, octets: bytes) -> None:
+    def placed(self, operation: FullOperation, row: FPDURow, frames: tuple[int, ...], octets: bytes) -> None:
         """An FPDU was placed, or found bad."""
         reading = self.readings.get(operation)
         if reading is None:
@@ -120,7 +115,6 @@ class MessageListener(Listener):
         reading.number = number + 1
         if not placed:
             return
-        frames = self._now
         last_frame = frames[-1]
         if first_frame == last_frame == placed:
             first_time = time

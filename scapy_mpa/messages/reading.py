@@ -62,7 +62,7 @@ class MessageReading(MessageListener):
         self._spilled_octets, self._events = OctetStore(), cast("Sorted[_Event]", Sorted())
         super().__init__()
 
-    # --- what Listener asks for ---
+    # --- what CaptureListener asks for ---
 
     def begin(self) -> None:
         """Forget what was heard."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from scapy_mpa.analyzer.analyzer import Analyzer
-from scapy_mpa.analyzer.connection import FullOperation
 from scapy_mpa.capture import reader
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.index import FrameIndex, is_pipe
@@ -18,15 +16,15 @@ from scapy_mpa.capture.joining import Joining
 from scapy_mpa.capture.notes import Note
 from scapy_mpa.reading.onepass import Pass
 from scapy_mpa.reading.part import ReportPart
+from scapy_mpa.reading.placed import PlacedRecords
 from scapy_mpa.reading.query import EVERYTHING, Asked, Query, Selection, query_of
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.context import HalfContext
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.unfinished import report_unfinished
 from scapy_mpa.rules.findings import Finding, Findings
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
-from scapy_mpa.values.records import FPDURecord, FPDURow, record_of
+from scapy_mpa.values.records import FPDURecord
 
 if TYPE_CHECKING:
     from scapy_mpa.capture.streams import Streams
@@ -94,20 +92,16 @@ def part_read(one: Pass, share: Share | None = None) -> ReportPart:
     for _ in one.read(captures, share):
         pass
     one.finish(captures.octets)
-    part = part_of(one.analyzer, FrameIndex(query.sources, limits=query.limits))
-    return part._replace(
-        captures=captures.names,
-        packets=captures.packets,
-        notes=captures.notes,
-        damage=captures.damage,
-        begins=captures.begins,
-    )
+    return part_of(one.analyzer, FrameIndex(query.sources, limits=query.limits), captures)
 
 
-def part_of(receiver: Analyzer, index: FrameIndex) -> ReportPart:
-    """What a receiver found that has come to its end; of the captures nothing is said yet."""
+def part_of(receiver: Analyzer, index: FrameIndex, captures: Captures | None = None) -> ReportPart:
+    """What a receiver found that has come to its end in these captures; without, nothing is said of them yet."""
     connections = [(mpa.order, Connection(mpa, index, receiver.assumptions)) for mpa in receiver.connections]
-    return ReportPart([], 0, receiver.tcp_connections, connections, receiver.findings.sorted(), [], [])
+    found = receiver.tcp_connections, connections, receiver.findings.sorted()
+    if captures is None:
+        return ReportPart([], 0, *found, [], [])
+    return ReportPart(captures.names, captures.packets, *found, captures.notes, captures.damage, captures.begins)
 
 
 def report_of(parts: Sequence[ReportPart], index: FrameIndex) -> Report:
@@ -165,15 +159,12 @@ class PlacedFPDUs:
         self._query = query = query_of(capture)
         self._captures = Captures(query.sources, limits=query.limits)
         self._index = FrameIndex(query.sources, limits=query.limits)
-        self._contexts: dict[FullOperation, HalfContext] = {}
-        #: What has been placed and not been yielded yet: the frame, and what its record is made of.
-        self._placed: list[tuple[int, FullOperation, FPDURow, tuple[int, ...]]] = []
         self._report: Report | None = None
 
     def __iter__(self) -> Iterator[FPDURecord]:
         """Read the capture; raises :class:`~scapy_mpa.errors.CaptureError` if no packet of it can be read."""
-        one = Pass(self._query, sink=self._sink)
-        receiver, captures = one.analyzer, self._captures
+        placed, captures = PlacedRecords(self._index), self._captures
+        one = Pass(self._query, [placed])
         # What must be looked for is found late: as long as it is not too late, it still comes in its turn.
         lag: deque[tuple[int, int]] = deque()
         # Who listens to a pipe wants each FPDU now.
@@ -184,22 +175,11 @@ class PlacedFPDUs:
             while lag and captures.octets - lag[0][0] >= most:
                 last = lag.popleft()[1]
             if last:
-                yield from self._until(last)
+                yield from placed.take(last)
         one.finish(captures.octets)
         self._index.begins = captures.begins
-        yield from self._until(captures.packets)
-        connections = [Connection(mpa, self._index, self._query.assumptions) for mpa in receiver.connections]
-        report_unfinished(connections, receiver.findings)
-        _report_notes(captures.notes, receiver.findings)
-        self._report = Report(
-            captures.names,
-            captures.packets,
-            receiver.tcp_connections,
-            connections,
-            _without_packets(connections, receiver.findings.sorted(), self._index.streams),
-            captures.damage,
-            self._index,
-        )
+        yield from placed.take()
+        self._report = report_of([part_of(one.analyzer, self._index, captures)], self._index)
 
     @property
     def report(self) -> Report:
@@ -207,27 +187,6 @@ class PlacedFPDUs:
         if self._report is None:
             raise RuntimeError("the capture has not been read to its end")
         return self._report
-
-    def _sink(self, operation: FullOperation, row: FPDURow, frames: tuple[int, ...]) -> None:
-        self._placed.append((row.placed or frames[-1], operation, row, frames))
-
-    def _until(self, frame: int) -> Iterator[FPDURecord]:
-        """Yield the records of what was placed at this frame or before."""
-        placed = self._placed
-        placed.sort(key=_frame)
-        count = bisect_right(placed, frame, key=_frame)
-        ready, self._placed = placed[:count], placed[count:]
-        for _, operation, row, frames in ready:
-            if operation.is_replaced:
-                continue  # it was misread
-            context = self._contexts.get(operation)
-            if context is None:
-                context = self._contexts[operation] = HalfContext(self._index, operation)
-            yield record_of(row, frames, operation.mpa.number, operation.direction, context, operation.deviation)
-
-
-def _frame(placed: tuple[int, FullOperation, FPDURow, tuple[int, ...]]) -> int:
-    return placed[0]
 
 
 def iter_fpdus(

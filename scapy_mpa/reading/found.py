@@ -17,7 +17,7 @@ from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.fpdu import Fpdu, crc_octets, decode_fpdu, read_fpdu
 from scapy_mpa.framing.markers import remove_markers
 from scapy_mpa.framing.role import ROLES, Role
-from scapy_mpa.reading.listener import Listener
+from scapy_mpa.reading.listener import CaptureListener
 from scapy_mpa.reading.query import Asked, Query, query_of
 from scapy_mpa.reading.spill import OctetStore, Sorted
 from scapy_mpa.report.connection import Connection
@@ -104,7 +104,7 @@ class ConnectionSpan(NamedTuple):
     responder: int
 
 
-class FoundFPDUs(Listener):
+class FoundFPDUs(CaptureListener):
     """Reads a capture, or several merged by time; then iterating yields its FPDUs, as often as one likes.
 
     ``report`` is the report without FPDUs: only those of the connections that are left in it are yielded, of these
@@ -187,9 +187,8 @@ class FoundFPDUs(Listener):
 
     # --- what the receiver tells ---
 
-    def placed(self, operation: FullOperation, row: FPDURow, octets: bytes) -> None:
+    def placed(self, operation: FullOperation, row: FPDURow, frames: tuple[int, ...], octets: bytes) -> None:
         """An FPDU was placed, or found bad."""
-        frames = self.next_frames()
         complete = max(frames[-1], operation.reader.startup[0])
         where = self.where(operation, row)
         self._events.add(

@@ -2,36 +2,34 @@
 
 It hears of each at once, when it is not known yet whether its sender deviates. So if reading a capture leaves a doubt
 of that, and only then, an analysis looks into it, and if it finds senders that deviate, the capture is read anew with
-what is known of them. Where nothing can be read again the first reading stands, and :attr:`Listener.remark` says so.
+what is known of them. Where nothing can be read again the first reading stands, and :attr:`CaptureListener.remark`
+says so.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from scapy_mpa.analyzer.analyzer import Analyzer
-from scapy_mpa.analyzer.connection import CapturedConnection, Deviations, FullOperation
+from scapy_mpa.analyzer.connection import Deviations, FullOperation, Listener
 from scapy_mpa.capture.index import FrameIndex, rewind
 from scapy_mpa.errors import CaptureError
-from scapy_mpa.framing.role import ROLES, Role
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.reading.analysis import analyze, part_read, report_of
 from scapy_mpa.reading.onepass import Pass
 from scapy_mpa.reading.query import Query
-from scapy_mpa.receiver.startup import FoundFrame
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report
 from scapy_mpa.rules.findings import Findings, Quota
 from scapy_mpa.values.records import FPDURow
-from scapy_mpa.values.segment import Segment
 
 #: What a listener says of a capture that it would have to read anew.
 READ_ONCE: Final = "whether a sender deviates was not examined: the capture can be read only once"
 
 
-class Listener:
-    """The sink and the observer of a receiver.
+class CaptureListener(Listener):
+    """Listens to captures, which are read anew if it takes that.
 
     Connections have a number of their own while the capture is read, for which :meth:`connect` finds those of the
     report; directions are 0 and 1, as in :data:`~scapy_mpa.report.half.DIRECTIONS`. ``report`` is the report without
@@ -46,7 +44,6 @@ class Listener:
 
     def begin(self) -> None:
         """Forget what was heard, if anything was: a capture is read, perhaps anew."""
-        self._frames: deque[tuple[int, ...]] = deque()
         self._serials: dict[int, int] = {}
         # They are kept so that no other one gets the identity of one that is gone.
         self._mpas: list[object] = []
@@ -91,14 +88,7 @@ class Listener:
         """
 
         def read(deviations: Deviations) -> Analyzer:
-            one = Pass(
-                query,
-                sink=self.sink,
-                observer=self,
-                see=self.see,
-                make_findings=make_findings,
-                deviations=deviations,
-            )
+            one = Pass(query, [self], make_findings=make_findings, deviations=deviations)
             self.connect(one.analyzer, feed(one))
             return one.analyzer
 
@@ -109,28 +99,6 @@ class Listener:
                 self.begin()
                 receiver = read(deviations)
         return receiver
-
-    def see(self, segments: Sequence[Segment]) -> None:
-        """Segments will be received next."""
-
-    def sink(self, _operation: FullOperation, _row: FPDURow, frames: tuple[int, ...]) -> None:
-        """Take the frames of what :meth:`placed` is handed next, in the same order."""
-        self._frames.append(frames)
-
-    def startup(self, mpa: CapturedConnection, direction: Role, found: FoundFrame) -> None:
-        """A startup frame is complete; the report has it too."""
-
-    def placed(self, operation: FullOperation, row: FPDURow, octets: bytes) -> None:
-        """An FPDU was placed, or found bad."""
-        raise NotImplementedError
-
-    def delivered(self, operation: FullOperation, row: FPDURow) -> None:
-        """An FPDU that was placed at an earlier frame is delivered now."""
-        raise NotImplementedError
-
-    def next_frames(self) -> tuple[int, ...]:
-        """The frames of the FPDU that :meth:`placed` is handed."""
-        return self._frames.popleft()
 
     def where(self, operation: FullOperation, row: FPDURow) -> tuple[int, int, int]:
         """Connection, direction and stream offset of an FPDU."""

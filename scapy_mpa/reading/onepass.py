@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from scapy_mpa.analyzer.analyzer import Analyzer
-from scapy_mpa.analyzer.connection import Deviations, Observer, PlacedSink
+from scapy_mpa.analyzer.connection import CapturedConnection, Deviations, FullOperation, Listener
 from scapy_mpa.capture import reader
+from scapy_mpa.framing.role import Role
 from scapy_mpa.reading.query import EVERYTHING, Query
+from scapy_mpa.receiver.startup import FoundFrame
 from scapy_mpa.rules.findings import Findings, Quota
+from scapy_mpa.values.records import FPDURow
 from scapy_mpa.values.segment import Segment
 
 if TYPE_CHECKING:
@@ -18,15 +21,36 @@ if TYPE_CHECKING:
     from scapy_mpa.reading.shares import Share
 
 
+class _Listeners(Listener):
+    """Several who listen to the same analyzer, as one."""
+
+    def __init__(self, listeners: Sequence[Listener]) -> None:
+        self._listeners = listeners
+        self.wants_octets = any(one.wants_octets for one in listeners)
+
+    def startup(self, mpa: CapturedConnection, direction: Role, found: FoundFrame) -> None:
+        """A startup frame is complete."""
+        for one in self._listeners:
+            one.startup(mpa, direction, found)
+
+    def placed(self, operation: FullOperation, row: FPDURow, frames: tuple[int, ...], octets: bytes) -> None:
+        """An FPDU was placed, or found bad."""
+        for one in self._listeners:
+            one.placed(operation, row, frames, octets)
+
+    def delivered(self, operation: FullOperation, row: FPDURow) -> None:
+        """An FPDU that was placed at an earlier frame is delivered now."""
+        for one in self._listeners:
+            one.delivered(operation, row)
+
+
 class Pass:
     """Segments through an analyzer, once.
 
     Args:
         query: what is looked at, what is assumed, how much is held back.
+        listeners: who hears of segments, startup frames and FPDUs; each says what it wants.
         records: whether a row is kept of each FPDU.
-        sink: is handed each FPDU as it is placed.
-        observer: is handed startup frames, and FPDUs with their octets.
-        see: is shown the segments of each batch before the analyzer takes them.
         make_findings: makes the findings of a connection.
         deviations: what is known of senders.
 
@@ -38,25 +62,22 @@ class Pass:
     def __init__(
         self,
         query: Query,
+        listeners: Sequence[Listener] = (),
         *,
         records: bool = False,
-        sink: PlacedSink | None = None,
-        observer: Observer | None = None,
-        see: Callable[[Sequence[Segment]], None] | None = None,
         make_findings: Callable[[Quota | None], Findings] = Findings,
         deviations: Deviations | None = None,
     ) -> None:
         self.query = query
         self.analyzer = Analyzer(
             records=records,
-            sink=sink,
-            observer=observer,
+            listener=_Listeners(listeners) if len(listeners) > 1 else next(iter(listeners), None),
             assumptions=query.assumptions,
             limits=query.limits,
             make_findings=make_findings,
             deviations=deviations,
         )
-        self._see = see
+        self._listeners = listeners
         self._released = 0
 
     def take(self, segments: Sequence[Segment], octets: int, passed: Sequence[Segment] = ()) -> None:
@@ -64,8 +85,8 @@ class Pass:
 
         The captures are past those in ``passed``, which were not for this pass.
         """
-        if self._see is not None:
-            self._see(segments)
+        for listener in self._listeners:
+            listener.see(segments)
         self.analyzer.feed(segments)
         self.analyzer.pass_time(passed)
         # Small files and pipes come in small blocks: what is at hand must not depend on that.

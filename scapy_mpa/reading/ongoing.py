@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import BinaryIO, Final, NamedTuple, Protocol, cast
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, Final, NamedTuple, cast
 
-from scapy_mpa.analyzer.connection import CapturedConnection, FullOperation, Observer
+from scapy_mpa.analyzer.connection import CapturedConnection, Listener
 from scapy_mpa.capture import reader
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.capture.ongoing import OngoingCaptures
 from scapy_mpa.framing.role import ROLES
 from scapy_mpa.reading.onepass import Pass
+from scapy_mpa.reading.placed import PlacedRecords
 from scapy_mpa.reading.query import Query
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.context import HalfContext
 from scapy_mpa.rules.findings import Finding
-from scapy_mpa.values.records import FPDURecord, FPDURow, record_of
-from scapy_mpa.values.segment import Segment
+from scapy_mpa.values.records import FPDURecord
 
 #: A TCP connection that is over is let go after so many nanoseconds: copies of its segments may come late.
 SETTLED: Final = 2 * reader.NANOSECONDS
@@ -41,19 +40,6 @@ class OpenConnection(NamedTuple):
     fpdus: tuple[int, int]
     octets: tuple[int, int]
     findings: int
-
-
-class OngoingListener(Observer, Protocol):
-    """Who hears of every FPDU, with its octets."""
-
-    def see(self, segments: Sequence[Segment]) -> None:
-        """Segments will be received next."""
-
-    def sink(self, operation: FullOperation, row: FPDURow, frames: tuple[int, ...]) -> None:
-        """An FPDU was placed: the frames that brought it."""
-
-    def forget(self, mpa: CapturedConnection) -> None:
-        """A connection is over."""
 
 
 class OngoingAnalysis:
@@ -79,22 +65,17 @@ class OngoingAnalysis:
         looked: Callable[[], None] | None = None,
         *,
         lists_fpdus: bool = False,
-        listener: OngoingListener | None = None,
+        listener: Listener | None = None,
     ) -> None:
         self.captures = captures
         self._over = over
         self._looked = looked
         self._assumptions = query.assumptions
         self._index = FrameIndex(cast(BinaryIO, _Gone(captures.name)))
-        self._listener = listener
-        sink = self._sink if lists_fpdus else listener.sink if listener is not None else None
-        see = listener.see if listener is not None else None
-        self._pass = Pass(query, sink=sink, observer=listener, see=see)
+        self._placed = PlacedRecords(self._index) if lists_fpdus else None
+        self._listeners: list[Listener] = [one for one in (self._placed, listener) if one is not None]
+        self._pass = Pass(query, self._listeners)
         self._receiver = self._pass.analyzer
-        #: What was placed since the last batch: the frame, and what its record is made of.
-        self._placed: list[tuple[int, FullOperation, FPDURow, tuple[int, ...]]] = []
-        #: Where the octets of each half connection's FPDUs would be, by connection.
-        self._contexts: dict[CapturedConnection, dict[FullOperation, HalfContext]] = {}
         #: The time of the last segment (nanoseconds since the epoch), and when it was read (seconds of a clock).
         self._last, self._read_at = 0, time.monotonic()
         #: When what is over was looked for last: seconds of that clock, octets of the captures.
@@ -145,13 +126,13 @@ class OngoingAnalysis:
         for last in self._pass.read(captures):
             if last is not None:
                 self._last, self._read_at = last, time.monotonic()
-            yield self._records()
+            yield self._taken()
             is_time = time.monotonic() - self._looked_at >= _OFTEN
             if is_time or captures.octets - self._looked_after >= reader.BLOCK_SIZE // 2:
                 self._look()
         # Their numbers were printed.
         self._pass.finish(captures.octets, numbers_anew=False)
-        yield self._records()
+        yield self._taken()
         for mpa in receiver.connections:
             self._hand_over(mpa)
         for note in captures.notes:
@@ -176,31 +157,15 @@ class OngoingAnalysis:
 
     def _hand_over(self, mpa: CapturedConnection) -> None:
         self._let_go += 1
-        self._contexts.pop(mpa, None)
-        if self._listener is not None:
-            self._listener.forget(mpa)
+        for listener in self._listeners:
+            listener.forget(mpa)
         connection = Connection(mpa, self._index, self._assumptions)
         mpa.findings.hand_over()
         self._over(connection)
 
-    def _sink(self, operation: FullOperation, row: FPDURow, frames: tuple[int, ...]) -> None:
-        self._placed.append((row.placed or frames[-1], operation, row, frames))
-
-    def _records(self) -> list[FPDURecord]:
-        """The records of what was placed."""
-        placed, self._placed = self._placed, []
-        placed.sort(key=_frame)
-        found = []
-        for _, operation, row, frames in placed:
-            if operation.is_replaced:
-                continue  # it was misread
-            mpa = operation.mpa
-            contexts = self._contexts.setdefault(mpa, {})
-            context = contexts.get(operation)
-            if context is None:
-                context = contexts[operation] = HalfContext(self._index, operation)
-            found.append(record_of(row, frames, mpa.number, operation.direction, context, operation.deviation))
-        return found
+    def _taken(self) -> list[FPDURecord]:
+        """The records of what was placed since the last time."""
+        return [] if self._placed is None else [*self._placed.take()]
 
 
 class _Gone:
@@ -212,7 +177,3 @@ class _Gone:
     def seek(self, _place: int, /) -> int:
         """Raises OSError."""
         raise OSError("it was read while it was being written")
-
-
-def _frame(placed: tuple[int, FullOperation, FPDURow, tuple[int, ...]]) -> int:
-    return placed[0]

@@ -47,8 +47,6 @@ TIME: Final = 1
 KEY: Final = 2
 BUFFER: Final = 6
 
-#: A buffer larger than any packet is a block of the capture file.
-_LARGEST_PACKET = 1 << 17
 _NO_OCTETS = memoryview(b"")
 
 FIN, SYN, RST, PSH, ACK_FLAG = 0x01, 0x02, 0x04, 0x08, 0x10
@@ -92,16 +90,6 @@ def detached(seg: Segment) -> Segment:
 def bare(seg: Segment) -> Segment:
     """The same segment without its octets, which are let go."""
     return seg._replace(buffer=_NO_OCTETS, start=0, end=0, tcp=-1)
-
-
-def small_copy(seg: Segment, copies: dict[int, Segment]) -> Segment:
-    """The segment itself if its buffer is its own, else a detached one: the same for the same ``copies``."""
-    if seg.buffer.nbytes <= _LARGEST_PACKET:
-        return seg
-    copy = copies.get(id(seg))
-    if copy is None:
-        copy = copies[id(seg)] = detached(seg)
-    return copy
 
 
 #: The keys of octets that came without packets, by who sent them: addresses of one octet, and ports that say nothing.

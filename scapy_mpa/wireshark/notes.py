@@ -17,7 +17,7 @@ from scapy_mpa.analyzer.connection import CapturedConnection, FullOperation
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.fpdu import read_fpdu
 from scapy_mpa.framing.role import ROLES, Role
-from scapy_mpa.reading.listener import Listener
+from scapy_mpa.reading.listener import CaptureListener
 from scapy_mpa.reading.query import Asked, Query, query_of
 from scapy_mpa.reading.spill import Sorted
 from scapy_mpa.receiver.startup import FoundFrame
@@ -132,7 +132,7 @@ class _DatedFindings(Findings):
             self._tell(rule_id, direction, when, detail)
 
 
-class CaptureNotes(Listener):
+class CaptureNotes(CaptureListener):
     """Reads a capture; then iterating yields what there is to say, frame by frame.
 
     ``report`` is the report without FPDUs: only of connections that are left in it something is said, besides
@@ -196,9 +196,9 @@ class CaptureNotes(Listener):
         """A startup frame is complete."""
         self._notes.add((found.frame, _STARTUP, self.serial(mpa), ROLES.index(direction), 0))
 
-    def placed(self, operation: FullOperation, row: FPDURow, octets: bytes) -> None:
+    def placed(self, operation: FullOperation, row: FPDURow, frames: tuple[int, ...], octets: bytes) -> None:
         """An FPDU was placed, or found bad."""
-        frames, where = self.next_frames(), self.where(operation, row)
+        where = self.where(operation, row)
         placed = row.placed
         markers = self._markers(operation.dialect, where, octets) if operation.dialect is not None else None
         for frame in frames if not placed or placed in frames else (*frames, placed):

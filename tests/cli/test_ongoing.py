@@ -23,6 +23,7 @@ from scapy_mpa.reading.analysis import analyze
 from tests.cli.test_command import invoke
 from tests.conftest import PCAPS
 from tests.live.relay import Host, Network, needs_network
+from tests.receive.cases import PlacedRows
 
 RPING, REORDERED, MANY = PCAPS / "siw-rping.pcap", PCAPS / "markers-reordered.pcap", PCAPS / "siw-three-in-a-row.pcap"
 #: Seconds that anything may take.
@@ -90,15 +91,14 @@ def test_everything_is_printed_before_the_next_packet_comes(what: str) -> None:
     due: dict[int, int] = {}
     told: list[int | None] = []
     messages = OngoingMessages(lambda row, _connection: told.append(row.delivered_frame))
-    if what == "fpdus":
-        analyzer = Analyzer(sink=lambda _operation, row, _frames: told.append(row.placed))
-    else:
-        analyzer = Analyzer(sink=messages.sink, observer=messages)
+    placed = PlacedRows()
+    analyzer = Analyzer(listener=placed if what == "fpdus" else messages)
     with Captures(REORDERED) as captures:
         for seg in (seg for segments in captures.batches() for seg in segments):
             before = len(told)
             messages.see((seg,))
             analyzer.feed((seg,))
+            told += [row.placed for _, row, _ in placed.rows[len(told) :]]
             told[before:] = sorted(told[before:], key=lambda frame: frame or 0)
             due[seg.frame] = len(told) - before
     messages.times.close()

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from scapy_mpa.analyzer.analyzer import Analyzer
-from scapy_mpa.analyzer.connection import CapturedConnection
+from scapy_mpa.analyzer.connection import CapturedConnection, FullOperation, Listener
 from scapy_mpa.craft.packets import ACK, FIN, SYN, Endpoint, FrameMaker
 from scapy_mpa.craft.stream import HalfStream, LaidFPDU
 from scapy_mpa.craft.ulpdus import rdma_write, send
@@ -428,13 +428,27 @@ def _in_blocks(segments: Sequence[Segment], size: int, receiver: Analyzer) -> No
     receiver.finish()
 
 
+class PlacedRows(Listener):
+    """Keeps the row and the frames of what was placed, in that order."""
+
+    wants_octets = False
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[FullOperation, FPDURow, tuple[int, ...]]] = []
+
+    def placed(self, operation: FullOperation, row: FPDURow, frames: tuple[int, ...], octets: bytes) -> None:
+        assert octets == b""
+        self.rows.append((operation, row, frames))
+
+
 def follow(segments: Sequence[Segment], *, ways: bool = True, believed: bool = False, **options: Any) -> Analyzer:
     """A receiver that was fed all segments; that it matters not how they were cut in batches is asserted.
 
-    `ways=False`: only all at once. `believed`: the sink may be handed FPDUs that turn out to be none.
+    `ways=False`: only all at once. `believed`: a listener may be handed FPDUs that turn out to be none.
     """
-    placed: list[tuple[FPDURow, tuple[int, ...]]] = []
-    receiver = feed([list(segments)], sink=lambda _, row, frames: placed.append((row, frames)), **options)
+    listener = PlacedRows()
+    receiver = feed([list(segments)], listener=listener, **options)
+    placed = [(row, frames) for _, row, frames in listener.rows]
     logged = [
         (row, frames)
         for mpa in receiver.connections
@@ -442,14 +456,14 @@ def follow(segments: Sequence[Segment], *, ways: bool = True, believed: bool = F
         if operation.log is not None
         for row, frames in operation.log.rows()
     ]
-    # The same FPDUs, though the sink sees them before it is known when they are delivered.
+    # The same FPDUs, though the listener sees them before it is known when they are delivered.
     told = sorted(_placed(row) for row, _ in placed)
     kept = sorted(_placed(row) for row, _ in logged)
-    assert {row for row, _ in kept} <= {row for row, _ in told}, "the sink was told other FPDUs"
-    assert believed or [row for row, _ in kept] == [row for row, _ in told], "the sink was told other FPDUs"
+    assert {row for row, _ in kept} <= {row for row, _ in told}, "the listener was told other FPDUs"
+    assert believed or [row for row, _ in kept] == [row for row, _ in told], "the listener was told other FPDUs"
     if not believed:
         for (row, sooner), (_, later) in zip(told, kept, strict=True):
-            assert _may_become(sooner, later), f"the sink was told other flags: {row}"
+            assert _may_become(sooner, later), f"the listener was told other flags: {row}"
     if ways:
         reference = summary(receiver)
         one_by_one = summary(feed([[seg] for seg in segments], **options))

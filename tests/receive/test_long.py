@@ -13,7 +13,7 @@ from itertools import count, islice
 import pytest
 
 from scapy_mpa.analyzer.analyzer import Analyzer
-from scapy_mpa.analyzer.connection import FullOperation
+from scapy_mpa.analyzer.connection import FullOperation, Listener
 from scapy_mpa.craft.stream import LaidFPDU
 from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.values.records import FPDURecord, FPDURow, record_of
@@ -34,8 +34,10 @@ FPDUS_PER_SEGMENT = 16
 Order = Callable[[Iterator[int]], Iterable[int]]
 
 
-class Long:
+class Long(Listener):
     """The Initiator's half connection, in segments of equal content, and what is told of it."""
+
+    wants_octets = False
 
     def __init__(self, markers: bool, *, shift: int = 0) -> None:
         self.ulpdu_length = ULPDU_LENGTH[markers]
@@ -48,7 +50,7 @@ class Long:
         self.twice, self.shift = memoryview(octets * 2), shift
         self.last: deque[FPDURecord] = deque(maxlen=FPDUS_PER_SEGMENT)
         self.told = 0
-        self.receiver = Analyzer(sink=self._sink)
+        self.receiver = Analyzer(listener=self)
         self.frames = count(3)
         reply = startup_frame("reply", m=int(markers), c=1).encode()
         self.receiver.feed(
@@ -58,7 +60,7 @@ class Long:
             ]
         )
 
-    def _sink(self, operation: FullOperation, row: FPDURow, frames: tuple[int, ...]) -> None:
+    def placed(self, operation: FullOperation, row: FPDURow, frames: tuple[int, ...], _octets: bytes) -> None:
         self.told += 1
         self.last.append(record_of(row, frames, 0, operation.direction))
 

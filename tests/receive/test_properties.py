@@ -14,15 +14,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scapy_mpa.analyzer.analyzer import Analyzer
-from scapy_mpa.analyzer.connection import FullOperation
 from scapy_mpa.framing.markers import MARKER_INTERVAL
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.framing.startup import EnhancedData, startup_frame
 from scapy_mpa.receiver.connection import FIRST_LOOK
 from scapy_mpa.receiver.fpdus import FPDUChain, FPDUReader
-from scapy_mpa.values.records import FPDURow, record_of
+from scapy_mpa.values.records import record_of
 from scapy_mpa.values.segment import ACK_FLAG, FIN, PSH, SYN, Segment, reverse_key, segment
 from tests.laying import lay_stream
+from tests.receive.cases import PlacedRows
 from tests.receive.reference import NEVER, OPCODES, Captured, Sent, Told, first_frames, tell
 from tests.sampling import examples
 
@@ -425,17 +425,15 @@ def test_counts_do_not_depend_on_records(scene: Scene) -> None:
 
 
 def yielded(scene: Scene) -> tuple[Analyzer, list[dict[str, Any]]]:
-    """A receiver and what it handed its sink, in that order."""
-    found: list[dict[str, Any]] = []
-
-    def sink(operation: FullOperation, row: FPDURow, frames: tuple[int, ...]) -> None:
-        found.append(record_of(row, frames, 0, operation.direction).as_dict())
-
-    return receiver_of(scene, sink=sink), found
+    """A receiver and what its listener was handed, in that order."""
+    listener = PlacedRows()
+    receiver = receiver_of(scene, listener=listener)
+    found = [record_of(row, frames, 0, operation.direction) for operation, row, frames in listener.rows]
+    return receiver, [record.as_dict() for record in found]
 
 
-def same_to_the_sink(scene: Scene) -> None:
-    """The sink is handed what the log holds, each FPDU once it is final; delivered_frame is None where it is later.
+def same_to_the_listener(scene: Scene) -> None:
+    """The listener is handed what the log holds, each FPDU once it is final; delivered_frame is None where it is later.
 
     An FPDU may be final later than it was placed: iter_fpdus puts them in the order of placement, within a limit.
     """
@@ -457,8 +455,8 @@ def same_to_the_sink(scene: Scene) -> None:
 
 @settings(max_examples=examples(80), suppress_health_check=TOO_SLOW)
 @given(scenes())
-def test_the_sink_is_handed_the_same(scene: Scene) -> None:
-    same_to_the_sink(scene)
+def test_the_listener_is_handed_the_same(scene: Scene) -> None:
+    same_to_the_listener(scene)
 
 
 # --- letting go of the capture ---

@@ -32,7 +32,7 @@ from tests.receive.test_properties import (
     ordered,
     receiver_of,
     records_of,
-    same_to_the_sink,
+    same_to_the_listener,
     sides,
     slowly,
 )
@@ -115,12 +115,12 @@ def is_sent(side: Side, record: dict[str, Any]) -> bool:
 @pytest.mark.uncompiled
 @settings(max_examples=examples(60), suppress_health_check=TOO_SLOW)
 @given(lossy())
-def test_losses_look_the_same_to_the_slow_path_and_the_sink(lossy: tuple[Scene, dict[str, int]]) -> None:
+def test_losses_look_the_same_to_the_slow_path_and_the_listener(lossy: tuple[Scene, dict[str, int]]) -> None:
     scene, _ = lossy
     fast = everything(receiver_of(scene))
     with slowly():
         assert everything(receiver_of(scene)) == fast
-    same_to_the_sink(scene)
+    same_to_the_listener(scene)
 
 
 @settings(max_examples=examples(60), suppress_health_check=TOO_SLOW)
@@ -338,12 +338,12 @@ def test_what_is_dropped_for_its_crc_and_comes_again_is_the_reference(case: tupl
 @pytest.mark.uncompiled
 @settings(max_examples=examples(80), suppress_health_check=TOO_SLOW)
 @given(dropped(), RANDOM)
-def test_what_is_dropped_looks_the_same_to_the_slow_path_in_batches_and_to_the_sink(
+def test_what_is_dropped_looks_the_same_to_the_slow_path_in_batches_and_to_the_listener(
     case: tuple[Scene, Side], rng: Random
 ) -> None:
     scene, _ = case
     same_to_the_slow_path_and_in_batches(scene, rng)
-    same_to_the_sink(scene)
+    same_to_the_listener(scene)
 
 
 @st.composite

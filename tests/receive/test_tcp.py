@@ -1111,7 +1111,7 @@ def troubled(seed: int) -> list[Segment]:
 
 @pytest.mark.parametrize("seed", [*range(250), 320, 437, 518, 529, 543, 707, 819, 1557, 2113, 3501, 4095, 5658, 7141])
 def test_whatever_happens_the_books_balance(seed: int) -> None:
-    """Records, counts, findings and what the sink was told agree, however the capture was cut in blocks."""
+    """Records, counts, findings and what the listener was told agree, however the capture was cut in blocks."""
     segments = troubled(seed)
     receiver = follow(
         segments, ways=False, believed=True, limits=Limits(held_octets=3000 if seed % 5 == 0 else 10_000_000)
