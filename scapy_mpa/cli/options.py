@@ -329,188 +329,223 @@ _NOT_OF_ONGOING = {
 }
 
 
-def _ongoing(
-    interface: str | None, captures: Sequence[str], poll: float | None, limits: Limits, esp: str | None
-) -> OngoingCaptures:
-    """What is read while it is written; raises :class:`click.UsageError` for what does not go with that."""
-    from scapy_mpa.capture.ongoing import DEFAULT_POLL, OngoingCaptures, Polling, origin_of
+class _Given(NamedTuple):
+    """The options that every command has which reads captures, as they were given; those that not all have last."""
 
-    option = "--follow" if interface is None else "-i"
-    if interface is not None and captures:
-        raise click.UsageError("-i reads an interface instead of captures: leave CAPTURE out")
-    if interface is None and len(captures) != 1:
-        raise click.UsageError("--follow reads one file, folder or pipe")
-    context = click.get_current_context()
-    for parameter, name in _NOT_OF_ONGOING.items():
-        is_given = context.get_parameter_source(parameter) is ParameterSource.COMMANDLINE
-        if is_given and context.params[parameter] != "placed":
-            raise click.UsageError(
-                f"{option} reads captures that are still being written: {name} cannot be used with it"
-            )
-    polling = Polling(DEFAULT_POLL if poll is None else poll)
-    keys = _keys(esp)
-    if interface is None:
-        origin = origin_of(captures[0], polling)
-    else:
-        from scapy_mpa.capture.interface import InterfaceOrigin
+    captures: tuple[str, ...]
+    connections: tuple[int, ...]
+    direction: Role | None
+    ports: tuple[int, ...]
+    hosts: tuple[bytes, ...]
+    frames: tuple[int, int | None] | None
+    since: int | None
+    until: int | None
+    protocols: tuple[str, ...]
+    profile: str | None
+    assume: tuple[str, ...]
+    limit: tuple[str, ...]
+    joining: Joining
+    esp: str | None
+    streams: tuple[tuple[Role, str], ...] = ()
+    interface: str | None = None
+    follow: bool = False
+    poll: float | None = None
+    cluster: str | None = None
+    shared: str | None = None
 
-        origin = InterfaceOrigin(interface, polling)
-    return OngoingCaptures(origin, polling, limits=limits, esp=keys)
+    @property
+    def is_ongoing(self) -> bool:
+        """Whether captures are read while they are written."""
+        return self.follow or self.interface is not None
+
+    def reading(self) -> Reading:
+        """What is to be read.
+
+        Raises :class:`click.UsageError` for what does not go together, CaptureError as naming captures does, and
+        MPAError as reading keys does.
+        """
+        try:
+            assumptions, limits = parse_assumptions(self.assume, self.profile), parse_limits(self.limit)
+        except MPAError as error:
+            raise click.UsageError(str(error)) from None
+        if not self.captures and not self.streams and self.interface is None:
+            raise click.UsageError("Missing argument 'CAPTURE...'.")
+        if self.poll is not None and not self.is_ongoing:
+            raise click.UsageError("--poll sets how often --follow looks for more: --follow is missing")
+        workers = cluster_of(self.cluster, self.shared)
+        ongoing = self._ongoing(limits) if self.is_ongoing else None
+        sources = Sources(self.captures) if ongoing is not None else self._sources(limits)
+        selects = self.ports or self.hosts or self.frames is not None
+        selection = Selection(self.frames, self.ports or None, self.hosts or None) if selects else EVERYTHING
+        return Reading(
+            [name_of(one) for one in sources],
+            Query(sources, selection, assumptions, limits),
+            self.connections,
+            ROLES if self.direction is None else (self.direction,),
+            self.since,
+            self.until,
+            self._filters(),
+            self.protocols,
+            self._told(),
+            tuple(name for _, name in self.streams) or self.captures,
+            ongoing,
+            workers,
+        )
+
+    def _sources(self, limits: Limits) -> Sources:
+        if self.streams:
+            _check_streams(self.streams, self.captures)
+            return Streams(**dict(self.streams))
+        return sources_of(self.captures, self.joining, limits, _keys(self.esp))
+
+    def _ongoing(self, limits: Limits) -> OngoingCaptures:
+        """What is read while it is written; raises :class:`click.UsageError` for what does not go with that."""
+        from scapy_mpa.capture.ongoing import DEFAULT_POLL, OngoingCaptures, Polling, origin_of
+
+        option = "--follow" if self.interface is None else "-i"
+        if self.interface is not None and self.captures:
+            raise click.UsageError("-i reads an interface instead of captures: leave CAPTURE out")
+        if self.interface is None and len(self.captures) != 1:
+            raise click.UsageError("--follow reads one file, folder or pipe")
+        context = click.get_current_context()
+        for parameter, name in _NOT_OF_ONGOING.items():
+            is_given = context.get_parameter_source(parameter) is ParameterSource.COMMANDLINE
+            if is_given and context.params[parameter] != "placed":
+                raise click.UsageError(
+                    f"{option} reads captures that are still being written: {name} cannot be used with it"
+                )
+        polling = Polling(DEFAULT_POLL if self.poll is None else self.poll)
+        keys = _keys(self.esp)
+        if self.interface is None:
+            origin = origin_of(self.captures[0], polling)
+        else:
+            from scapy_mpa.capture.interface import InterfaceOrigin
+
+            origin = InterfaceOrigin(self.interface, polling)
+        return OngoingCaptures(origin, polling, limits=limits, esp=keys)
+
+    def _filters(self) -> tuple[str, ...]:
+        """The options that were given of those that leave something out."""
+        given = {
+            "--connection": self.connections,
+            "--direction": self.direction,
+            "--port": self.ports,
+            "--host": self.hosts,
+            "--frames": self.frames,
+            "--since": self.since,
+            "--until": self.until,
+            "--ulp": self.protocols,
+        }
+        return tuple(name for name, value in given.items() if value not in (None, ()))
+
+    def _told(self) -> tuple[str, ...]:
+        """What was said of the captures, as it was typed."""
+        frames = [] if self.frames is None else ["-".join("" if one is None else str(one) for one in self.frames)]
+        told = {
+            "--port": map(str, self.ports),
+            "--host": map(Host.name_of, self.hosts),
+            "--frames": frames,
+            "--profile": _all(self.profile),
+            "--assume": self.assume,
+            "--limit": self.limit,
+            "--join": _all(self.joining if self.joining != "auto" else None),
+            "--esp": _all(self.esp),
+            "--stream": (f"{side}={name}" for side, name in self.streams),
+        }
+        return tuple(word for option, values in told.items() for value in values for word in (option, value))
+
+
+def _all(value: str | None) -> tuple[str, ...]:
+    return () if value is None else (value,)
+
+
+#: The options that every command has which reads captures: what makes a query, and what of the result is shown.
+_READS: tuple[_Decorator, ...] = (
+    click.option(
+        "--connection",
+        "connections",
+        multiple=True,
+        type=click.IntRange(0),
+        help="Only the connection with this number. May be repeated.",
+    ),
+    click.option("-d", "--direction", type=Word(ROLES), help="Only what this side sent."),
+    click.option(
+        "--port",
+        "ports",
+        multiple=True,
+        type=click.IntRange(0, 65535),
+        help="Only TCP connections with this port on either side. May be repeated.",
+    ),
+    click.option(
+        "--host",
+        "hosts",
+        multiple=True,
+        type=Host(),
+        help="Only TCP connections with this IP address on either side. May be repeated.",
+    ),
+    click.option(
+        "--since",
+        type=Time(),
+        help="Only connections open at this time or later, and only their findings, FPDUs and messages from this "
+        "time on: seconds since the epoch, or a date and time (ISO 8601, UTC).",
+    ),
+    click.option("--until", type=Time(), help="Only up to this time (see --since)."),
+    click.option(
+        "--ulp",
+        "protocols",
+        metavar="ULP",
+        multiple=True,
+        type=Word((*PROTOCOLS, UNKNOWN), case_sensitive=False),
+        help=f"Only connections of this upper layer: {', '.join((*PROTOCOLS, UNKNOWN))}. May be repeated.",
+    ),
+    click.option(
+        "--join",
+        "joining",
+        type=Word(JOININGS),
+        default="auto",
+        help="How several captures become one: follow reads them one after the other; merge merges them by time. "
+        "auto follows files whose times follow one another, as those of a rotation do, and merges those that "
+        "overlap.",
+    ),
+    click.option(
+        "--esp",
+        metavar="FILE",
+        type=click.Path(),
+        help="Keys for traffic under IPsec's ESP: Wireshark's esp_sa file. Needs the package cryptography.",
+    ),
+    click.option("--frames", type=FrameRange(), metavar="A-B", help="Only these frames of the capture."),
+    click.option(
+        "--profile",
+        type=Word(tuple(PROFILES)),
+        help="The specification that the connections follow, whatever their startup frames say.",
+    ),
+    click.option(
+        "--assume",
+        multiple=True,
+        metavar="WHAT=VALUE,...",
+        help="Assume what no captured startup frame says: markers=yes, no, initiator or responder; crc=yes or no; "
+        "start=SEQ (where Full Operation begins). May be repeated.",
+    ),
+    click.option(
+        "--limit",
+        multiple=True,
+        metavar="WHAT=NUMBER",
+        help=f"Limit what is buffered and tracked: {', '.join(DEFAULT_LIMITS._fields)}. May be repeated.",
+    ),
+)
 
 
 def _reads(command: Callable[..., int], *more: _Decorator) -> Callable[..., int]:
     @wraps(command)
-    def with_reading(
-        *,
-        captures: tuple[str, ...],
-        connections: tuple[int, ...],
-        direction: Role | None,
-        ports: tuple[int, ...],
-        hosts: tuple[bytes, ...],
-        since: int | None,
-        until: int | None,
-        protocols: tuple[str, ...],
-        frames: tuple[int, int | None] | None,
-        profile: str | None,
-        assume: tuple[str, ...],
-        limit: tuple[str, ...],
-        joining: Joining,
-        esp: str | None,
-        streams: tuple[tuple[Role, str], ...] = (),
-        interface: str | None = None,
-        follow: bool = False,
-        poll: float | None = None,
-        cluster: str | None = None,
-        shared: str | None = None,
-        **others: Any,
-    ) -> int:
-        sources: Sources
-        try:
-            assumptions, limits = parse_assumptions(assume, profile), parse_limits(limit)
-        except MPAError as error:
-            raise click.UsageError(str(error)) from None
-        if more and not captures and not streams and interface is None:
-            raise click.UsageError("Missing argument 'CAPTURE...'.")
-        if poll is not None and not follow and interface is None:
-            raise click.UsageError("--poll sets how often --follow looks for more: --follow is missing")
-        workers = cluster_of(cluster, shared)
-        ongoing = None
-        if follow or interface is not None:
-            ongoing = _ongoing(interface, captures, poll, limits, esp)
-            sources = Sources(captures)
-        elif streams:
-            _check_streams(streams, captures)
-            captures = tuple(name for _, name in streams)
-            sources = Streams(**dict(streams))
-        else:
-            sources = sources_of(captures, joining, limits, _keys(esp))
-        selects = ports or hosts or frames is not None
-        selection = Selection(frames, ports or None, hosts or None) if selects else EVERYTHING
-        shown = ROLES if direction is None else (direction,)
-        given = {
-            "--connection": connections,
-            "--direction": direction,
-            "--port": ports,
-            "--host": hosts,
-            "--frames": frames,
-            "--since": since,
-            "--until": until,
-            "--ulp": protocols,
-        }
-        filters = tuple(name for name, value in given.items() if value not in (None, ()))
-        names = [name_of(one) for one in sources]
-        query = Query(sources, selection, assumptions, limits)
-        told = (
-            *(word for port in ports for word in ("--port", str(port))),
-            *(word for host in hosts for word in ("--host", Host.name_of(host))),
-            *(("--frames", "-".join("" if one is None else str(one) for one in frames)) if frames is not None else ()),
-            *(("--profile", profile) if profile is not None else ()),
-            *(word for one in assume for word in ("--assume", one)),
-            *(word for one in limit for word in ("--limit", one)),
-            *(("--join", joining) if joining != "auto" else ()),
-            *(("--esp", esp) if esp is not None else ()),
-            *(word for side, name in streams for word in ("--stream", f"{side}={name}")),
-        )
-        reading = Reading(names, query, connections, shown, since, until, filters, protocols, told, captures, ongoing)
-        reading = reading._replace(cluster=workers)
-        with progress_of(names if ongoing is None and workers is None else ()):
-            return command(reading, **others)
+    def with_reading(**params: Any) -> int:
+        given = _Given(**{name: params.pop(name) for name in _Given._fields if name in params})
+        reading = given.reading()
+        is_read_here = reading.ongoing is None and reading.cluster is None
+        with progress_of(reading.captures if is_read_here else ()):
+            return command(reading, **params)
 
-    options: tuple[_Decorator, ...] = (
-        click.argument("captures", metavar="CAPTURE...", nargs=-1, required=not more, type=click.Path()),
-        *more,
-        click.option(
-            "--connection",
-            "connections",
-            multiple=True,
-            type=click.IntRange(0),
-            help="Only the connection with this number. May be repeated.",
-        ),
-        click.option("-d", "--direction", type=Word(ROLES), help="Only what this side sent."),
-        click.option(
-            "--port",
-            "ports",
-            multiple=True,
-            type=click.IntRange(0, 65535),
-            help="Only TCP connections with this port on either side. May be repeated.",
-        ),
-        click.option(
-            "--host",
-            "hosts",
-            multiple=True,
-            type=Host(),
-            help="Only TCP connections with this IP address on either side. May be repeated.",
-        ),
-        click.option(
-            "--since",
-            type=Time(),
-            help="Only connections open at this time or later, and only their findings, FPDUs and messages from this "
-            "time on: seconds since the epoch, or a date and time (ISO 8601, UTC).",
-        ),
-        click.option("--until", type=Time(), help="Only up to this time (see --since)."),
-        click.option(
-            "--ulp",
-            "protocols",
-            metavar="ULP",
-            multiple=True,
-            type=Word((*PROTOCOLS, UNKNOWN), case_sensitive=False),
-            help=f"Only connections of this upper layer: {', '.join((*PROTOCOLS, UNKNOWN))}. May be repeated.",
-        ),
-        click.option(
-            "--join",
-            "joining",
-            type=Word(JOININGS),
-            default="auto",
-            help="How several captures become one: follow reads them one after the other; merge merges them by time. "
-            "auto follows files whose times follow one another, as those of a rotation do, and merges those that "
-            "overlap.",
-        ),
-        click.option(
-            "--esp",
-            metavar="FILE",
-            type=click.Path(),
-            help="Keys for traffic under IPsec's ESP: Wireshark's esp_sa file. Needs the package cryptography.",
-        ),
-        click.option("--frames", type=FrameRange(), metavar="A-B", help="Only these frames of the capture."),
-        click.option(
-            "--profile",
-            type=Word(tuple(PROFILES)),
-            help="The specification that the connections follow, whatever their startup frames say.",
-        ),
-        click.option(
-            "--assume",
-            multiple=True,
-            metavar="WHAT=VALUE,...",
-            help="Assume what no captured startup frame says: markers=yes, no, initiator or responder; crc=yes or no; "
-            "start=SEQ (where Full Operation begins). May be repeated.",
-        ),
-        click.option(
-            "--limit",
-            multiple=True,
-            metavar="WHAT=NUMBER",
-            help=f"Limit what is buffered and tracked: {', '.join(DEFAULT_LIMITS._fields)}. May be repeated.",
-        ),
-    )
+    captures = click.argument("captures", metavar="CAPTURE...", nargs=-1, required=not more, type=click.Path())
+    options: tuple[_Decorator, ...] = (captures, *more, *_READS)
     decorated: Callable[..., int] = with_reading
     for decorate in reversed(options):
         decorated = decorate(decorated)
