@@ -10,7 +10,7 @@ from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.infer.inference import Budget
 from scapy_mpa.receiver.connection import ConnectionReader
 from scapy_mpa.receiver.deviation import DiagnosisBudget
-from scapy_mpa.receiver.values import Moment
+from scapy_mpa.receiver.values import Breach, Moment
 from scapy_mpa.rules.findings import Findings, Quota
 from scapy_mpa.stream.connection import MOST_RESETS, Flow, Flows, Stray, TCPConnection, is_stray
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
@@ -340,6 +340,10 @@ class Analyzer:
             name = " > ".join(endpoints(key if d == 0 else reverse_key(key)))
             found, garbled = refused(ends[d], ends[1 - d], name), followed.reader.garbled[d]
             breaches = [found] if found is not None else []
+            cut = followed.reader.cut_header(d)
+            if cut is not None:
+                detail = f"{name}: {len(cut.beginning)} octets of a startup frame were captured, too few to read it"
+                breaches.append((Breach("capture-cut", cut.offset, cut.frame, cut.time, detail), 1))
             if garbled is not None:
                 breach = garbled_key(garbled)
                 breaches.append((breach._replace(detail=f"{name}: {breach.detail}"), 1))

@@ -84,7 +84,10 @@ class EnhancedData(NamedTuple):
 
 
 class StartupFrame(NamedTuple):
-    """A Request or Reply as it is on the wire: flags 0 or 1, ``res`` the low four bits, lengths in octets."""
+    """A Request or Reply as it is on the wire: flags 0 or 1, ``res`` the low four bits, lengths in octets.
+
+    ``cut`` are the last octets of Private Data that a capture lacks, because a snapshot length cut them off.
+    """
 
     kind: Kind
     m: int
@@ -96,6 +99,7 @@ class StartupFrame(NamedTuple):
     #: What the PD_Length field says.
     pd_length: int
     private_data: bytes
+    cut: int = 0
 
     @property
     def enhanced(self) -> EnhancedData | None:
@@ -119,8 +123,8 @@ class StartupFrame(NamedTuple):
 
     @property
     def wire_length(self) -> int:
-        """Octets of the frame as ``encode`` gives it."""
-        return STARTUP_HEADER_LENGTH + len(self.private_data)
+        """Octets of the frame as it was sent; ``encode`` gives those that are at hand."""
+        return STARTUP_HEADER_LENGTH + len(self.private_data) + self.cut
 
     def encode(self) -> bytes:
         """The octets of the fields as they are. Raises FramingError if one does not fit. RFC 5044 §7.1.1."""
@@ -212,7 +216,7 @@ def startup_frame_problems(frame: StartupFrame, profile: Profile | None = None) 
     limit = profile.private_data_limit
     if limit is not None and frame.pd_length > limit:
         problems.append(Problem("startup-private-data-limit", f"PD_Length {frame.pd_length} is above {limit}"))
-    if frame.pd_length != len(frame.private_data):
+    if frame.pd_length != len(frame.private_data) + frame.cut:
         text = f"PD_Length {frame.pd_length} with {len(frame.private_data)} octets of Private Data"
         problems.append(Problem("startup-pd-length", text))
     if profile.enhanced and frame.rev >= 2 and frame.s and frame.pd_length < ENHANCED_DATA_LENGTH:

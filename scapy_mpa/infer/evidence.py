@@ -25,6 +25,9 @@ MARKER_BITS: Final = 12
 FPDUPTR_BITS: Final = 7
 #: A Marker before a header: four zero octets, whose FPDUPTR is worth something if those of other Markers are.
 LEADING_MARKER_BITS: Final = 4
+#: A ULPDU_Length that leads from where one segment begins to where another one does, of the few that there are: less
+#: than 16, because other protocols have records with a length, too.
+LENGTH_BITS: Final = 8
 #: The most that it is worth that a ULPDU_Length is not larger: its first octet may be zero by chance.
 _MOST_LENGTH_BITS: Final = 8
 #: Headers of the FPDUs before with which the next one is compared, where messages alternate: a bound of time.

@@ -40,13 +40,18 @@ from scapy_mpa.infer.evidence import (
     FPDUPTR_BITS,
     HEADER_OCTETS,
     LEADING_MARKER_BITS,
+    LENGTH_BITS,
     MARKER_BITS,
     PLAUSIBLE_HEADER,
     Chain,
+    Header,
     crc_chain,
+    header_at,
+    header_bits,
     header_chain,
     length_bits,
     lone_header_bits,
+    succession_bits,
 )
 
 #: Bits that must be left when the places that were looked at are paid for: one connection in 2^40 is taken for MPA.
@@ -100,6 +105,14 @@ class Run(NamedTuple):
     octets: bytes
 
 
+class Head(NamedTuple):
+    """What is left of a segment that a snapshot length cut: its octets from an offset on, and where it ended."""
+
+    offset: int
+    octets: bytes
+    end: int
+
+
 class Inferred(NamedTuple):
     """What a half connection was inferred to be.
 
@@ -149,16 +162,19 @@ def infer(
     markers: bool | None = None,
     crc: bool | None = None,
     fewest: int = FEWEST_HEADERS,
+    heads: Sequence[Head] = (),
 ) -> Inferred | None:
     """The hypothesis with the most evidence, None if there is none at all; ``markers`` and ``crc`` where known.
 
-    ``fewest`` is how many FPDUs without CRC and Markers must follow one another.
+    ``fewest`` is how many FPDUs without CRC and Markers must follow one another, or begin segments of ``heads``.
     """
     longest = sorted((run for run in runs if len(run.octets) >= _SHORTEST_RUN), key=lambda run: -len(run.octets))
     runs = sorted(longest[:_MOST_RUNS])
-    if not runs:
-        return None
     found: list[Inferred | None] = []
+    if heads and markers is not True:
+        found.append(_by_segments(heads[:_MOST_CANDIDATES], fewest, bool(crc)))
+    if not runs:
+        return found[0] if found else None
     if markers is not False:
         grids = _grids(runs)
         for with_crc in (True, False):
@@ -454,6 +470,29 @@ def _by_headers(runs: Sequence[Run], fewest: int) -> Inferred | None:
                     first = run.offset + place
                     best = Inferred(False, False, 0, None, chain.fpdus, chain.bits, first, chain.end - place)
     return best if best is not None and best.confirmations >= _FEWEST_FOR_BROKEN * broken else None
+
+
+def _by_segments(heads: Sequence[Head], fewest: int, crc: bool) -> Inferred | None:
+    """FPDUs that begin with a segment and end with one, most of them, by their lengths and DDP headers."""
+    boundaries = {head.offset for head in heads} | {head.end for head in heads}
+    headers: list[Header] = []
+    bits = others = span = 0
+    first: int | None = None
+    for offset, octets, _ in heads:
+        ulpdu_length = octets[0] << 8 | octets[1] if len(octets) >= 2 + HEADER_OCTETS else 0
+        header = header_at(octets, 2, ulpdu_length) if ulpdu_length else None
+        size = plain_length(ulpdu_length)
+        if header is None or offset + size not in boundaries:
+            others += 1
+            continue
+        bits += LENGTH_BITS + header_bits(octets, 2, header) + succession_bits(headers, header)
+        headers.append(header)
+        span, first = max(span, size), offset if first is None else first
+        if len(headers) >= ENOUGH_FPDUS:
+            break
+    if first is None or len(headers) < max(fewest, others):
+        return None
+    return Inferred(False, crc, 0, None, len(headers), bits, first, span)
 
 
 def _marker_between(run: Run, place: int, chain: Chain) -> Inferred | None:

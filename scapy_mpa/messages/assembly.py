@@ -120,6 +120,7 @@ class ConnectionMessages:
         #: Calls without a reply, by who sent them and what their reply has in common with them.
         self._calls: dict[tuple[bool, int], Call] = {}
         self.calls = self.replies = 0
+        self._initiator_called = False
         #: Nanoseconds from calls to their replies.
         self.latencies = Spread()
 
@@ -128,7 +129,11 @@ class ConnectionMessages:
         if header.call is None:
             return None, False
         theirs = not is_initiator, header.call
-        if header.is_reply or (header.is_reply is None and theirs in self._calls):
+        is_reply = header.is_reply
+        if is_reply is None:
+            # Nobody calls the Initiator before that has called; its calls may not be in the capture.
+            is_reply = theirs in self._calls or not (is_initiator or self._initiator_called)
+        if is_reply:
             call = self._calls.pop(theirs, None)
             if call is not None:
                 self.replies += 1
@@ -136,6 +141,7 @@ class ConnectionMessages:
             return call, True
         call = self._calls[is_initiator, header.call] = Call(first_frame, time)
         self.calls += 1
+        self._initiator_called |= is_initiator
         if len(self._calls) > MOST_CALLS:
             del self._calls[next(iter(self._calls))]
         return call, False

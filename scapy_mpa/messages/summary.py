@@ -93,6 +93,13 @@ class ConnectionSummary(NamedTuple):
             return None
         return depths.responder_ird if direction == "initiator" else depths.initiator_ird
 
+    @property
+    def _has_all_replies(self) -> bool:
+        """Whether a call without a reply has none: what the Responder sends was captured, and captured whole."""
+        sent = [kind for (direction, _), kind in self.kinds.items() if direction == "responder"]
+        is_whole = bool(sent) and not any(kind.incomplete for kind in sent)
+        return self.messages.replies == self.messages.calls or is_whole
+
     def lines(self) -> Iterator[str]:
         """The text for people."""
         connection, upper = self.connection, self.messages.upper
@@ -114,7 +121,9 @@ class ConnectionSummary(NamedTuple):
             yield f"{limits.to_initiator} octets, to the Responder of {limits.to_responder}; "
             yield f"RDMA of at most {limits.max_readwrite_size}\n"
         if self.messages.calls:
-            yield f"  {plural(self.messages.calls, 'call')}, {self.messages.replies} answered"
+            replies = self.messages.replies
+            said = "answered" if self._has_all_replies else "with a reply that was captured"
+            yield f"  {plural(self.messages.calls, 'call')}, {replies} {said}"
             yield f"; ms to the reply: {_spread_words(self.messages.latencies)}\n" if self.messages.replies else "\n"
         for direction, half in zip(ROLES, self.messages.halves, strict=True):
             if half.requests.under_way.most:

@@ -448,6 +448,10 @@ class ConnectionReader:
             if found.end < edge and copies.is_captured(found.end, edge):
                 self.octets_after[d] = bytes(copies.octets(found.end, edge))
 
+    def cut_header(self, d: int) -> OtherOctets | None:
+        """Return what is left of the header of a direction's startup frame, if a snapshot length cut it."""
+        return self._searches[d].cut_header()
+
     def _note_garbled(self, d: int, offset: int) -> None:
         """Note that the first octets of a direction are nearly a Key."""
         header = self._searches[d].header_at(offset)

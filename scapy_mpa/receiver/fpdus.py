@@ -28,6 +28,7 @@ from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
 from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH
 from scapy_mpa.framing.fpdu import header_octets, ulpdu_of
 from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MARKER_LENGTH, marker_count
+from scapy_mpa.infer.evidence import is_plausible_control
 from scapy_mpa.receiver.plain import PlainRun, PlainWrites
 from scapy_mpa.receiver.values import Anomaly, Contradiction, Gap, LeftOut, LocatedFPDU, Moment, Rest
 from scapy_mpa.receiver.window import (
@@ -324,7 +325,9 @@ class FPDUReader:
         if main.edge > main.at:
             self._pass_unlocated(main.at, main.edge)
             moment = half.copies.frames(main.at, main.edge)[1:]
-            self.rest = Rest(main.at, main.edge, main.is_located, moment, self._is_doubtful(main.at, main.edge))
+            # Where its length was cut off, the FPDU that begins there may be followed by others.
+            is_located = main.is_located and not self._has_cut_header(main.at, main.edge)
+            self.rest = Rest(main.at, main.edge, is_located, moment, self._is_doubtful(main.at, main.edge))
         end = self._limit(NEVER)
         start = half.copies.next_start(end)
         while start < NEVER:
@@ -1176,13 +1179,21 @@ class FPDUReader:
         return True
 
     def _cut_start(self, low: int, high: int) -> int | None:
-        """Return the first start in [low, high) that a Marker names, of an FPDU which a snapshot length cut.
+        """Return the first start in [low, high) of an FPDU which a snapshot length cut, so that no CRC confirms it.
 
-        Its CRC cannot confirm that; the Marker alone does (RFC 5044 §4.3).
+        A Marker alone names one (RFC 5044 §4.3).  So does a segment that begins with what DDP sends, if the length
+        there leads exactly to where a segment begins or the octets end.
         """
-        copies = self.half.copies
-        if not self.layout.markers or low >= high or copies.is_captured(low, high):
+        if low >= high or self.half.copies.is_captured(low, high):
             return None
+        named = (
+            self._named_in_cut(low, high) if self.layout.markers else None,
+            self._segment_in_cut(low, high) if self.layout.dialect is None else None,
+        )
+        return min((start for start in named if start is not None), default=None)
+
+    def _named_in_cut(self, low: int, high: int) -> int | None:
+        copies = self.half.copies
         for marker in self.layout.marker_positions(low, high - MARKER_LENGTH + 1):
             if not copies.is_captured(marker, marker + MARKER_LENGTH):
                 continue
@@ -1193,6 +1204,22 @@ class FPDUReader:
                     continue
                 if not copies.is_captured(start, extent.end):
                     return start
+        return None
+
+    def _segment_in_cut(self, low: int, high: int) -> int | None:
+        copies = self.half.copies
+        for start in copies.segment_starts(low, high, MOST_SEARCHED):
+            extent = self._extent(start, high)
+            if extent is None or extent.end > copies.edge(start, extent.end) or copies.is_captured(start, extent.end):
+                continue
+            is_boundary = copies.segment_starts(extent.end, extent.end + 1, 1) or copies.edge(start) == extent.end
+            first, last = extent.header + 2, extent.header + 4
+            if (
+                is_boundary
+                and copies.is_captured(first, last)
+                and is_plausible_control(bytes(copies.octets(first, last)))
+            ):
+                return start
         return None
 
     def _bad_before(self, chain: FPDUChain, window: FPDUWindow, goal: int) -> int | None:

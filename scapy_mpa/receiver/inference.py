@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.framing.startup import KEY_PREFIX
 from scapy_mpa.infer.evidence import HEADER_OCTETS, may_begin_with_fpdu
-from scapy_mpa.infer.inference import FEWEST_HEADERS, Budget, Inferred, Run, infer, is_enough
+from scapy_mpa.infer.inference import FEWEST_HEADERS, Budget, Head, Inferred, Run, infer, is_enough
 from scapy_mpa.receiver.window import LOOKED_AT, FPDUWindow, Layout, is_unlike_ddp
 from scapy_mpa.stream.connection import TCPHalf
 from scapy_mpa.stream.copies import WRONG, Copies, Copy
@@ -45,7 +45,22 @@ def infer_half(
     ``fewest`` is how many FPDUs without CRC and Markers must follow one another.
     """
     runs = [Run(start, bytes(half.copies.octets(start, end))) for start, end in _captured_runs(half)]
-    return infer(runs, budget, markers, crc, fewest)
+    return infer(runs, budget, markers, crc, fewest, _heads(half.copies) if half.copies.has_doubts else ())
+
+
+def _heads(copies: Copies) -> list[Head]:
+    """Return what is left of each segment, if a snapshot length cut one."""
+    found: list[Head] = []
+    is_cut = False
+    for start, end, copy in _pieces(copies):
+        if copy.data is not None:
+            octets = bytes(copies.octets(start, min(end, start + SHOWN_BY))) if copy.checksum != WRONG else b""
+            found.append(Head(start, octets, end))
+        else:
+            is_cut = True
+            if found and found[-1].end == start:
+                found[-1] = found[-1]._replace(end=end)
+    return found if is_cut else []
 
 
 def _captured_runs(half: TCPHalf) -> Iterator[tuple[int, int]]:

@@ -127,7 +127,8 @@ class KeySearch:
         reach = len(KEY_PREFIX) - 1
         low = max(copies.run_start(start, start - reach), start - reach, -NEVER if begin is None else begin)
         high = min(copies.edge(start, end + reach), end + reach)
-        if low < high and copies.is_captured(low, high):
+        high = copies.captured_end(low, high) if low < high else low
+        if low < high:
             octets = bytes(copies.octets(low, high))
             at = octets.find(KEY_PREFIX)
             while at >= 0:
@@ -187,13 +188,14 @@ class KeySearch:
                 return None
         end = offset + STARTUP_HEADER_LENGTH + pd_length
         edge = self.candidates[offset] = copies.edge(edge, end)
-        if end > edge or not copies.is_captured(offset, end):
+        if end > edge:
             return None
         if begin is not None and offset > self._edge and copies.weakest_reason(offset, end) != DropReason.NONE:
             return None  # beyond a hole it is a late duplicate rather than a startup frame
         copies.settle(offset, end)
-        startup = decode_startup_frame(copies.octets(offset, end))
-        return None if startup is None else self._found(startup, offset, end)
+        captured = copies.captured_end(offset, end)
+        startup = _with_private_data(header, self._private_data(offset, captured))
+        return self._found(startup._replace(cut=end - captured), offset, end)
 
     def frame_again(self, found: FoundFrame) -> FoundFrame | None:
         """Return the startup frame that begins where one was found, of the copies chosen now; None if there is none."""
@@ -205,6 +207,19 @@ class KeySearch:
         if copies.next_start(offset) != offset or copies.edge(offset, end) < end or not copies.is_captured(offset, end):
             return None
         return bytes(copies.octets(offset, end))
+
+    def cut_header(self) -> OtherOctets | None:
+        """Return what is left of a header that a snapshot length cut, None if there is none."""
+        copies = self.half.copies
+        for offset in sorted(self.candidates):
+            if copies.next_start(offset) != offset:
+                continue
+            edge = copies.edge(offset, offset + STARTUP_HEADER_LENGTH)
+            captured = copies.captured_end(offset, edge)
+            if captured < edge:
+                copy = copies.piece(offset)[2]
+                return OtherOctets(offset, copy.frame, copy.time, bytes(copies.octets(offset, captured)))
+        return None
 
     def _found(self, startup: StartupFrame, offset: int, end: int, key: bytes = b"") -> FoundFrame:
         _, frame, time = self.half.copies.frames(offset, end)

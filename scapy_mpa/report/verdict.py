@@ -275,6 +275,8 @@ def _says_unanswered(known: Circumstances) -> str:
     ]
     if wrong:
         return f"the Responder answered {request} with octets that are not a Reply (frame {min(wrong)})" + _ended(known)
+    if not known.end("responder").is_captured:
+        return f"nothing that the Responder sent was captured, so its answer to {request} is not known" + _ended(known)
     return f"the Responder did not answer {request}" + _ended(known)
 
 
@@ -365,7 +367,11 @@ def _beginning(known: Circumstances) -> str:
 
 
 def _idle(known: Circumstances) -> str:
-    return "" if known.has_fpdus else " before any FPDU was sent"
+    """That nothing was sent, if that is known: no octet came, and none is missing."""
+    counts = [known.connection.half(direction).counts for direction in ROLES]
+    is_known = all(known.end(direction).is_captured for direction in ROLES)
+    is_idle = is_known and not any(one.stream_octets or one.missing_octets for one in counts)
+    return " before any FPDU was sent" if is_idle else ""
 
 
 def _unacknowledged(known: Circumstances) -> str:
@@ -387,6 +393,8 @@ def _says_closed(known: Circumstances) -> str:
     said, theirs = _beginning(known), known.end(other)
     if theirs.closed == "fin":
         rest = f", then {who(other)} (FIN, frame {theirs.closed_frame})"
+    elif not theirs.is_captured:
+        rest = f"; nothing that {who(other)} sent was captured"
     else:
         rest = f"; {who(other)} had not closed its side when the capture ended (last frame {life.last[0]})"
     return said + rest + _unacknowledged(known)

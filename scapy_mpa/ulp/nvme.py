@@ -23,9 +23,12 @@ _TO_CONTROLLER, _TO_HOST = 1, 2
 
 
 def header(octets: bytes, length: int, is_from_initiator: bool) -> UpperHeader | None:
-    """The capsule at the beginning of a Send of ``length`` octets, None if there is none."""
+    """The capsule at the beginning of a Send of ``length`` octets, None if there is none.
+
+    Of one that a snapshot length cut, opcode and command identifier are enough.
+    """
     if is_from_initiator:
-        return _command(octets) if length >= _COMMAND_LENGTH <= len(octets) else None
+        return _command(octets) if length >= _COMMAND_LENGTH and len(octets) >= _COMMAND.size else None
     if length != _RESPONSE_LENGTH or len(octets) < length:
         return None
     _, sqhd, sqid, cid, status = _RESPONSE.unpack_from(octets)
@@ -38,12 +41,13 @@ def _command(octets: bytes) -> UpperHeader | None:
     opcode, flags, cid, third = _COMMAND.unpack_from(octets)
     if flags >> 6 not in (0, 1):
         return None
-    address, length, key, kind = _POINTER.unpack_from(octets, _POINTER_AT)
     named: tuple[NamedMemory, ...] = ()
-    size = int.from_bytes(length, "little")
     fabrics = third & 0xFF if opcode == _FABRICS else None
     way = fabrics if fabrics is not None else opcode
-    if kind >> 4 == _KEYED and size:
+    pointer = octets[_POINTER_AT : _POINTER_AT + _POINTER.size]
+    address, length, key, kind = _POINTER.unpack(pointer.ljust(_POINTER.size, b"\0"))
+    size = int.from_bytes(length, "little")
+    if len(pointer) == _POINTER.size and kind >> 4 == _KEYED and size:
         use = "read" if way & _TO_CONTROLLER else "write"
         named = (NamedMemory(int.from_bytes(key, "little"), address, size, use),)
     text = f"Command {cid}, opcode {opcode:#04x}"

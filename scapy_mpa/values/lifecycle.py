@@ -63,6 +63,7 @@ class HalfEnd(NamedTuple):
         in_vain: how often the first of these octets were sent again, if that was in vain; else 0.
         in_vain_frames: the first and the last frame that did.
         terminated: the Terminate that its sender sent.
+        is_captured: whether any segment of its sender was captured.
     """
 
     closed: Literal["fin", "rst"] | None = None
@@ -73,6 +74,7 @@ class HalfEnd(NamedTuple):
     in_vain: int = 0
     in_vain_frames: tuple[int, int] = (0, 0)
     terminated: Terminated | None = None
+    is_captured: bool = True
 
 
 class Lifecycle(NamedTuple):

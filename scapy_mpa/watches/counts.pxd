@@ -14,12 +14,14 @@ cdef class Counts:
     cdef public object _next, _time
     cdef public long long _located, _seen, crc_errors, cut_fpdus, delivered_late, fpdu_aligned_segments, fpdus
     cdef public long long header_aligned_segments, marker_count, missing_octets, out_of_order_segments
-    cdef public long long retransmitted_segments, segments, stream_octets, ulpdu_octets, undelivered, unlocated_octets
+    cdef public long long retransmitted_segments, segments, stream_octets, ulpdu_octets, undelivered, unknown_segments
+    cdef public long long unlocated_octets
 
     @cython.locals(start=cython.longlong, end=cython.longlong, one=_Unjudged, unjudged=list)
     cpdef arrived(self, Arrival arrival)
     @cython.locals(offset=cython.longlong, end=cython.longlong, count=cython.longlong)
     cpdef passed_run(self, PlainRun run)
+    cpdef bint _is_unknown(self, long long start) except -1
     cpdef bint _is_left_out(self, long long start, long long end) except -1
     @cython.locals(found=list, unjudged=list, at=cython.Py_ssize_t, limit=cython.longlong, one=_Unjudged)
     cpdef list judged(self, object up_to=*)

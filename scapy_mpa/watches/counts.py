@@ -100,6 +100,7 @@ class Counts:
         "stream_octets",
         "ulpdu_octets",
         "undelivered",
+        "unknown_segments",
         "unlocated_octets",
     )  # fmt: skip
 
@@ -108,6 +109,8 @@ class Counts:
         self.segments = self.out_of_order_segments = self.retransmitted_segments = 0
         self.header_aligned_segments = self.fpdu_aligned_segments = 0
         self.stream_octets = self.missing_octets = self.unlocated_octets = 0
+        #: Segments with new octets that begin where no FPDU was located: how they lie is not known.
+        self.unknown_segments = 0
         #: FPDUs placed before they were delivered, and never delivered.
         self.delivered_late = self.undelivered = 0
         #: Octets that FPDUs hold, the end of the last one, and where the next one begins, None if that is not known.
@@ -261,11 +264,23 @@ class Counts:
         if first == start or start == self._next:
             self.header_aligned_segments += 1
             self.fpdu_aligned_segments += self._is_boundary(end)
+        elif self._is_unknown(start):
+            self.unknown_segments += arrival.new > 0
         else:
             is_part = (first is None or first > end) and not start < self._seen <= end
             repeats = None if arrival.new else self._repeated(start)
             number, aligned = one.number, self.header_aligned_segments
             found.append(UnalignedSegment(arrival, number, one.idle, aligned, is_part, repeats))
+
+    def _is_unknown(self, start: int) -> bool:
+        """Return True if no FPDU was located around an offset: one may begin there."""
+        before = index_in(self._starts, start + 1) - 1
+        if before < 0:
+            return False
+        after = index_in(self._ends, self._starts[before] + 1)
+        if after < len(self._ends):
+            return self._ends[after] <= start
+        return before == len(self._starts) - 1 and start >= self._seen
 
     def sent_after(self, frame: int) -> Sent | None:
         """Return what was sent after a frame, as far as segments are remembered; None if nothing was."""
@@ -294,7 +309,10 @@ class Counts:
             rest: the octets of an FPDU that is not complete, None if none is known to have begun.
             is_cut: whether more of it was sent than was captured.
         """
-        begun = 0 if rest is None else rest[1] - rest[0]
+        begun = 0
+        if rest is not None:
+            begun = rest[1] - rest[0]
+            self._seen = max(self._seen, rest[1])
         self.cut_fpdus += is_cut and begun > 0
         self.unlocated_octets = max(0, self.stream_octets - self._located - begun)
         return self.judged(up_to=1 << 62)

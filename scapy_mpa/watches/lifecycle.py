@@ -145,6 +145,7 @@ def half_end(mine: DirectionEnd, peer: DirectionEnd) -> HalfEnd:
         in_vain,
         (again.first[0], again.last[0]) if in_vain else (0, 0),
         mine.terminated,
+        mine.last[0] > 0 or bool(mine.resets),
     )
 
 

@@ -93,7 +93,8 @@ class SegmentWatch:
 
     def finish(self, counts: Counts, fits: bool, now: Moment) -> Sequence[Breach]:
         """Judge the alignment of all segments; ``fits``: every FPDU fits into a segment."""
-        segments, aligned = counts.segments - counts.retransmitted_segments, counts.header_aligned_segments
+        aligned = counts.header_aligned_segments
+        segments = counts.segments - counts.retransmitted_segments - counts.unknown_segments
         if not fits or segments < FEWEST_SEGMENTS:
             return ()
         pause, few = self._pause, FEWEST_SEGMENTS // 2

@@ -498,7 +498,7 @@ def _closed(mine: DirectionEnd, peer: DirectionEnd) -> tuple[str, Moment] | None
 def startup_events(startup: StartupPhase) -> list[StartupEvent]:
     """Return what each side sent while MPA was started, in the order of capture.
 
-    A FIN or a RST is part of it if no FPDU was sent (RFC 5044 §7.1.2).
+    A FIN or a RST is part of it if no FPDU was sent (RFC 5044 §7.1.2), which is not known of who was not captured.
     """
     found: list[StartupEvent] = []
     for role in ROLES:
@@ -520,7 +520,8 @@ def startup_events(startup: StartupPhase) -> list[StartupEvent]:
             opening = None if side.first_octets.startswith(key) else side.opening
             sent = side.first.known if opening is None else (opening.frame, opening.time)
             found.append(StartupEvent(*sent, role, "first FPDU"))
-    if not any(startup.side(role).fpdus for role in ROLES):
+    ends = [startup.side(role).end for role in ROLES]
+    if not any(startup.side(role).fpdus for role in ROLES) and all(end.last[0] or end.resets for end in ends):
         for role in ROLES:
             end = startup.side(role).end
             if end.fin is not None:
