@@ -27,7 +27,7 @@ from scapy_mpa.capture.pcapng import PCAPNG_MAGIC, PcapngReader
 from scapy_mpa.capture.reader import BLOCK_SIZE, Reader
 from scapy_mpa.capture.source import Expansion, Octets, octets_of, what_else
 from scapy_mpa.capture.streams import StreamReader, Streams, answered
-from scapy_mpa.capture.twice import SAME_TIME, PacketsTwice
+from scapy_mpa.capture.twice import SAME_TIME, PacketsTwice, Repeats
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.system.names import encodable, printable
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
@@ -155,22 +155,22 @@ class Captures:
                 begin, end = self.sources.begins[group[0]], self.sources.ends[group[0]]
                 low = latest + SAME_TIME if begin is None or begin <= latest else 0
                 high = due[number] - SAME_TIME if end is None or end >= due[number] else _NEVER
-                last = 0
+                last, repeats = 0, Repeats(self._notes)
                 for batch in _readable(reader, every_record=False):
                     self.octets += len(batch[0].buffer) if batch else 0
                     if batch and len(groups) > 1:
                         last = max(last, batch[-1].time)
                         if batch[0].time <= low or last >= high:
                             batch = [seg for seg in batch if low < seg.time < high or not twice.is_copy(seg, group[0])]
-                    yield batch
+                    yield repeats.without(batch)
                 latest = max(latest, last)
             else:
-                yield from self._merged(group, twice)
+                yield from map(Repeats(self._notes).without, self._merged(group, twice))
             self._end(group)
         for reader in self.readers:
             self._conclude(reader)
         for note in twice.notes(self.names):
-            self._notes.tell(note)
+            self._notes.tell_with(note)
 
     def _end(self, group: Sequence[int]) -> None:
         self._before += sum(self.readers[index].frames - self.readers[index].before for index in group)

@@ -37,8 +37,11 @@ class Notes:
         else:
             self._found[rule] = found._replace(last_frame=frame, times=found.times + 1)
 
-    def tell(self, note: Note) -> None:
-        """Take a note that somebody else has counted."""
+    def tell_with(self, note: Note) -> None:
+        """Take a note that somebody else has counted, beside what was counted here of the same rule."""
+        found = self._found.get(note.rule)
+        if found is not None:
+            note = note._replace(detail=f"{note.detail}; {found.times} more are in one capture twice")
         self._found[note.rule] = note
 
     def all(self) -> list[Note]:

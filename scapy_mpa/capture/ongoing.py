@@ -25,6 +25,7 @@ from scapy_mpa.capture.named import STANDARD_INPUT, Sources
 from scapy_mpa.capture.notes import Note, Notes
 from scapy_mpa.capture.reader import Reader
 from scapy_mpa.capture.source import Octets
+from scapy_mpa.capture.twice import Repeats
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.system.names import encodable, printable
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
@@ -424,10 +425,11 @@ class OngoingCaptures:
 
     def _of(self, reader: Reader) -> Iterator[list[Segment]]:
         try:
+            repeats = Repeats(self._notes)
             for batch in reader.batches():
                 if batch:
                     self.octets += len(batch[0].buffer)
-                yield batch
+                yield repeats.without(batch)
         except OSError as error:
             reader.damage = error.strerror or str(error)
 

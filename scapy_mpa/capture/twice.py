@@ -1,9 +1,13 @@
-"""Packets that two captures hold: two captures of one tap, which are one, or of two taps, which are distinguished.
+"""Packets that captures hold twice: two captures of one tap, or one capture of two places on one path.
 
+Two captures of one tap are one; those of two taps are distinguished.
 A packet is a copy if a packet in another file is the same from its IP header on, octet for octet, and was captured at
 the same time. Each packet of one file has one copy in each other file at most, and none in its own: a retransmission is
 there once more in every file, and stays. What is alike by addresses, identification and TCP header, but has another TTL
 or checksum, or another time, passed two taps: that is counted and changes nothing.
+
+One capture holds each packet twice where a switch mirrors what comes in and what goes out, or where the host captures
+on all interfaces: :class:`Repeats`.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from scapy_mpa.capture.link import ETHERTYPE_IPV4, ETHERTYPE_IPV6, network_layer
-from scapy_mpa.capture.notes import Note
+from scapy_mpa.capture.notes import Note, Notes
 from scapy_mpa.capture.packet import FRAGMENT
 from scapy_mpa.values.segment import Segment, addresses_of
 
@@ -23,6 +27,15 @@ SAME_TIME: Final = 1_000_000
 SAME_TIME_UNNAMED: Final = 100_000
 #: Nanoseconds that the clocks of two taps may differ for packets to be seen as alike.
 _ALIKE: Final = 1_000_000_000
+#: Nanoseconds within which a packet comes twice in one capture, if its identification names it.  What is sent again has
+#: another one (RFC 6864 §4).
+_TWICE_NAMED: Final = 100_000_000
+#: Of packets of one direction that were looked at, about three in four come twice where nothing names them, but for a
+#: few: copies follow a little later.
+_FEW_BEHIND: Final = 7
+#: Segments of a capture that are looked at in the beginning, and then while copies are found; those that pass before
+#: some more are looked at: a bound of time.
+_LOOK, _LOOK_AGAIN, _PASS = 2048, 512, 1 << 15
 #: Packets that are remembered.
 _MOST: Final = 1 << 16
 #: Of packets that look the same the last ones are compared: a flood of them costs no more than others.
@@ -150,6 +163,92 @@ class PacketsTwice:
             del there[0]
             if not there:
                 del self._seen[look]
+
+
+class _Sender:
+    """A direction in which packets may come twice: how many were seen, and how many of them twice."""
+
+    __slots__ = ("first", "is_named", "name", "seen", "twice")
+
+    def __init__(self, first: int, name: bytes) -> None:
+        self.first, self.name = first, name
+        #: Whether its packets differ in identification.
+        self.is_named = False
+        self.seen = self.twice = 0
+
+
+class Repeats:
+    """Leaves out what one capture holds twice; in the midst of others only now and then, unless there is such.
+
+    A copy has the octets from the TCP header on that another packet had just before; what a router or a switch changes
+    below (TTL, checksum, addresses of Ethernet, tags) may differ.  It is no retransmission if its identification names
+    it, or if nearly all packets of its sender come twice.
+
+    Args:
+        notes: takes one note of all copies.
+    """
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+        self._senders: dict[bytes, _Sender] = {}
+        self._seen: dict[int, int] = {}
+        self._order: deque[tuple[int, int]] = deque()
+        #: Segments that are looked at until it is decided whether to go on, copies among them, those that pass unseen.
+        self._left, self._found, self._pass = _LOOK, 0, 0
+
+    def without(self, segments: list[Segment]) -> list[Segment]:
+        """The segments that are no copies."""
+        if len(segments) <= self._pass:
+            self._pass -= len(segments)
+            return segments
+        found = segments[: self._pass]
+        for at in range(self._pass, len(segments)):
+            if self._pass:
+                found.append(segments[at])
+                self._pass -= 1
+                continue
+            if not self._is_copy(segments[at]):
+                found.append(segments[at])
+            self._left -= 1
+            if not self._left:
+                self._pass = 0 if self._found else _PASS
+                self._left, self._found = (_LOOK if self._found else _LOOK_AGAIN), 0
+        return found
+
+    def _is_copy(self, seg: Segment) -> bool:
+        frame, time, key, _, _, _, buffer, _, end, tcp, length = seg
+        if tcp < 0:
+            return False
+        at = _ip_header(seg)
+        name = bytes(buffer[at + 4 : at + 6]) if at is not None and len(key) == 12 else b""
+        look = hash((key, name, length, bytes(buffer[tcp:end])))
+        self._forget(time)
+        sender = self._senders.get(key)
+        if sender is None:
+            if len(self._senders) >= _MOST:
+                self._senders.clear()
+            sender = self._senders[key] = _Sender(look, name)
+        before = self._seen.get(look)
+        self._order.append((time, look))
+        self._seen[look] = time
+        if before is None or time - before > (_TWICE_NAMED if sender.is_named and any(name) else SAME_TIME):
+            sender.seen += 1
+            sender.is_named |= name != sender.name
+            return False
+        is_usual = 4 * sender.twice >= 3 * sender.seen - _FEW_BEHIND
+        if not (is_usual or look == sender.first or (sender.is_named and any(name))):
+            return False
+        sender.twice += 1
+        self._found += 1
+        self._notes.add("capture-twice", frame, time, "captured before, at another place on its path; it counts once")
+        return True
+
+    def _forget(self, now: int) -> None:
+        order, seen = self._order, self._seen
+        while order and (order[0][0] < now - _TWICE_NAMED or len(order) >= _MOST):
+            time, look = order.popleft()
+            if seen.get(look) == time:
+                del seen[look]
 
 
 def _packet(seg: Segment) -> _Packet | None:
