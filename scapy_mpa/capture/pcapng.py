@@ -13,8 +13,9 @@ from struct import Struct
 from typing import NamedTuple
 
 from scapy_mpa.capture.fragments import Fragments
-from scapy_mpa.capture.link import LINK_TYPES
-from scapy_mpa.capture.packet import NO_SEGMENT, UNKNOWN_LINK, FastPath, fast_path, note_unknown_link, segment_in
+from scapy_mpa.capture.link import LINK_TYPES, link_type_not_read
+from scapy_mpa.capture.linktypes import note_not_read, refusal
+from scapy_mpa.capture.packet import NO_SEGMENT, UNKNOWN_LINK, FastPath, fast_path, segment_in
 from scapy_mpa.capture.reader import MAX_CAPTURED_LENGTH, NANOSECONDS, Reader
 from scapy_mpa.capture.source import Octets, read_exactly
 from scapy_mpa.errors import CaptureError
@@ -184,7 +185,6 @@ class PcapngReader(Reader):
         append = batch.append
         current: Interface | None = None
         simple_high = factor = 0
-        is_known = False
         frame, time = self.frames, self.time
         at, size = 0, len(octets)
         while size - at >= SHORTEST_BLOCK:
@@ -223,8 +223,7 @@ class PcapngReader(Reader):
             if interface is not current:
                 current, fast_segment, link_type = interface, interface.fast.segment, interface.link_type
                 simple_high, factor = interface.simple_high, interface.factor
-                is_known = link_type in LINK_TYPES
-                if is_known:
+                if link_type in LINK_TYPES:
                     self._is_known = True
                 else:
                     self._unknown = link_type
@@ -233,11 +232,13 @@ class PcapngReader(Reader):
                 found = segment_in(frame, time, link_type, octets, start, end, max(end, start + wire), fragments)
             if found is not None:
                 append(found)
-            elif every_record:
-                kind = NO_SEGMENT if is_known else UNKNOWN_LINK
-                append(Segment(frame, time, b"", link_type, 0, 0, octets, start, start, kind, 0))
-            elif not is_known:
-                note_unknown_link(self.notes, frame, time, link_type)
+                continue
+            not_read = link_type_not_read(link_type, octets, start, end)
+            if every_record:
+                kind = NO_SEGMENT if not_read is None else UNKNOWN_LINK
+                append(Segment(frame, time, b"", not_read or 0, 0, 0, octets, start, start, kind, 0))
+            elif not_read is not None:
+                note_not_read(self.notes, frame, time, not_read)
         self.frames, self.time = frame, time
         return at
 
@@ -367,7 +368,7 @@ class PcapngReader(Reader):
     def conclude(self) -> None:
         """Raise CaptureError if there were packets, but none of a link type that is known."""
         if self._unknown is not None and not self._is_known:
-            raise CaptureError(f"{self.name}: link type {self._unknown} is not known")
+            raise CaptureError(f"{self.name}: {refusal(self._unknown)}")
 
 
 def _section(header: bytes | memoryview) -> tuple[_Section, int]:

@@ -246,7 +246,7 @@ def test_damage(octets: bytes, message: str) -> None:
         (section()[:8] + bytes(40), "byte-order magic"),
         (section()[:4] + b"\1\0\0\0" + section()[8:], "4 octets long"),
         (section()[:4] + b"\xff\xff\xff\xff" + section()[8:], "octets long"),
-        (section() + interface(147) + packet(ethernet()), "link type 147 is not known"),
+        (section() + interface(147) + packet(ethernet()), r"link type 147 \(USER0\) is private"),
         (HEAD + packet(ethernet(), index=3), "no packet can be read"),
     ],
 )
@@ -256,10 +256,10 @@ def test_refused(octets: bytes, message: str) -> None:
 
 
 def test_an_interface_of_another_kind_is_told() -> None:
-    octets = section() + interface(147) + interface(1) + packet(b"usb") + packet(ethernet(), index=1)
+    octets = section() + interface(189) + interface(1) + packet(b"usb") + packet(ethernet(), index=1)
     with Captures(io.BytesIO(octets)) as opened:
         assert [seg[0] for batch in opened.batches() for seg in batch] == [2]
-        assert opened.notes == [Note("link-type", 1, 1, 0, 1, "link type 147 is not supported")]
+        assert opened.notes == [Note("link-type", 1, 1, 0, 1, "link type 189 (USB_LINUX) holds no IP")]
     # In a merge too, by its numbers.
     first = section() + interface() + packet(ethernet()) * 3
     (found,) = analyze([io.BytesIO(first), io.BytesIO(octets)]).findings
