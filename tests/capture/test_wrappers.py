@@ -171,7 +171,7 @@ def test_wireshark_reads_the_same(form: str, tmp_path: Path) -> None:
     path = tmp_path / "one.pcap"
     # Wireshark takes the byte order of the file for that of the host.
     path.write_bytes(capture([frame], link_type=link_type, order=">" if "big-endian" in form else "<"))
-    command = ["tshark", "-r", path, "-T", "fields", "-e", "tcp.seq_raw", "-e", "tcp.len"]
+    command = ["tshark", "-r", str(path), "-T", "fields", "-e", "tcp.seq_raw", "-e", "tcp.len"]
     assert subprocess.run(command, check=True, capture_output=True, text=True).stdout.split() == ["100", "7"]
 
 
