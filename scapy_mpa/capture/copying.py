@@ -1,9 +1,9 @@
 """Copying frames of captures into a capture file, octets and times unchanged.
 
 Out of pcap files of one link type a pcap file is made: of one file, or of several that are alike, with the same magic
-number and the records octet for octet. Else a pcapng file is made (draft-ietf-opsawg-pcapng), in one section, with the
-interfaces that are needed: descriptions and packets are copied octet for octet but for the numbers of interfaces, as
-far as their byte order is that of the first packet.
+number and the records octet for octet; of a variant with longer headers, one with the ordinary headers. Else a pcapng
+file is made (draft-ietf-opsawg-pcapng), in one section, with the interfaces that are needed: descriptions and packets
+are copied octet for octet but for the numbers of interfaces, as far as their byte order is that of the first packet.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from struct import Struct
 from typing import BinaryIO
 
 from scapy_mpa.capture.index import FrameIndex
-from scapy_mpa.capture.pcap import MAGIC_NUMBERS, RECORD_HEADER_LENGTH, PcapReader
+from scapy_mpa.capture.pcap import MAGIC_NUMBERS, PcapReader, Variant
 from scapy_mpa.capture.pcapng import (
     ENHANCED_PACKET,
     INTERFACE_DESCRIPTION,
@@ -50,17 +50,18 @@ def copy_frames(index: FrameIndex, frames: Sequence[int], file: BinaryIO) -> Non
 
 def _write_pcap(readers: list[PcapReader], places: Iterable[tuple[Reader, int]], file: BinaryIO) -> None:
     order, resolution = readers[0].order, min(reader.resolution for reader in readers)
-    magic = next(magic for magic, kind in MAGIC_NUMBERS.items() if kind == (order, resolution))
+    variant = Variant(order, resolution)
+    magic = next(magic for magic, known in MAGIC_NUMBERS.items() if known == variant)
     snaplen = max(reader.snaplen for reader in readers)
-    file.write(magic + readers[0].header[4:16] + Struct(order + "I").pack(snaplen) + readers[0].header[20:])
+    file.write(magic + readers[0].header[4:16] + Struct(order + "I").pack(snaplen) + readers[0].header[20:24])
     header = Struct(order + "4I")
     for reader, position in places:
         assert isinstance(reader, PcapReader)
         record = reader.record_at(position)
-        if (reader.order, reader.resolution) != (order, resolution):
+        if reader.variant._replace(file_header=variant.file_header) != variant:
             seconds, fraction, captured, wire = Struct(reader.order + "4I").unpack_from(record)
             fraction = fraction * reader.resolution // resolution
-            record = header.pack(seconds, fraction, captured, wire) + record[RECORD_HEADER_LENGTH:]
+            record = header.pack(seconds, fraction, captured, wire) + record[reader.variant.record_header :]
         file.write(record)
 
 
@@ -99,7 +100,7 @@ class PcapngCopy:
             unit = _IN_NANOSECONDS if reader.resolution == 1 else _IN_MICROSECONDS
             yield self._description(reader.link_type, reader.snaplen, unit)
         seconds, fraction, _, wire = Struct(reader.order + "4I").unpack_from(record)
-        yield self._packet(number, seconds * per_second + fraction, wire, record[RECORD_HEADER_LENGTH:])
+        yield self._packet(number, seconds * per_second + fraction, wire, record[reader.variant.record_header :])
 
     def _from_pcapng(self, block: bytes, order: str, packet: PacketBlock) -> Iterator[bytes]:
         interface = packet.interface

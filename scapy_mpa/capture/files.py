@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from scapy_mpa.capture.fragments import Fragments
+from scapy_mpa.capture.linktypes import note_not_read
 from scapy_mpa.capture.named import STANDARD_INPUT, CaptureSource, Sources, as_sources, name_of
 from scapy_mpa.capture.notes import Note, Notes
 from scapy_mpa.capture.opened import AsItComes, OnDemandFile, OpenFiles
-from scapy_mpa.capture.packet import FRAGMENT, UNKNOWN_LINK, note_unknown_link, segment_of_fragment
+from scapy_mpa.capture.packet import FRAGMENT, UNKNOWN_LINK, segment_of_fragment
 from scapy_mpa.capture.pcap import MAGIC_NUMBERS, PcapReader
 from scapy_mpa.capture.pcapng import PCAPNG_MAGIC, PcapngReader
 from scapy_mpa.capture.reader import BLOCK_SIZE, Reader
@@ -233,7 +234,7 @@ class Captures:
                 # Fragments may be dealt out to several captures: they come together in the order of the merge.
                 found = segment_of_fragment(seg, self.fragments)
             elif seg.tcp == UNKNOWN_LINK:
-                note_unknown_link(self._notes, seg.frame, seg.time, seg.seq)
+                note_not_read(self._notes, seg.frame, seg.time, seg.seq)
             if found is not None and found.key:
                 batch.append(found)
                 block = id(found.buffer)

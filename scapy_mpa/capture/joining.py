@@ -22,7 +22,7 @@ from scapy_mpa.capture.files import reader_of
 from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.named import STANDARD_INPUT, CaptureSource, Sources
 from scapy_mpa.capture.notes import Notes
-from scapy_mpa.capture.pcap import FILE_HEADER_LENGTH, RECORD_HEADER_LENGTH, PcapReader
+from scapy_mpa.capture.pcap import PcapReader
 from scapy_mpa.capture.pcapng import ENHANCED_PACKET, FIXED_LENGTHS, LONGEST_BLOCK, SHORTEST_BLOCK, PcapngReader
 from scapy_mpa.capture.reader import MAX_CAPTURED_LENGTH, NANOSECONDS, Reader
 from scapy_mpa.capture.source import MAGIC_LENGTH, is_compressed
@@ -211,14 +211,14 @@ def _ends_in(file: FileIO, reader: Reader) -> Ends | None:
 
 def _ends_of_pcap(descriptor: int, size: int, reader: PcapReader) -> Ends | None:
     """By the first record, and those at the end: None if none are found there that end with the file."""
-    record = Struct(reader.order + "4I")
-    head = os.pread(descriptor, RECORD_HEADER_LENGTH, FILE_HEADER_LENGTH)
-    if len(head) < RECORD_HEADER_LENGTH:
+    begin, record = reader.variant.file_header, reader.record
+    head = os.pread(descriptor, record.size, begin)
+    if len(head) < record.size:
         return None
     seconds, fraction, _, _ = record.unpack(head)
-    at = max(FILE_HEADER_LENGTH, size - _TAIL)
+    at = max(begin, size - _TAIL)
     tail = os.pread(descriptor, _TAIL, at)
-    if at == FILE_HEADER_LENGTH:
+    if at == begin:
         last = _last_from(tail, 0, record, reader.resolution)
     else:
         # A record begins with its time, and the upper half of that changes each 18 hours.
@@ -237,12 +237,12 @@ def _ends_of_pcap(descriptor: int, size: int, reader: PcapReader) -> Ends | None
 def _last_from(octets: bytes, at: int, record: Struct, resolution: int) -> int | None:
     """The latest time of the records from a place on, None if these do not end where the octets do."""
     latest, size = 0, len(octets)
-    while size - at >= RECORD_HEADER_LENGTH:
+    while size - at >= record.size:
         seconds, fraction, captured, wire = record.unpack_from(octets, at)
         if captured > MAX_CAPTURED_LENGTH or captured > wire or fraction * resolution >= NANOSECONDS:
             return None
         latest = max(latest, seconds * NANOSECONDS + fraction * resolution)
-        at += RECORD_HEADER_LENGTH + captured
+        at += record.size + captured
     return latest if at == size and latest else None
 
 

@@ -101,25 +101,22 @@ def _as_they_are(buffer: _Buffer) -> Iterator[Block]:
                 return
             order = BYTE_ORDER_MAGIC[head[8:12]]
             fields = Struct(order + "2I")
-        kind, length = fields.unpack_from(head)
-        length = length + 3 & ~3
+        kind, claimed = fields.unpack_from(head)
+        length = claimed + 3 & ~3
         if length < FIXED_LENGTHS.get(kind, SHORTEST_BLOCK):
             return
-        if kind not in FIXED_LENGTHS:
-            yield from _unknown(buffer, length, order)
+        second = Struct(order + "I").pack(claimed)
+        if kind not in FIXED_LENGTHS and length > BLOCK_SIZE:
+            last = b""
+            while length and (last := buffer.take(min(length, BLOCK_SIZE))):
+                length -= len(last)
+                yield Block(last, order, False)
+            if not last.endswith(second):
+                return
             continue
-        if length > LONGEST_BLOCK or len(buffer.look(length)) < length:
+        if length > LONGEST_BLOCK or len(block := buffer.look(length)) < length or not block.endswith(second):
             return
         yield Block(buffer.take(length), order, kind in _PACKETS)
-
-
-def _unknown(buffer: _Buffer, length: int, order: str) -> Iterator[Block]:
-    """A block that is not looked into, in pieces if it is long; one that is cut is left out, unless it is long."""
-    if length <= BLOCK_SIZE and len(buffer.look(length)) < length:
-        buffer.take(length)
-    while length and (piece := buffer.take(min(length, BLOCK_SIZE))):
-        length -= len(piece)
-        yield Block(piece, order, False)
 
 
 def with_comment(block: Block, comment: str) -> bytes | None:

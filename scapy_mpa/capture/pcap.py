@@ -1,4 +1,7 @@
-"""The classic pcap format (draft-ietf-opsawg-pcap).
+"""The classic pcap format (draft-ietf-opsawg-pcap), and variants of it with longer headers.
+
+Alexey Kuznetzov's has 8 octets more in each record (interface, protocol, type of packet), IXIA's lcap 4 octets more in
+the file header (the octets of all records), which do not matter here: a capture that is cut is read as far as it goes.
 
 The loop over records knows the ordinary packet at a glance and leaves every other one to
 :func:`~scapy_mpa.capture.packet.segment_in`.
@@ -8,27 +11,60 @@ from __future__ import annotations
 
 from struct import Struct
 from struct import error as StructError
+from typing import Final, NamedTuple
 
 from scapy_mpa.capture.fragments import Fragments
-from scapy_mpa.capture.link import ETHERTYPE_IPV4, ETHERTYPE_IPV6, LINK_TYPES
+from scapy_mpa.capture.link import ETHERTYPE_IPV4, ETHERTYPE_IPV6, LINK_TYPES, link_type_not_read
+from scapy_mpa.capture.linktypes import note_not_read, refusal
 from scapy_mpa.capture.ordinary import ordinary_records
-from scapy_mpa.capture.packet import IPV4_TCP_LENGTH, IPV6_TCP_LENGTH, NO_SEGMENT, fast_path, segment_in
+from scapy_mpa.capture.packet import (
+    IPV4_TCP_LENGTH,
+    IPV6_TCP_LENGTH,
+    NO_SEGMENT,
+    UNKNOWN_LINK,
+    fast_path,
+    segment_in,
+)
 from scapy_mpa.capture.reader import MAX_CAPTURED_LENGTH, NANOSECONDS, Reader
 from scapy_mpa.capture.source import Octets, read_exactly
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.values.segment import Segment
 
-#: The magic number as it stands in the file: byte order for struct, nanoseconds in one unit of the fraction.
-MAGIC_NUMBERS = {
-    bytes.fromhex("d4c3b2a1"): ("<", 1000),
-    bytes.fromhex("a1b2c3d4"): (">", 1000),
-    bytes.fromhex("4d3cb2a1"): ("<", 1),
-    bytes.fromhex("a1b23c4d"): (">", 1),
-}
 FILE_HEADER_LENGTH, RECORD_HEADER_LENGTH = 24, 16
 
-#: The link type; above it the file header says whether and how many octets of frame check sequence there are.
-_LINK_TYPE_MASK = 0x03FFFFFF
+
+class Variant(NamedTuple):
+    """A variant of the format, as a magic number names it.
+
+    Attributes:
+        order: byte order, as in :mod:`struct`.
+        resolution: nanoseconds in a unit of the fraction of a second.
+        file_header: octets of the file header.
+        record_header: octets of a record before the packet.
+    """
+
+    order: str
+    resolution: int
+    file_header: int = FILE_HEADER_LENGTH
+    record_header: int = RECORD_HEADER_LENGTH
+
+
+#: Variants by the magic number of files in big-endian order; in little-endian order it is reversed.
+_VARIANTS: Final = {
+    "a1b2c3d4": Variant(">", 1000),
+    "a1b23c4d": Variant(">", 1),
+    "a1b2cd34": Variant(">", 1000, record_header=24),
+    "1c0001ac": Variant(">", 1000, file_header=28),
+    "1c0001ab": Variant(">", 1000, file_header=28),
+}
+#: The same by the magic number as it stands in the file, in either byte order.
+MAGIC_NUMBERS: Final = {bytes.fromhex(magic): variant for magic, variant in _VARIANTS.items()} | {
+    bytes.fromhex(magic)[::-1]: variant._replace(order="<") for magic, variant in _VARIANTS.items()
+}
+
+#: The link type; above it the file header says how many octets of frame check sequence there are, and has reserved
+#: bits, which readers ignore.
+_LINK_TYPE_MASK = 0xFFFF
 
 
 class PcapReader(Reader):
@@ -38,29 +74,33 @@ class PcapReader(Reader):
         """Read the file header; raises :class:`~scapy_mpa.errors.CaptureError` if it cannot be used."""
         super().__init__(octets, name, fragments)
         header = read_exactly(octets, FILE_HEADER_LENGTH)
-        if len(header) < FILE_HEADER_LENGTH:
+        #: The variant of the format, its byte order, and nanoseconds in a unit of the fraction.
+        self.variant = MAGIC_NUMBERS[header[:4]]
+        self.order, self.resolution = self.variant[:2]
+        #: The header of the file as it is.
+        self.header = header + read_exactly(octets, self.variant.file_header - FILE_HEADER_LENGTH)
+        if len(self.header) < self.variant.file_header:
             raise CaptureError(
-                f"{name}: the pcap file header is cut after {len(header)} of {FILE_HEADER_LENGTH} octets"
+                f"{name}: the pcap file header is cut after {len(self.header)} of {self.variant.file_header} octets"
             )
-        #: The header of the file as it is, the byte order that it says, and nanoseconds in a unit of the fraction.
-        self.header = header
-        self.order, self.resolution = MAGIC_NUMBERS[header[:4]]
         #: The largest packet that was captured, in octets; the link type, with what stands above it.
         self.snaplen, self.network = Struct(self.order + "2I").unpack_from(header, 16)
         self.link_type = self.network & _LINK_TYPE_MASK
         if self.link_type not in LINK_TYPES:
-            raise CaptureError(f"{name}: link type {self.link_type} is not known")
-        self._record = Struct(self.order + "4I").unpack_from
-        self._place = FILE_HEADER_LENGTH
+            raise CaptureError(f"{name}: {refusal(self.link_type)}")
+        #: What stands before a packet: seconds, fraction, octets captured, octets on the wire.
+        self.record = Struct(f"{self.order}4I{self.variant.record_header - RECORD_HEADER_LENGTH}x")
+        self._record = self.record.unpack_from
+        self._place = self.variant.file_header
 
     def _places(self, octets: bytes, place: int, found: list[tuple[int, int]]) -> int:
-        at, size = 0, len(octets)
-        while size - at >= RECORD_HEADER_LENGTH:
+        at, size, record_header = 0, len(octets), self.variant.record_header
+        while size - at >= record_header:
             seconds, fraction, captured, _ = self._record(octets, at)
             if captured > MAX_CAPTURED_LENGTH:
                 self.damage = f"a record claims {captured} captured octets"
                 break
-            end = at + RECORD_HEADER_LENGTH + captured
+            end = at + record_header + captured
             if end > size:
                 break
             found.append((seconds * NANOSECONDS + fraction * self.resolution, place + at))
@@ -69,17 +109,18 @@ class PcapReader(Reader):
 
     def _record_in(self, octets: bytes, at: int, position: int) -> tuple[int, int, bytes, int]:
         seconds, fraction, captured, wire = self._record(octets, at)
-        begin = at + RECORD_HEADER_LENGTH
+        begin = at + self.variant.record_header
         time = seconds * NANOSECONDS + fraction * self.resolution
         return time, self.link_type, octets[begin : begin + captured], wire
 
     def _record_at(self, position: int) -> tuple[int, int, bytes, int]:
         record = self._raw_at(position)
         seconds, fraction, _, wire = self._record(record)
-        return seconds * NANOSECONDS + fraction * self.resolution, self.link_type, record[RECORD_HEADER_LENGTH:], wire
+        time = seconds * NANOSECONDS + fraction * self.resolution
+        return time, self.link_type, record[self.variant.record_header :], wire
 
     def _raw_at(self, position: int) -> bytes:
-        header = read_exactly(self._octets, RECORD_HEADER_LENGTH)
+        header = read_exactly(self._octets, self.variant.record_header)
         try:
             captured = self._record(header)[2]
         except StructError as error:
@@ -96,16 +137,18 @@ class PcapReader(Reader):
         frame, at, size, time = self.frames, 0, len(octets), self.time
         minimum, minimum6 = link_header + IPV4_TCP_LENGTH, link_header + IPV6_TCP_LENGTH
         header4, header6 = link_header + 20, link_header + 40
-        ether_type_at, is_big_endian = fast.ether_type_at, self.order == ">"
-        while size - at >= RECORD_HEADER_LENGTH:
-            if ordinary_records is not None and ether_type_at >= 0:
-                at, frame, time = ordinary_records(
+        ether_type_at, is_big_endian, record_header = fast.ether_type_at, self.order == ">", self.variant.record_header
+        # The compiled loop knows the ordinary record header.
+        compiled = ordinary_records if ether_type_at >= 0 and record_header == RECORD_HEADER_LENGTH else None
+        while size - at >= record_header:
+            if compiled is not None:
+                at, frame, time = compiled(
                     octets, at, size, frame, time, batch, link_header, ether_type_at, is_big_endian, resolution
                 )
-                if size - at < RECORD_HEADER_LENGTH:
+                if size - at < record_header:
                     break
             seconds, fraction, captured, wire = unpack_record(octets, at)
-            start = at + RECORD_HEADER_LENGTH
+            start = at + record_header
             if captured > MAX_CAPTURED_LENGTH:
                 self.damage = f"frame {frame + 1 - self.before} claims {captured} captured octets"
                 break
@@ -138,8 +181,13 @@ class PcapReader(Reader):
             found = segment_in(frame, time, link_type, octets, start, end, max(end, start + wire), fragments)
             if found:
                 append(found)
-            elif every_record:
-                append(Segment(frame, time, b"", 0, 0, 0, octets, start, start, NO_SEGMENT, 0))
+                continue
+            not_read = link_type_not_read(link_type, octets, start, end)
+            if every_record:
+                kind = NO_SEGMENT if not_read is None else UNKNOWN_LINK
+                append(Segment(frame, time, b"", not_read or 0, 0, 0, octets, start, start, kind, 0))
+            elif not_read is not None:
+                note_not_read(self.notes, frame, time, not_read)
         if frame > self.frames:
             self.time = time
         self.frames = frame

@@ -1,6 +1,7 @@
 """The pcapng format (draft-ietf-opsawg-pcapng): sections of blocks, packets of several interfaces.
 
 Read are section headers, interface descriptions and the three kinds of packet blocks; every other block is skipped.
+A block has its length at both ends; where these differ, nothing says which is right, so the file ends before it.
 Each section has its byte order, each interface its link type, its unit of time and its offset from UTC.  A simple
 packet has no time: it gets that of the packet before it.
 """
@@ -13,8 +14,9 @@ from struct import Struct
 from typing import NamedTuple
 
 from scapy_mpa.capture.fragments import Fragments
-from scapy_mpa.capture.link import LINK_TYPES
-from scapy_mpa.capture.packet import NO_SEGMENT, UNKNOWN_LINK, FastPath, fast_path, note_unknown_link, segment_in
+from scapy_mpa.capture.link import LINK_TYPES, link_type_not_read
+from scapy_mpa.capture.linktypes import note_not_read, refusal
+from scapy_mpa.capture.packet import NO_SEGMENT, UNKNOWN_LINK, FastPath, fast_path, segment_in
 from scapy_mpa.capture.reader import MAX_CAPTURED_LENGTH, NANOSECONDS, Reader
 from scapy_mpa.capture.source import Octets, read_exactly
 from scapy_mpa.errors import CaptureError
@@ -26,7 +28,7 @@ SECTION_HEADER, INTERFACE_DESCRIPTION, OBSOLETE_PACKET, SIMPLE_PACKET, ENHANCED_
 BYTE_ORDER_MAGIC = {bytes.fromhex("4d3c2b1a"): "<", bytes.fromhex("1a2b3c4d"): ">"}
 _MAJOR_VERSION = 1
 #: Type and length stand before, the length again behind.
-SHORTEST_BLOCK = 12
+SHORTEST_BLOCK, _TRAILER = 12, 4
 #: Octets of a block before what has no fixed length, and from its start to its end without that.
 FIXED_LENGTHS = {
     SECTION_HEADER: 28,
@@ -91,6 +93,7 @@ class _Fields:
     def __init__(self, order: str) -> None:
         self.order = order
         self.block = Struct(order + "2I").unpack_from
+        self.trailer = Struct(order + "I").unpack_from
         self.enhanced = Struct(order + "7I").unpack_from
         self.obsolete = Struct(order + "2I2H4I").unpack_from
         self.simple = Struct(order + "3I").unpack_from
@@ -157,17 +160,20 @@ class PcapngReader(Reader):
     def __init__(self, octets: Octets, name: str, fragments: Fragments) -> None:
         """Read the head of the first section; raises :class:`~scapy_mpa.errors.CaptureError` if it cannot be used."""
         super().__init__(octets, name, fragments)
-        header = read_exactly(octets, FIXED_LENGTHS[SECTION_HEADER] - 4)
-        if len(header) < FIXED_LENGTHS[SECTION_HEADER] - 4:
+        header = read_exactly(octets, FIXED_LENGTHS[SECTION_HEADER] - _TRAILER)
+        if len(header) < FIXED_LENGTHS[SECTION_HEADER] - _TRAILER:
             raise CaptureError(f"{name}: the pcapng section header is cut after {len(header)} octets")
         try:
             self._section, length = _section(header)
+            header += read_exactly(octets, _padded(length) - len(header))
+            if len(header) < _padded(length):
+                raise _Damage("the pcapng section header is cut")
+            _compare(SECTION_HEADER, length, self._section.fields.trailer(header, len(header) - _TRAILER)[0])
         except _Damage as damage:
             raise CaptureError(f"{name}: {damage}") from damage
-        options = length - len(header)
-        if len(read_exactly(octets, options)) < options:
-            raise CaptureError(f"{name}: the pcapng section header is cut")
-        self._place = length
+        self._place = len(header)
+        #: Type and length of a block that was skipped up to its second length.
+        self._skipped: tuple[int, int] | None = None
         #: Whether there was a packet of a link type that is known; one that is not, if there was one.
         self._is_known = False
         self._unknown: int | None = None
@@ -180,20 +186,27 @@ class PcapngReader(Reader):
 
     def _records(self, octets: memoryview, batch: list[Segment], every_record: bool) -> int:
         fragments = None if every_record else self.fragments
-        unpack_enhanced, interfaces = self._section.fields.enhanced, self._section.interfaces
+        unpack_enhanced, unpack_trailer = self._section.fields.enhanced, self._section.fields.trailer
+        interfaces = self._section.interfaces
         append = batch.append
         current: Interface | None = None
         simple_high = factor = 0
-        is_known = False
         frame, time = self.frames, self.time
-        at, size = 0, len(octets)
+        at, size = self._after_skipped(octets), len(octets)
+        if self.damage is not None:
+            return at
         while size - at >= SHORTEST_BLOCK:
             try:
                 # The ordinary block first.
                 kind = 0
                 if size - at >= _PACKET_HEADER:
                     kind, length, index, high, low, captured, wire = unpack_enhanced(octets, at)
-                if kind == ENHANCED_PACKET and captured + 32 <= length <= size - at and not length & 3:
+                if (
+                    kind == ENHANCED_PACKET
+                    and captured + 32 <= length <= size - at
+                    and not length & 3
+                    and unpack_trailer(octets, at + length - 4)[0] == length
+                ):
                     interface = interfaces[index]
                     if interface is current and high < simple_high:
                         time = (high << 32 | low) * factor
@@ -204,8 +217,12 @@ class PcapngReader(Reader):
                     kind, length, complete = self._block(octets, at)
                     if not complete and kind in FIXED_LENGTHS:
                         break
-                    if not complete or not self._is_packet(kind, octets, at, length):
-                        unpack_enhanced, interfaces = self._section.fields.enhanced, self._section.interfaces
+                    if not complete:
+                        at += length - _TRAILER
+                        break
+                    if not self._is_packet(kind, octets, at, length):
+                        unpack_enhanced, unpack_trailer = self._section.fields.enhanced, self._section.fields.trailer
+                        interfaces = self._section.interfaces
                         at += length
                         continue
                     self.frames, self.time = frame, time
@@ -223,8 +240,7 @@ class PcapngReader(Reader):
             if interface is not current:
                 current, fast_segment, link_type = interface, interface.fast.segment, interface.link_type
                 simple_high, factor = interface.simple_high, interface.factor
-                is_known = link_type in LINK_TYPES
-                if is_known:
+                if link_type in LINK_TYPES:
                     self._is_known = True
                 else:
                     self._unknown = link_type
@@ -233,25 +249,46 @@ class PcapngReader(Reader):
                 found = segment_in(frame, time, link_type, octets, start, end, max(end, start + wire), fragments)
             if found is not None:
                 append(found)
-            elif every_record:
-                kind = NO_SEGMENT if is_known else UNKNOWN_LINK
-                append(Segment(frame, time, b"", link_type, 0, 0, octets, start, start, kind, 0))
-            elif not is_known:
-                note_unknown_link(self.notes, frame, time, link_type)
+                continue
+            not_read = link_type_not_read(link_type, octets, start, end)
+            if every_record:
+                kind = NO_SEGMENT if not_read is None else UNKNOWN_LINK
+                append(Segment(frame, time, b"", not_read or 0, 0, 0, octets, start, start, kind, 0))
+            elif not_read is not None:
+                note_not_read(self.notes, frame, time, not_read)
         self.frames, self.time = frame, time
         return at
 
+    def _after_skipped(self, octets: bytes | memoryview) -> int:
+        """The octets that end a block that was skipped: its second length, if there is such a block.
+
+        If the lengths differ, that is damage.
+        """
+        if self._skipped is None or len(octets) < _TRAILER:
+            return 0
+        try:
+            _compare(*self._skipped, self._section.fields.trailer(octets)[0])
+        except _Damage as damage:
+            self.damage = str(damage)
+        self._skipped, self._lacking = None, 0
+        return _TRAILER
+
     def _block(self, octets: bytes | memoryview, at: int) -> tuple[int, int, bool]:
-        """Type and length of a block, and whether it is all there."""
-        kind, length = self._section.fields.block(octets, at)
-        have = len(octets) - at
+        """Type and length of a block, and whether it is all there; one of no interest that is not is to be skipped."""
+        fields, have = self._section.fields, len(octets) - at
+        kind, claimed = fields.block(octets, at)
         if kind == SECTION_HEADER:
             if have < FIXED_LENGTHS[kind]:
                 return kind, have + 1, False
-            length = _section(octets[at : at + FIXED_LENGTHS[kind]])[1]
-        length = length + 3 & ~3
+            section, claimed = _section(octets[at : at + FIXED_LENGTHS[kind]])
+            fields = section.fields
+        length = _padded(claimed)
         if length < FIXED_LENGTHS.get(kind, SHORTEST_BLOCK) or (kind in FIXED_LENGTHS and length > LONGEST_BLOCK):
             raise _Damage(f"a block of type {kind:#x} claims to be {length} octets long")
+        if length <= have:
+            _compare(kind, claimed, fields.trailer(octets, at + length - _TRAILER)[0])
+        elif kind not in FIXED_LENGTHS:
+            self._skipped, self._lacking = (kind, claimed), _TRAILER
         return kind, length, length <= have
 
     def _is_packet(self, kind: int, octets: bytes | memoryview, at: int, length: int) -> bool:
@@ -285,13 +322,14 @@ class PcapngReader(Reader):
         return interface, interface.time(high << 32 | low), _PACKET_HEADER, captured, wire
 
     def _places(self, octets: bytes, place: int, found: list[tuple[int, int]]) -> int:
-        at, size = 0, len(octets)
+        at, size = self._after_skipped(octets), len(octets)
         try:
-            while size - at >= SHORTEST_BLOCK:
+            while size - at >= SHORTEST_BLOCK and self.damage is None:
                 kind, length, complete = self._block(octets, at)
-                if not complete and kind in FIXED_LENGTHS:
+                if not complete:
+                    at += 0 if kind in FIXED_LENGTHS else length - _TRAILER
                     break
-                if complete and self._is_packet(kind, octets, at, length):
+                if self._is_packet(kind, octets, at, length):
                     self.time = self._packet(kind, octets, at, length)[1]
                     if not self._sections or self._sections[-1] is not self._section:
                         self._sections.append(self._section)
@@ -325,7 +363,7 @@ class PcapngReader(Reader):
     def _record_in(self, octets: bytes, at: int, position: int) -> tuple[int, int, bytes, int]:
         last = self._section
         self._section = self._sections[bisect(self._section_places, position) - 1]
-        length = self._section.fields.block(octets[at : at + 8])[1] + 3 & ~3
+        length = _padded(self._section.fields.block(octets[at : at + 8])[1])
         block = octets[at : at + length]
         _, interface, time, start, captured, wire = self._packet_of(block, position)
         self._section = last
@@ -358,7 +396,7 @@ class PcapngReader(Reader):
         if len(head) < 8:
             raise ValueError("the file has become shorter")
         kind, length = self._section.fields.block(head)
-        length = length + 3 & ~3
+        length = _padded(length)
         block = head + read_exactly(self._octets, min(length, LONGEST_BLOCK) - 8)
         if len(block) < length or kind not in (ENHANCED_PACKET, SIMPLE_PACKET, OBSOLETE_PACKET):
             raise ValueError("the file has changed")
@@ -367,18 +405,28 @@ class PcapngReader(Reader):
     def conclude(self) -> None:
         """Raise CaptureError if there were packets, but none of a link type that is known."""
         if self._unknown is not None and not self._is_known:
-            raise CaptureError(f"{self.name}: link type {self._unknown} is not known")
+            raise CaptureError(f"{self.name}: {refusal(self._unknown)}")
+
+
+def _padded(length: int) -> int:
+    """The octets that a block takes; some programs leave its padding to 32 bits out of its length."""
+    return length + 3 & ~3
+
+
+def _compare(kind: int, first: int, second: int) -> None:
+    """Raise _Damage if the two lengths of a block differ."""
+    if first != second:
+        raise _Damage(f"a block of type {kind:#x} has two lengths: {first} octets at its start, {second} at its end")
 
 
 def _section(header: bytes | memoryview) -> tuple[_Section, int]:
-    """A section by its header, of which 24 octets are there, and the header's length."""
+    """A section by its header, of which 24 octets are there, and the length that the header claims."""
     order = BYTE_ORDER_MAGIC.get(bytes(header[8:12]))
     if order is None:
         raise _Damage("a pcapng section header without byte-order magic")
     section = _Section(order)
     _, length = section.fields.block(header)
-    length = length + 3 & ~3
-    if not FIXED_LENGTHS[SECTION_HEADER] <= length <= LONGEST_BLOCK:
+    if not FIXED_LENGTHS[SECTION_HEADER] <= _padded(length) <= LONGEST_BLOCK:
         raise _Damage(f"a pcapng section header claims to be {length} octets long")
     (version,) = section.fields.version(header, 12)
     if version != _MAJOR_VERSION:

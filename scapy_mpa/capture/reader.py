@@ -53,6 +53,8 @@ class Reader(ABC):
         self._place = 0
         #: How many octets of the current block are used; more than there are, to skip some.
         self._used = 0
+        #: Octets that must follow what is skipped.
+        self._lacking = 0
 
     def begin_at(self, frames: int) -> None:
         """Before the first batch: so many frames come before, of other captures."""
@@ -170,10 +172,10 @@ class Reader(ABC):
             self._place += min(self._used, len(octets))
             skip = skip or max(0, self._used - len(octets))
             carry = octets[self._used :]
-        if carry:
+        if skip or self._lacking:
+            self.damage = f"the last {self.unit} lacks {skip + self._lacking - len(carry)} octets"
+        elif carry:
             self.damage = f"the last {self.unit} is cut after {len(carry)} octets"
-        elif skip:
-            self.damage = f"the last {self.unit} lacks {skip} octets"
 
     def _as_much_as(self, size: int, block: bytes) -> bytes:
         """The block, and more until there are so many octets."""

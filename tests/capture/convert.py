@@ -9,12 +9,12 @@ from __future__ import annotations
 import gzip
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import zstandard
 
 from tests.capture.blocks import capture_ng, interface, others, packet, section
-from tests.capture.frames import capture, linked, pcap_records, with_vlans
+from tests.capture.frames import VARIANTS, capture, linked, pcap_records, with_vlans
 from tests.capture.test_files import ethernet_frames
 from tests.capture.tunnels import TUNNELS, tunnelled
 
@@ -69,11 +69,12 @@ LINKS: dict[str, Callable[[Path], Recorded]] = {
 }
 
 
-def _pcap(order: str, unit: int) -> Callable[[Recorded], bytes]:
+def _pcap(order: str, unit: int, variant: str = "") -> Callable[[Recorded], bytes]:
     def make(source: Recorded) -> bytes:
         packets = [(time, frame) for time, frame, _ in source.records]
         wires = [wire for _, _, wire in source.records]
-        return capture(packets, link_type=source.link_type, order=order, unit=unit, wire_lengths=wires)
+        how: dict[str, Any] = {"link_type": source.link_type, "order": order, "unit": unit, "variant": variant}
+        return capture(packets, wire_lengths=wires, **how)
 
     return make
 
@@ -99,6 +100,8 @@ def _sections(source: Recorded) -> bytes:
 #: What kind of file it is. Times are kept as they are, which microseconds can.
 FORMATS: dict[str, Callable[[Recorded], bytes]] = {
     "pcap, nanoseconds, big-endian": _pcap(">", 1),
+    **{f"pcap, {variant}": _pcap("<", 1000, variant) for variant in VARIANTS},
+    **{f"pcap, {variant}, big-endian": _pcap(">", 1000, variant) for variant in VARIANTS},
     "pcapng": _pcapng("<", 6),
     "pcapng, nanoseconds, big-endian": _pcapng(">", 9),
     "pcapng, sections": _sections,

@@ -13,7 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scapy_mpa.capture import pcap, pcapng
+from scapy_mpa.capture.copying import copy_frames
 from scapy_mpa.capture.files import Captures
+from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.capture.link import LINK_TYPES
 from scapy_mpa.capture.packet import FastPath
 from scapy_mpa.capture.reader import BLOCK_SIZE
@@ -21,6 +23,7 @@ from scapy_mpa.errors import CaptureError
 from tests.capture.blocks import capture_ng
 from tests.capture.frames import (
     MAGICS,
+    VARIANTS,
     capture,
     changed,
     changes,
@@ -70,11 +73,39 @@ def test_what_the_writer_writes_the_reader_reads(byteorder: str, nanoseconds: bo
     assert [(seg[1], seg[3], seg[10]) for seg in segments] == [(n * 1_000_000, n, n) for n in range(20)]
 
 
-def test_the_upper_bits_of_the_link_type_are_not_it() -> None:
-    """FCS length and reserved bits stand above the low 28 (draft-ietf-opsawg-pcap)."""
-    octets = bytearray(capture([ethernet()]))
-    octets[23] = 0x24
-    assert len(read(bytes(octets))) == 1
+@pytest.mark.parametrize("bit", range(16, 32))
+@pytest.mark.parametrize("link_type", [1, 276])
+def test_the_upper_bits_of_the_link_type_are_not_it(bit: int, link_type: int) -> None:
+    """FCS length and reserved bits stand above the low 16 (draft-ietf-opsawg-pcap)."""
+    assert len(read(capture([linked(link_type, ethernet())], link_type=1 << bit | link_type))) == 1
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_variants(variant: str, order: str) -> None:
+    """Those with longer headers say what the ordinary format says, cut anywhere, and when they are read again."""
+    packets = [(n * 1_000_000, ethernet(bytes(n), seq=n)) for n in range(30)]
+    octets = capture(packets, order=order, variant=variant)
+    plain = capture(packets, order=order)
+    assert [told(seg) for seg in read(octets)] == [told(seg) for seg in read(plain)]
+    index = FrameIndex(io.BytesIO(octets))
+    assert [told(seg) for seg in index.segments(range(30, 0, -1))] == [told(seg) for seg in read(plain)][::-1]
+    copied = io.BytesIO()
+    copy_frames(index, range(1, 31), copied)
+    assert copied.getvalue() == plain
+    longer = VARIANTS[variant]
+    ends = [24 + longer.file_more]
+    for _, frame in packets:
+        ends.append(ends[-1] + 16 + longer.record_more + len(frame))
+    for cut in range(4, ends[3]):
+        there = sum(end <= cut for end in ends[1:])
+        if there or cut == ends[0]:
+            frames, source = opened(octets[:cut])
+            assert frames == [*range(1, there + 1)]
+            assert len(source.damage) == (cut not in ends)
+        else:
+            with pytest.raises(CaptureError, match=r"the pcap file header is cut|no packet can be read"):
+                opened(octets[:cut])
 
 
 def test_packets_across_blocks() -> None:
@@ -196,9 +227,11 @@ def test_an_error_of_the_disk_is_damage(count: int) -> None:
         (b"hello, world, this is text and no capture\n", "not a pcap file"),
         (bytes(100), "not a pcap file"),
         (b"\xa1\xb2", "not a pcap file"),
-        (bytes.fromhex("a1b2cd34") + bytes(100), "not a pcap file"),
-        (capture([ethernet()], link_type=147), "link type 147"),
-        (capture([ethernet()], link_type=105), "link type 105"),
+        (capture([ethernet()], link_type=147), r"link type 147 \(USER0\) is private, and not read: .*editcap -T ether"),
+        (capture([ethernet()], link_type=162), r"link type 162 \(USER15\) is private"),
+        (capture([ethernet()], link_type=105), r"link type 105 \(IEEE802_11\) is not read: tshark .*-U .* converts it"),
+        (capture([ethernet()], link_type=201), r"link type 201 \(BLUETOOTH_HCI_H4_WITH_PHDR\) holds no IP$"),
+        (capture([ethernet()], link_type=4711), "link type 4711 is not known$"),
     ],
 )
 def test_refused_with_a_message(octets: bytes, message: str, tmp_path: Path) -> None:

@@ -237,6 +237,67 @@ def test_damage(octets: bytes, message: str) -> None:
     assert "damaged after frame 1" in damage[0]
 
 
+def with_second_length(made: bytes, second: int, order: str = "<") -> bytes:
+    """A block that says at its end that it has another length than at its start."""
+    return made[:-4] + struct.pack(order + "I", second)
+
+
+@pytest.mark.parametrize("second", [0, 12, 0xFFFFFFFF])
+@pytest.mark.parametrize(
+    "made",
+    [
+        section(),
+        section(">"),
+        interface(),
+        packet(ethernet(seq=9)),
+        packet(ethernet(seq=9), kind=SIMPLE),
+        packet(ethernet(seq=9), kind=OBSOLETE),
+        block(0x0BAD, bytes(8)),
+        block(0x0BAD, bytes(3 * BLOCK_SIZE)),
+    ],
+    ids=["section", "section, big-endian", "interface", "enhanced", "simple", "obsolete", "other", "other, long"],
+)
+def test_a_block_with_two_lengths_ends_the_file(made: bytes, second: int) -> None:
+    """It is not read, nor is anything after it; all before it is, also when frames are looked up, or blocks copied."""
+    order = ">" if made[8:12] == b"\x1a\x2b\x3c\x4d" else "<"
+    bad = with_second_length(made, second, order)
+    good = HEAD + packet(ethernet(seq=1)) * 3
+    for after in (b"", good, packet(ethernet()) * 9):
+        frames, damage = damage_of(good + bad + after)
+        assert frames == [1, 2, 3]
+        (line,) = damage
+        assert line.endswith(
+            f"damaged after frame 3: a block of type {struct.unpack(order + 'I', made[:4])[0]:#x} has two lengths: "
+            f"{len(made)} octets at its start, {second} at its end"
+        )
+        assert len(FrameIndex(io.BytesIO(good + bad + after))) == 3
+    assert len(damage_of(good + made + good)[0]) >= 6
+
+
+def test_the_first_block_with_two_lengths() -> None:
+    with pytest.raises(CaptureError, match="a block of type 0xa0d0d0a has two lengths: 28 octets at its start, 7 at"):
+        damage_of(with_second_length(section(), 7) + interface() + packet(ethernet()))
+
+
+@pytest.mark.parametrize("missing", range(1, 12))
+def test_a_long_block_that_lacks_its_end(missing: int) -> None:
+    octets = GOOD + block(0x0BAD, bytes(3 * BLOCK_SIZE))
+    frames, (line,) = damage_of(octets[:-missing])
+    assert frames == [1]
+    assert line.endswith(f"damaged after frame 1: the last block lacks {missing} octets")
+    assert damage_of(octets) == ([1], [])
+
+
+def test_lengths_without_the_padding() -> None:
+    """Some programs leave it out of both."""
+    frame = ethernet(bytes(3))
+    body = struct.pack("<5I", 0, 0, 1, len(frame), len(frame)) + frame
+    length = struct.pack("<I", 12 + len(body))
+    short = struct.pack("<I", 6) + length + body + bytes(-len(body) % 4) + length
+    assert len(body) % 4 and damage_of(HEAD + short * 2) == ([1, 2], [])
+    assert len(damage_of(HEAD + short + with_second_length(short, len(short)))[1]) == 1
+
+
 @pytest.mark.parametrize(
     ("octets", "message"),
     [
@@ -244,9 +305,9 @@ def test_damage(octets: bytes, message: str) -> None:
         (section(options=bytes(20))[:30], "cut"),
         (section(major=7), "version 7"),
         (section()[:8] + bytes(40), "byte-order magic"),
-        (section()[:4] + b"\1\0\0\0" + section()[8:], "4 octets long"),
+        (section()[:4] + b"\1\0\0\0" + section()[8:], "claims to be 1 octets long"),
         (section()[:4] + b"\xff\xff\xff\xff" + section()[8:], "octets long"),
-        (section() + interface(147) + packet(ethernet()), "link type 147 is not known"),
+        (section() + interface(147) + packet(ethernet()), r"link type 147 \(USER0\) is private"),
         (HEAD + packet(ethernet(), index=3), "no packet can be read"),
     ],
 )
@@ -256,10 +317,10 @@ def test_refused(octets: bytes, message: str) -> None:
 
 
 def test_an_interface_of_another_kind_is_told() -> None:
-    octets = section() + interface(147) + interface(1) + packet(b"usb") + packet(ethernet(), index=1)
+    octets = section() + interface(189) + interface(1) + packet(b"usb") + packet(ethernet(), index=1)
     with Captures(io.BytesIO(octets)) as opened:
         assert [seg[0] for batch in opened.batches() for seg in batch] == [2]
-        assert opened.notes == [Note("link-type", 1, 1, 0, 1, "link type 147 is not supported")]
+        assert opened.notes == [Note("link-type", 1, 1, 0, 1, "link type 189 (USB_LINUX) holds no IP")]
     # In a merge too, by its numbers.
     first = section() + interface() + packet(ethernet()) * 3
     (found,) = analyze([io.BytesIO(first), io.BytesIO(octets)]).findings

@@ -114,6 +114,14 @@ def test_damage_ends_it(damage: bytes, tmp_path: Path) -> None:
     assert b"".join(one.octets for one in blocks(written(octets + damage, tmp_path))) == octets
 
 
+@pytest.mark.parametrize("kind", [ENHANCED, 0x0BAD])
+def test_a_block_with_two_lengths_ends_it(kind: int, tmp_path: Path) -> None:
+    head = section() + interface() + packet(FRAME, 1)
+    bad = packet(FRAME, 2) if kind == ENHANCED else block(kind, bytes(8))
+    octets = head + bad[:-4] + struct.pack("<I", 12) + packet(FRAME, 3)
+    assert b"".join(one.octets for one in blocks(written(octets, tmp_path))) == head
+
+
 @pytest.mark.parametrize("form", [name for name in FORMATS if "pcapng" in name])
 @pytest.mark.parametrize("compression", [None, *COMPRESSED])
 def test_compressed_files_are_the_same(form: str, compression: str | None, tmp_path: Path) -> None:
