@@ -62,6 +62,13 @@ NOT_RUN = re.compile(
     |   ip\ netns\ exec\ peer\ scapy-mpa\ listen\ .+
     |   scapy-mpa\ (connect|listen)\ 192\.0\.2\.\d\ .+
     |   python\ -m\ scripts\.siw_(interop|probe)\ .+
+    # What needs traffic of another interface, a card with tracers, or another system.
+    |   (tcpdump|dumpcap)\ -i\ (eth\d|t5nex0)\ .+
+    |   cxgbetool\ t5nex0\ tracer\ \d\ (tx0|rx0|disable)
+    |   cat\ /sys/kernel/debug/cxgb4/\S+/sge_qinfo
+    |   echo\ "([rt]x0\ qid=\d\ snaplen=\d+|disable)"\ >\ /sys/kernel/debug/cxgb4/\S+/trace\d
+    |   ethtool\ -K\ eth0(\ (tso|gso|gro)\ off)+
+    |   pktmon\ (start|stop|etl2pcap)(\ .+)?
     # What needs other hosts with Dask's workers.
     |   dask\ (scheduler|worker\ .+)
     |   scapy-mpa\ analyze\ --cluster\ tcp://scheduler:8786\ .+

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from scapy_mpa.capture.named import Joined
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.report.beginning import event_line, remarkable_beginning
 from scapy_mpa.report.blocks import WITHOUT_PACKETS, in_blocks
 from scapy_mpa.report.connection import Connection, connection_line
@@ -15,6 +16,7 @@ from scapy_mpa.report.unfinished import address_of, alike
 from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import SEVERITIES
+from scapy_mpa.values.segment import is_stream
 
 #: Given a severity and a text, the text as the terminal should show it.
 Styler = Callable[[str, str], str]
@@ -34,6 +36,11 @@ ENDED_WORDS = {
     "fin": "by FIN",
     "open": "open",
 }
+
+#: A hint under a connection of which only the beginning was captured.
+_OFFLOADED = "no octet after the startup frames was captured; if a card offloads the connection, see docs/capturing.md"
+#: Rules that are broken where a connection went on and the capture lacks its octets.
+_LACKS_OCTETS = frozenset(("capture-gap", "gap"))
 
 #: How several captures became one, in words.
 JOINED_WORDS: dict[Joined, str] = {
@@ -120,6 +127,22 @@ def connection_lines(connection: Connection, where: Where = _nowhere) -> Iterato
     if remarks:
         yield f"  {'; '.join(remarks)}: {event_line(events)}"
     yield f"  {lifecycle_line(connection, connection.upper_layer.protocol)}"
+    if _lacks_full_operation(connection):
+        yield f"  {_OFFLOADED}"
+
+
+def _lacks_full_operation(connection: Connection) -> bool:
+    """Return True if MPA was started and went on, and no segment of Full Operation was captured.
+
+    It went on if octets are missing, or if neither side closed the connection before the capture ended.
+    """
+    if connection.request is None or connection.reply is None or connection.rejected:
+        return False
+    if is_stream(connection.initiator.key) or any(connection.half(role).counts.segments for role in ROLES):
+        return False
+    if any(found.severity == "error" for found in connection.findings):
+        return False
+    return connection.lifecycle.ended == "open" or any(one.rule.id in _LACKS_OCTETS for one in connection.findings)
 
 
 def _shown(report: Report, like_others: dict[int, int], every: bool) -> list[Connection]:

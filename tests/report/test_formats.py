@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from scapy.layers.inet import TCP
+from scapy.utils import rdpcap, wrpcap
 
 from scapy_mpa import analyze, iter_fpdus
 from scapy_mpa.reading.query import Selection
@@ -144,6 +146,30 @@ def test_findings_stand_under_their_connection() -> None:
     report.select(0, ("initiator",))
     # One error and the warning are the Responder's, of two lines each.
     assert len(list(report_lines(report))) == len(lines) - 4
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "last", "most", "is_hinted"),
+    [
+        pytest.param("siw-rping", 5, 54, 24, True, id="octets missing"),
+        pytest.param("siw-rping", 5, 11, 24, True, id="still open"),
+        pytest.param("siw-rping", 5, 12, 40, False, id="one FPDU"),
+        pytest.param("siw-rping", 5, 54, 1460, False, id="all of it"),
+        pytest.param("siw-rping", 5, 9, 24, False, id="no Reply"),
+        pytest.param("siw-rejected", 1, 21, 1460, False, id="closed at once, and rejected"),
+    ],
+)
+def test_a_capture_of_the_startup_alone_hints_at_offload(
+    name: str, first: int, last: int, most: int, is_hinted: bool, tmp_path: Path
+) -> None:
+    """``most`` is the longest payload that the capture keeps; both startup frames have 24 octets."""
+    packets = rdpcap(str(PCAPS / f"{name}.pcap"))[first - 1 : last]
+    path = tmp_path / "some.pcap"
+    wrpcap(str(path), [one for one in packets if TCP not in one or len(one[TCP].payload) <= most])
+    report = analyze(path)
+    hint = "  no octet after the startup frames was captured; if a card offloads the connection, see docs/capturing.md"
+    assert ([*report_lines(report)].count(hint) == 1) == is_hinted
+    assert "docs/capturing.md" not in json.dumps(report.as_dict())
 
 
 def test_records_can_be_indexed_and_sliced() -> None:
