@@ -523,6 +523,11 @@ class CapturedConnection:
         return endpoints(self.keys["initiator"])[1]
 
     @property
+    def paths(self) -> list[tuple[str, ...]]:
+        """The tags and tunnels of the segments of both directions, as far as they are known."""
+        return [path for path in self.reader.connection.paths if path]
+
+    @property
     def responder_port(self) -> int:
         """The TCP port of the Responder."""
         return int.from_bytes(self.keys["initiator"][-2:], "big")

@@ -62,7 +62,7 @@ class Captures:
         self.damage = [*self.sources.skipped]
         self._notes = Notes()
         self._limits = limits
-        self.fragments = Fragments(limits, self._notes, decryption(self.sources))
+        self.fragments = Fragments(limits, self._notes, decryption(self.sources), self.sources.udp_ports)
         #: Frames of the groups that were read.
         self._before = 0
         #: Octets of the blocks that were handed on.
@@ -170,6 +170,10 @@ class Captures:
             self._end(group)
         for reader in self.readers:
             self._conclude(reader)
+        unread = self._notes.unread(self.packets)
+        if unread is not None:
+            self._notes.tell_with(unread)
+            self.damage.append(unread.detail)
         for note in twice.notes(self.names):
             self._notes.tell_with(note)
 

@@ -8,9 +8,11 @@ its fragments that still come. What is held is bounded: the oldest datagram goes
 from __future__ import annotations
 
 from bisect import bisect
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from scapy_mpa.capture.notes import Notes
+from scapy_mpa.values.encapsulation import UDP_PORTS
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
@@ -105,13 +107,19 @@ class Fragments:
     """The datagrams of a capture of which some fragments are missing.
 
     ``limits`` says how many of them, and how many octets, may wait (``datagrams``, ``fragment_octets``); ``notes``
-    takes those that are dropped; ``esp`` opens what ESP holds, where there are keys.
+    takes those that are dropped; ``esp`` opens what ESP holds, where there are keys; ``udp_ports`` are those of
+    tunnels, besides the usual ones.
     """
 
     def __init__(
-        self, limits: Limits = DEFAULT_LIMITS, notes: Notes | None = None, esp: Decryption | None = None
+        self,
+        limits: Limits = DEFAULT_LIMITS,
+        notes: Notes | None = None,
+        esp: Decryption | None = None,
+        udp_ports: Mapping[int, str] | None = None,
     ) -> None:
         self.notes = Notes() if notes is None else notes
+        self.udp_ports: Mapping[int, str] = UDP_PORTS if udp_ports is None else {**UDP_PORTS, **udp_ports}
         self.esp = esp
         self._limits = limits
         self._incomplete: dict[bytes, _Incomplete] = {}

@@ -255,7 +255,7 @@ class FrameIndex:
         raise CaptureError(f"the IP fragments that frame {last} may complete are not in the {back} frames before it")
 
     def _fresh(self) -> Fragments:
-        return Fragments(esp=decryption(self._sources, again=True))
+        return Fragments(esp=decryption(self._sources, again=True), udp_ports=self._sources.udp_ports)
 
     def _put_together_up_to(self, last: int) -> Segment | None:
         """The segment that the last of these fragments completes."""

@@ -42,7 +42,7 @@ def ipv4(octets: memoryview, at: int, end: int, wire_end: int) -> Packet | None:
     header = (octets[at] & 0x0F) * 4
     total = octets[at + 2] << 8 | octets[at + 3]
     protocol = octets[at + 9]
-    if octets[at] >> 4 != 4 or header < 20 or protocol not in _READ:
+    if octets[at] >> 4 != 4 or header < 20 or (protocol not in _READ and protocol != _AUTHENTICATION_HEADER):
         return None
     # A host that offloads segmentation may leave the total length zero: the packet is all that was sent.
     packet_end = at + total if total else wire_end
@@ -52,8 +52,10 @@ def ipv4(octets: memoryview, at: int, end: int, wire_end: int) -> Packet | None:
     field = octets[at + 6] << 8 | octets[at + 7]
     at_payload = at + header
     if not field & 0x3FFF:
+        if protocol == _AUTHENTICATION_HEADER:
+            return below_ipv6(addresses, protocol, octets, at_payload, end, packet_end)
         return Packet(addresses, protocol, at_payload, packet_end)
-    if protocol not in _PROTOCOLS:
+    if protocol not in _PROTOCOLS and protocol != _AUTHENTICATION_HEADER:
         return None
     key = addresses + bytes(octets[at + 4 : at + 6]) + bytes((protocol,))
     part = octets[at_payload : max(at_payload, min(end, packet_end))]
@@ -79,7 +81,10 @@ def ipv6(octets: memoryview, at: int, end: int, wire_end: int) -> Packet | None:
 def below_ipv6(
     addresses: bytes, protocol: int, octets: memoryview, at: int, end: int, packet_end: int
 ) -> Packet | None:
-    """What stands behind the extension headers from ``at`` on, the first of which is ``protocol``, or None."""
+    """What stands behind the extension headers from ``at`` on, IPsec's AH among them (RFC 4302), or None.
+
+    The first of them is ``protocol``.
+    """
     while protocol not in _READ:
         if end - at < 8:
             return None

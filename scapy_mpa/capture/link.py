@@ -12,6 +12,19 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Final, TypeAlias
 
+from scapy_mpa.values.encapsulation import (
+    ETHERTYPE_ETHERNET,
+    ETHERTYPE_IPV4,
+    ETHERTYPE_IPV6,
+    ETHERTYPE_MPLS,
+    ETHERTYPE_PPPOE,
+    ETHERTYPE_QINQ,
+    ETHERTYPE_VLAN,
+    ETHERTYPE_VNTAG,
+    NAMED_ETHERTYPES,
+    SNAP,
+)
+
 NULL, ETHERNET, LOOP, RAW, SLL, IPV4, IPV6, SLL2 = 0, 1, 108, 101, 113, 228, 229, 276
 #: What Wireshark exports: :mod:`~scapy_mpa.capture.exported`.
 UPPER_PDU = 252
@@ -20,14 +33,16 @@ ENC, PFLOG, PPI, ERF, MPLS, IPNET, NFLOG, IPOIB, PKTAP = 109, 117, 192, 197, 219
 #: Link types that give raw IP on some systems' old captures (DLT_RAW differs among them).
 _RAW_TYPES = frozenset((RAW, 12, 14))
 
-ETHERTYPE_IPV4, ETHERTYPE_IPV6 = 0x0800, 0x86DD
 #: 802.1Q, 802.1ad and the values that came before the latter.
-_VLAN_TYPES = frozenset((0x8100, 0x88A8, 0x9100, 0x9200))
-#: MPLS (RFC 3032), PPPoE sessions (RFC 2516), a whole Ethernet frame (RFC 1701).
-ETHERTYPE_MPLS, _ETHERTYPE_MPLS_UPSTREAM, _ETHERTYPE_PPPOE, ETHERTYPE_ETHERNET = 0x8847, 0x8848, 0x8864, 0x6558
+_VLAN_TYPES = frozenset((ETHERTYPE_VLAN, ETHERTYPE_QINQ, 0x9100, 0x9200))
+_ETHERTYPE_MPLS_UPSTREAM: Final = 0x8848
 _MPLS_TYPES = frozenset((ETHERTYPE_MPLS, _ETHERTYPE_MPLS_UPSTREAM))
 _IP_TYPES = frozenset((ETHERTYPE_IPV4, ETHERTYPE_IPV6))
-_KNOWN_TYPES = _IP_TYPES | _VLAN_TYPES | _MPLS_TYPES | {_ETHERTYPE_PPPOE}
+#: Below this an EtherType is the length of an IEEE 802.3 frame.
+_LEAST_ETHERTYPE: Final = 0x0600
+#: Octets behind the EtherType of a VN-Tag (IEEE 802.1BR), up to the next EtherType.
+_VNTAG_LENGTH: Final = 4
+_KNOWN_TYPES = _IP_TYPES | _VLAN_TYPES | _MPLS_TYPES | {ETHERTYPE_PPPOE}
 
 #: PPP's protocol numbers (RFC 1332, 5072, 3032) and the EtherTypes of the same.
 _PPP_PROTOCOLS = {
@@ -90,7 +105,24 @@ _IPOIB_ADDRESS = 40
 _MOST_WRAPPERS: Final = 4
 
 
-def network_layer(link_type: int, octets: memoryview, start: int, end: int) -> tuple[int, int] | None:
+class Trail:
+    """What is met on the way from a frame to the TCP segment in it.
+
+    Attributes:
+        path: tags and tunnels that tell one network from another on the same wire, the outermost first.
+        unread: what it came to that may hold TCP and is not read, None if nothing.
+        is_fragmented: whether the segment came in fragments of an IP datagram.
+    """
+
+    __slots__ = ("is_fragmented", "path", "unread")
+
+    def __init__(self) -> None:
+        self.path: list[str] = []
+        self.unread: str | None = None
+        self.is_fragmented = False
+
+
+def network_layer(link_type: int, octets: memoryview, start: int, end: int, trail: Trail) -> tuple[int, int] | None:
     """EtherType and first octet of the network layer of the frame in ``octets[start:end]``, or None."""
     if link_type in _WRAPPERS:
         unwrapped = _unwrapped(link_type, octets, start, end)
@@ -102,9 +134,9 @@ def network_layer(link_type: int, octets: memoryview, start: int, end: int) -> t
         if end - start < header:
             return None
         at = start if link_type == SLL2 else start + header - 2
-        return ip_below(octets, octets[at] << 8 | octets[at + 1], start + header, end)
+        return ip_below(octets, octets[at] << 8 | octets[at + 1], start + header, end, trail)
     read = _NETWORK_LAYERS.get(link_type)
-    return None if read is None else read(octets, start, end)
+    return None if read is None else read(octets, start, end, trail)
 
 
 def link_type_not_read(link_type: int, octets: memoryview, start: int, end: int) -> int | None:
@@ -172,7 +204,7 @@ def _below_erf(octets: memoryview, start: int, end: int) -> _Inner:
     return link_type, at + gap
 
 
-def _below_nflog(octets: memoryview, start: int, end: int) -> tuple[int, int] | None:
+def _below_nflog(octets: memoryview, start: int, end: int, trail: Trail) -> tuple[int, int] | None:
     """The packet that netfilter logged, of the protocol that the attributes say.
 
     They are in the byte order of the host that captured, which shows in the first type: all types are below 256. A
@@ -191,24 +223,24 @@ def _below_nflog(octets: memoryview, start: int, end: int) -> tuple[int, int] | 
         if kind == _NFLOG_PAYLOAD:
             if protocol is None or octets[start] in _NFLOG_IP:
                 return ip_by_version(octets, value, end)
-            return ip_below(octets, protocol, value, end)
+            return ip_below(octets, protocol, value, end, trail)
         if kind == _NFLOG_PACKET_HEADER and length >= fields.size + 2 and end - value >= 2:
             protocol = octets[value] << 8 | octets[value + 1]
         at += length + 3 & ~3
     return None
 
 
-def _below_ipoib(octets: memoryview, start: int, end: int) -> tuple[int, int] | None:
+def _below_ipoib(octets: memoryview, start: int, end: int, trail: Trail) -> tuple[int, int] | None:
     """IP over InfiniBand; the encapsulation header of RFC 4391 §6, an EtherType and 16 zero bits, may stand alone."""
     if end - start > 4 and octets[start + 2] == octets[start + 3] == 0:
         found = _ether_type_at(octets, start, end)
         if found is not None and ip_by_version(octets, start + 4, end) == (found[0], start + 4):
             return found[0], start + 4
     at = start + _IPOIB_ADDRESS
-    return ip_below(octets, octets[at] << 8 | octets[at + 1], at + 4, end) if end - at >= 4 else None
+    return ip_below(octets, octets[at] << 8 | octets[at + 1], at + 4, end, trail) if end - at >= 4 else None
 
 
-def _below_family(octets: memoryview, start: int, end: int) -> tuple[int, int] | None:
+def _below_family(octets: memoryview, start: int, end: int, _trail: Trail) -> tuple[int, int] | None:
     """The protocol family, in the byte order of the host that captured (LOOP: of the network), before the packet.
 
     Each system has its own number for IPv6, so the version nibble is what is trusted.
@@ -216,23 +248,31 @@ def _below_family(octets: memoryview, start: int, end: int) -> tuple[int, int] |
     return ip_by_version(octets, start + 4, end)
 
 
-def ip_below(octets: memoryview, ether_type: int, at: int, end: int) -> tuple[int, int] | None:
+def ip_below(octets: memoryview, ether_type: int, at: int, end: int, trail: Trail) -> tuple[int, int] | None:
     """EtherType and first octet of the IP packet below VLAN tags, MPLS labels, PPPoE and inner Ethernet headers."""
     found: tuple[int, int] | None = (ether_type, at)
     while found is not None and found[0] not in _IP_TYPES:
-        found = _below_one(octets, *found, end)
+        found = _below_one(octets, *found, end, trail)
     return found
 
 
-def _below_one(octets: memoryview, ether_type: int, at: int, end: int) -> tuple[int, int] | None:
+def _below_one(octets: memoryview, ether_type: int, at: int, end: int, trail: Trail) -> tuple[int, int] | None:
     """What stands below one header, None if it is cut or not known; always further on."""
     if ether_type in _VLAN_TYPES:
+        if end - at >= 2 and (number := (octets[at] & 0x0F) << 8 | octets[at + 1]):
+            trail.path.append(f"VLAN {number}")
         return _ether_type_at(octets, at + 2, end)
     if ether_type in _MPLS_TYPES:
-        return _below_mpls(octets, at, end)
+        return _below_mpls(octets, at, end, trail)
+    if ether_type == ETHERTYPE_VNTAG:
+        return _ether_type_at(octets, at + _VNTAG_LENGTH, end)
+    if ether_type < _LEAST_ETHERTYPE and bytes(octets[at : at + len(SNAP)]) == SNAP:
+        return _ether_type_at(octets, at + len(SNAP), end)
+    if ether_type in NAMED_ETHERTYPES:
+        trail.unread = f"EtherType {ether_type:#06x} ({NAMED_ETHERTYPES[ether_type]})"
     if ether_type == ETHERTYPE_ETHERNET:
         return _ether_type_at(octets, at + 12, end)
-    if ether_type == _ETHERTYPE_PPPOE and end - at > 6 and octets[at] == 0x11 and octets[at + 1] == 0:
+    if ether_type == ETHERTYPE_PPPOE and end - at > 6 and octets[at] == 0x11 and octets[at + 1] == 0:
         return _ppp_protocol(octets, at + 6, end)
     return None
 
@@ -241,11 +281,15 @@ def _ether_type_at(octets: memoryview, at: int, end: int) -> tuple[int, int] | N
     return (octets[at] << 8 | octets[at + 1], at + 2) if end - at >= 2 else None
 
 
-def _below_mpls(octets: memoryview, at: int, end: int) -> tuple[int, int] | None:
+def _below_mpls(octets: memoryview, at: int, end: int, trail: Trail) -> tuple[int, int] | None:
     """Below the last label is IP, or Ethernet with or without a control word (RFC 4448 §4.6): nothing says which."""
+    first = at
     while end - at >= 4 and not octets[at + 2] & 1:
         at += 4
     at += 4
+    if at <= end:
+        # The last label is that of the service.
+        trail.path.append(f"MPLS {int.from_bytes(octets[max(first, at - 4) : at], 'big') >> 12}")
     if end <= at:
         return None
     ethernet = _ether_type_at(octets, at + 12, end)
@@ -269,7 +313,7 @@ def _begins_ip(octets: memoryview, layer: tuple[int, int] | None, end: int) -> b
     )
 
 
-def ip_below_ppp(octets: memoryview, at: int, end: int) -> tuple[int, int] | None:
+def ip_below_ppp(octets: memoryview, at: int, end: int, trail: Trail) -> tuple[int, int] | None:
     """EtherType and first octet of the IP packet in a PPP frame, in HDLC-like framing or not (RFC 1661, 1662)."""
     if end - at >= 4 and octets[at] in (0x0F, 0x8F) and octets[at + 1] == 0:
         # Cisco's HDLC, which link type 50 may be too, has EtherTypes.
@@ -278,7 +322,7 @@ def ip_below_ppp(octets: memoryview, at: int, end: int) -> tuple[int, int] | Non
         if end - at >= 2 and octets[at] == 0xFF and octets[at + 1] == 0x03:
             at += 2
         found = _ppp_protocol(octets, at, end)
-    return None if found is None else ip_below(octets, *found, end)
+    return None if found is None else ip_below(octets, *found, end, trail)
 
 
 def _ppp_protocol(octets: memoryview, at: int, end: int) -> tuple[int, int] | None:
@@ -312,12 +356,12 @@ _WRAPPERS: Final[dict[int, Callable[[memoryview, int, int], _Inner]]] = {
 }
 
 #: Link types whose header has no fixed length: what finds the network layer of a frame.
-_NETWORK_LAYERS: Final[dict[int, Callable[[memoryview, int, int], tuple[int, int] | None]]] = {
+_NETWORK_LAYERS: Final[dict[int, Callable[[memoryview, int, int, Trail], tuple[int, int] | None]]] = {
     **dict.fromkeys((NULL, LOOP), _below_family),
-    **dict.fromkeys((*_RAW_TYPES, IPV4, IPV6), ip_by_version),
+    **dict.fromkeys((*_RAW_TYPES, IPV4, IPV6), lambda octets, start, end, _trail: ip_by_version(octets, start, end)),
     **dict.fromkeys((PPP, PPP_HDLC), ip_below_ppp),
-    PPP_ETHER: lambda octets, start, end: ip_below(octets, _ETHERTYPE_PPPOE, start, end),
-    MPLS: lambda octets, start, end: ip_below(octets, ETHERTYPE_MPLS, start, end),
+    PPP_ETHER: lambda octets, start, end, trail: ip_below(octets, ETHERTYPE_PPPOE, start, end, trail),
+    MPLS: lambda octets, start, end, trail: ip_below(octets, ETHERTYPE_MPLS, start, end, trail),
     NFLOG: _below_nflog,
     IPOIB: _below_ipoib,
 }

@@ -7,7 +7,7 @@ Files of one rotation follow one another; captures of several taps overlap and a
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal, TypeAlias
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class Sources(list[CaptureSource]):
         lenient: whether what cannot be read of one is reported, and the rest is read.
         skipped: a line for each file that was found and cannot be read.
         esp: the keys of what travels under ESP, if somebody gave them.
+        udp_ports: UDP ports of tunnels besides the usual ones, and which they are.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Sources(list[CaptureSource]):
         lenient: bool = False,
         skipped: Sequence[str] = (),
         esp: Associations | None = None,
+        udp_ports: Mapping[int, str] | None = None,
     ) -> None:
         super().__init__(captures)
         self.groups = [[*range(len(self))]] if groups is None else [[*group] for group in groups]
@@ -53,6 +55,7 @@ class Sources(list[CaptureSource]):
         self.lenient = lenient
         self.skipped = [*skipped]
         self.esp = esp
+        self.udp_ports = {} if udp_ports is None else dict(udp_ports)
 
     @property
     def joined(self) -> Joined | None:

@@ -6,6 +6,7 @@ noted takes no memory.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 
@@ -28,6 +29,9 @@ class Notes:
 
     def __init__(self) -> None:
         self._found: dict[str, Note] = {}
+        #: What may hold TCP and is not read, and how often it came: few names, which tables have.
+        self._unread: Counter[str] = Counter()
+        self._unread_frames = (0, 0, 0)
 
     def add(self, rule: str, frame: int, time: int, detail: str) -> None:
         """Count one breach of ``rule`` at ``frame``, captured at ``time`` (nanoseconds)."""
@@ -36,6 +40,21 @@ class Notes:
             self._found[rule] = Note(rule, frame, frame, time, 1, detail)
         else:
             self._found[rule] = found._replace(last_frame=frame, times=found.times + 1)
+
+    def leave_unread(self, what: str, frame: int, time: int) -> None:
+        """Count a packet, captured at ``time`` (nanoseconds), that may hold TCP in what is not read."""
+        first, _, begun = self._unread_frames if self._unread else (frame, frame, time)
+        self._unread[what] += 1
+        self._unread_frames = first, frame, begun
+
+    def unread(self, packets: int) -> Note | None:
+        """What is to be said of packets that were not looked into, of so many; None if there were none."""
+        if not self._unread:
+            return None
+        kinds = ", ".join(f"{times} {what}" for what, times in self._unread.most_common())
+        first, last, time = self._unread_frames
+        detail = f"{self._unread.total()} of {packets} packets hold no TCP that can be read: {kinds}"
+        return Note("not-read", first, last, time, 1, detail)
 
     def tell_with(self, note: Note) -> None:
         """Take a note that somebody else has counted, beside what was counted here of the same rule."""

@@ -12,7 +12,7 @@ import select
 import time
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
@@ -362,6 +362,7 @@ class OngoingCaptures:
         *,
         limits: Limits = DEFAULT_LIMITS,
         esp: Associations | None = None,
+        udp_ports: Mapping[int, str] | None = None,
     ) -> None:
         self.name = encodable(origin.name)
         self.has_files = origin.has_files
@@ -371,7 +372,7 @@ class OngoingCaptures:
         self._origin = origin
         self._limits = limits
         self._notes = Notes()
-        self._fragments = Fragments(limits, self._notes, decryption(Sources((), esp=esp)))
+        self._fragments = Fragments(limits, self._notes, decryption(Sources((), esp=esp)), udp_ports)
         self._reader: Reader | None = None
         #: How many frames come before each file, and its name.
         self._begins: list[tuple[int, str]] = []
@@ -420,6 +421,10 @@ class OngoingCaptures:
             if reader.damage is not None and not self.polling.is_over:
                 self.damage.append(f"{reader.name}: damaged after frame {reader.frames - before}: {reader.damage}")
         self.damage += self._origin.remarks()
+        unread = self._notes.unread(self.packets)
+        if unread is not None:
+            self._notes.tell_with(unread)
+            self.damage.append(unread.detail)
         if failed is not None and self._reader is None:
             raise failed
 

@@ -28,18 +28,18 @@ from scapy_mpa.capture.ip import (
 )
 from scapy_mpa.capture.link import (
     ETHER_TYPE_AT,
-    ETHERTYPE_IPV4,
-    ETHERTYPE_IPV6,
     FIXED_HEADERS,
     RAW,
     UPPER_PDU,
+    Trail,
     ip_by_version,
     network_layer,
 )
 from scapy_mpa.capture.notes import Notes
 from scapy_mpa.capture.sealed import note_without_keys, sealed_in
 from scapy_mpa.capture.tunnel import inner_packet
-from scapy_mpa.values.segment import Segment
+from scapy_mpa.values.encapsulation import ETHERTYPE_IPV4, ETHERTYPE_IPV6, NAMED_IP_PROTOCOLS
+from scapy_mpa.values.segment import CarriedSegment, Segment
 
 if TYPE_CHECKING:
     from scapy_mpa.ipsec.cipher import Opened
@@ -129,20 +129,43 @@ def segment_in(
     start: int,
     end: int,
     wire_end: int,
-    fragments: Fragments | None,
+    fragments: Fragments,
+    *,
+    waits: bool = False,
 ) -> Segment | None:
     """The TCP segment in the frame ``octets[start:end]``, or None if there is none.
 
-    ``wire_end`` is where the frame ended before the capture cut it. Without ``fragments``, a frame with a fragment, or
-    with ESP, gives a segment with an empty key that stands for it, for :func:`segment_of_fragment`.
+    ``wire_end`` is where the frame ended before the capture cut it. With ``waits``, a frame with a fragment, or with
+    ESP, gives a segment with an empty key that stands for it, for :func:`segment_of_fragment`.
     """
-    layer = network_layer(link_type, octets, start, end)
+    trail = Trail()
+    found = _segment_in(frame, time, link_type, octets, start, end, wire_end, fragments, waits, trail)
+    if found is None:
+        if trail.unread is not None:
+            fragments.notes.leave_unread(trail.unread, frame, time)
+    elif trail.path or trail.is_fragmented:
+        return CarriedSegment.of(found, tuple(trail.path), trail.is_fragmented)
+    return found
+
+
+def _segment_in(
+    frame: int,
+    time: int,
+    link_type: int,
+    octets: memoryview,
+    start: int,
+    end: int,
+    wire_end: int,
+    fragments: Fragments,
+    waits: bool,
+    trail: Trail,
+) -> Segment | None:
+    layer = network_layer(link_type, octets, start, end, trail)
     whole = Segment(frame, time, b"", link_type, 0, 0, octets, start, end, FRAGMENT, wire_end)
     if layer is None and link_type == UPPER_PDU:
         exported = exported_in(octets, start, end)
         if exported is None:
-            if fragments is not None:
-                note_exported(fragments.notes, frame, time)
+            note_exported(fragments.notes, frame, time)
             return None
         if exported.addresses:
             return _tcp_segment(frame, time, exported.addresses, octets, exported.at, end, wire_end)
@@ -153,16 +176,21 @@ def segment_in(
             return None
         ether_type, at = layer
         packet = (ipv4 if ether_type == ETHERTYPE_IPV4 else ipv6)(octets, at, end, wire_end)
+        if packet is None:
+            protocol_at = at + (9 if ether_type == ETHERTYPE_IPV4 else 6)
+            name = NAMED_IP_PROTOCOLS.get(octets[protocol_at]) if protocol_at < end else None
+            trail.unread = None if name is None else f"IP protocol {octets[protocol_at]} ({name})"
         while packet is not None:
             if packet.fragment is not None:
-                if fragments is None:
+                if waits:
                     return whole
+                trail.is_fragmented = True
                 datagram = fragments.add(packet.fragment, frame, time)
                 if datagram is None:
                     return None
                 protocol, octets, wire_end = datagram.protocol, memoryview(datagram.octets), datagram.length
             elif packet.protocol in _MAY_BE_SEALED and (place := sealed_in(packet, octets, min(end, packet.wire_end))):
-                if fragments is None:
+                if waits:
                     return whole
                 opened = _opened(frame, time, packet, octets, place, fragments) if layers else None
                 if opened is None:
@@ -182,7 +210,7 @@ def segment_in(
         if packet.protocol in _ICMP:
             # What came in fragments is not looked into.
             return path_mtu_in(frame, time, packet, octets, end, wire_end) if octets is whole.buffer else None
-        layer = inner_packet(packet.protocol, octets, packet.at, end)
+        layer = inner_packet(packet.protocol, octets, packet.at, end, fragments.udp_ports, trail)
     return None
 
 

@@ -14,7 +14,7 @@ from struct import error as StructError
 from typing import Final, NamedTuple
 
 from scapy_mpa.capture.fragments import Fragments
-from scapy_mpa.capture.link import ETHERTYPE_IPV4, ETHERTYPE_IPV6, LINK_TYPES, link_type_not_read
+from scapy_mpa.capture.link import LINK_TYPES, link_type_not_read
 from scapy_mpa.capture.linktypes import note_not_read, refusal
 from scapy_mpa.capture.ordinary import ordinary_records
 from scapy_mpa.capture.packet import (
@@ -28,6 +28,7 @@ from scapy_mpa.capture.packet import (
 from scapy_mpa.capture.reader import MAX_CAPTURED_LENGTH, NANOSECONDS, Reader
 from scapy_mpa.capture.source import Octets, read_exactly
 from scapy_mpa.errors import CaptureError
+from scapy_mpa.values.encapsulation import ETHERTYPE_IPV4, ETHERTYPE_IPV6
 from scapy_mpa.values.segment import Segment
 
 FILE_HEADER_LENGTH, RECORD_HEADER_LENGTH = 24, 16
@@ -130,7 +131,7 @@ class PcapReader(Reader):
     def _records(self, octets: memoryview, batch: list[Segment], every_record: bool) -> int:
         fast = fast_path(self.link_type)
         fast4, fast6, link_header = fast.ipv4, fast.ipv6, fast.header
-        fragments = None if every_record else self.fragments
+        fragments = self.fragments
         unpack_record, resolution, link_type = self._record, self.resolution, self.link_type
         # tuple.__new__ is twice as quick as the class, and this is done for every packet.
         append, new_segment = batch.append, tuple.__new__
@@ -178,7 +179,9 @@ class PcapReader(Reader):
                         values = frame, time, key, seq, ack, flags, octets, payload, packet_end, tcp, length
                         append(new_segment(Segment, values))
                         continue
-            found = segment_in(frame, time, link_type, octets, start, end, max(end, start + wire), fragments)
+            found = segment_in(
+                frame, time, link_type, octets, start, end, max(end, start + wire), fragments, waits=every_record
+            )
             if found:
                 append(found)
                 continue

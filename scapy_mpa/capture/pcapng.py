@@ -185,7 +185,7 @@ class PcapngReader(Reader):
         self._simple_times = array("q")
 
     def _records(self, octets: memoryview, batch: list[Segment], every_record: bool) -> int:
-        fragments = None if every_record else self.fragments
+        fragments = self.fragments
         unpack_enhanced, unpack_trailer = self._section.fields.enhanced, self._section.fields.trailer
         interfaces = self._section.interfaces
         append = batch.append
@@ -246,7 +246,9 @@ class PcapngReader(Reader):
                     self._unknown = link_type
             found = fast_segment(frame, time, octets, start, end)
             if found is None:
-                found = segment_in(frame, time, link_type, octets, start, end, max(end, start + wire), fragments)
+                found = segment_in(
+                    frame, time, link_type, octets, start, end, max(end, start + wire), fragments, waits=every_record
+                )
             if found is not None:
                 append(found)
                 continue

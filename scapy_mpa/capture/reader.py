@@ -102,7 +102,7 @@ class Reader(ABC):
         with self._at(position):
             time, link_type, octets, wire = self._record_at(position)
         size = len(octets)
-        found = segment_in(0, time, link_type, memoryview(octets), 0, size, max(size, wire), None)
+        found = segment_in(0, time, link_type, memoryview(octets), 0, size, max(size, wire), self.fragments, waits=True)
         return None if found is not None and found.flags & PATH_MTU else found
 
     def record_at(self, position: int) -> bytes:

@@ -1,10 +1,12 @@
-"""From what an IP packet carries to the IP packet inside: IP-in-IP, GRE, ERSPAN, VXLAN, MPLS.
+"""From what an IP packet carries to the IP packet inside: IP-in-IP, GRE, ERSPAN, VXLAN, Geneve, MPLS.
 
-RFC 2003, 2473 (IP in IP), 2784 and 2890 (GRE), 2637 (GRE with PPP), 7348 (VXLAN), 4023 (MPLS),
-draft-foschiano-erspan-03 (ERSPAN).
+RFC 2003, 2473 (IP in IP), 2784 and 2890 (GRE), 2637 (GRE with PPP), 7348 (VXLAN), draft-ietf-nvo3-vxlan-gpe, 8926
+(Geneve), 4023 (MPLS), draft-foschiano-erspan-03 (ERSPAN).
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from scapy_mpa.capture.ip import (
     PROTOCOL_GRE,
@@ -13,48 +15,87 @@ from scapy_mpa.capture.ip import (
     PROTOCOL_MPLS,
     PROTOCOL_UDP,
 )
-from scapy_mpa.capture.link import (
+from scapy_mpa.capture.link import Trail, ip_below, ip_below_ppp, ip_by_version
+from scapy_mpa.values.encapsulation import (
     ETHERTYPE_ETHERNET,
     ETHERTYPE_IPV4,
     ETHERTYPE_IPV6,
     ETHERTYPE_MPLS,
-    ip_below,
-    ip_below_ppp,
-    ip_by_version,
+    GENEVE,
+    GPE_PROTOCOLS,
+    NAMED_UDP_PORTS,
+    VXLAN_GPE,
 )
 
-_VXLAN_PORT = 4789
-_UDP_HEADER, _VXLAN_HEADER, _VXLAN_VNI_FLAG = 8, 8, 0x08
+_UDP_HEADER, _VXLAN_HEADER, _VXLAN_VNI_FLAG, _GPE_FLAG = 8, 8, 0x08, 0x04
+#: Geneve: octets before its options, and the mask of their number in words.
+_GENEVE_HEADER, _GENEVE_OPTIONS = 8, 0x3F
 
 _GRE_CHECKSUM, _GRE_ROUTING, _GRE_KEY, _GRE_SEQUENCE, _GRE_VERSION = 0x8000, 0x4000, 0x2000, 0x1000, 0x0007
 _GRE_ACKNOWLEDGEMENT = 0x0080
 _ERSPAN_I_II, _ERSPAN_III, _GRE_PPP = 0x88BE, 0x22EB, 0x880B
 
 
-def inner_packet(protocol: int, octets: memoryview, at: int, end: int) -> tuple[int, int] | None:
-    """EtherType and first octet of the IP packet in what IP carries as ``protocol``, or None."""
+def inner_packet(
+    protocol: int, octets: memoryview, at: int, end: int, ports: Mapping[int, str], trail: Trail
+) -> tuple[int, int] | None:
+    """EtherType and first octet of the IP packet in what IP carries as ``protocol``, or None.
+
+    ``ports`` are those of UDP that are read, and as what.
+    """
     if protocol == PROTOCOL_IPV4:
         return ETHERTYPE_IPV4, at
     if protocol == PROTOCOL_IPV6:
         return ETHERTYPE_IPV6, at
     if protocol == PROTOCOL_GRE:
-        return _below_gre(octets, at, end)
+        return _below_gre(octets, at, end, trail)
     if protocol == PROTOCOL_UDP:
-        return _below_udp(octets, at, end)
+        return _below_udp(octets, at, end, ports, trail)
     if protocol == PROTOCOL_MPLS:
-        return ip_below(octets, ETHERTYPE_MPLS, at, end)
+        return ip_below(octets, ETHERTYPE_MPLS, at, end, trail)
     return None
 
 
-def _below_udp(octets: memoryview, at: int, end: int) -> tuple[int, int] | None:
-    if end - at < _UDP_HEADER + _VXLAN_HEADER or octets[at + 2] << 8 | octets[at + 3] != _VXLAN_PORT:
+def _below_udp(octets: memoryview, at: int, end: int, ports: Mapping[int, str], trail: Trail) -> tuple[int, int] | None:
+    if end - at < _UDP_HEADER:
         return None
-    if not octets[at + _UDP_HEADER] & _VXLAN_VNI_FLAG:
-        return None
-    return ip_below(octets, ETHERTYPE_ETHERNET, at + _UDP_HEADER + _VXLAN_HEADER, end)
+    source, port = octets[at] << 8 | octets[at + 1], octets[at + 2] << 8 | octets[at + 3]
+    kind = ports.get(port)
+    at += _UDP_HEADER
+    if kind == GENEVE:
+        return _below_geneve(octets, at, end, trail)
+    if kind is not None:
+        return _below_vxlan(octets, at, end, kind, trail)
+    named = next((one for one in (port, source) if one in NAMED_UDP_PORTS), None)
+    if named is not None:
+        trail.unread = f"UDP port {named} ({NAMED_UDP_PORTS[named]})"
+    return None
 
 
-def _below_gre(octets: memoryview, at: int, end: int) -> tuple[int, int] | None:
+def _below_vxlan(octets: memoryview, at: int, end: int, kind: str, trail: Trail) -> tuple[int, int] | None:
+    """VXLAN; with its P bit, VXLAN-GPE says what is inside."""
+    if end - at < _VXLAN_HEADER or not octets[at] & _VXLAN_VNI_FLAG:
+        return None
+    inner = ETHERTYPE_ETHERNET
+    if kind == VXLAN_GPE and octets[at] & _GPE_FLAG:
+        inner = GPE_PROTOCOLS.get(octets[at + 3], 0)
+    _note_vni(octets, at + 4, trail)
+    return ip_below(octets, inner, at + _VXLAN_HEADER, end, trail)
+
+
+def _below_geneve(octets: memoryview, at: int, end: int, trail: Trail) -> tuple[int, int] | None:
+    if end - at < _GENEVE_HEADER or octets[at] >> 6:
+        return None
+    _note_vni(octets, at + 4, trail)
+    inner = octets[at + 2] << 8 | octets[at + 3]
+    return ip_below(octets, inner, at + _GENEVE_HEADER + 4 * (octets[at] & _GENEVE_OPTIONS), end, trail)
+
+
+def _note_vni(octets: memoryview, at: int, trail: Trail) -> None:
+    trail.path.append(f"VNI {int.from_bytes(octets[at : at + 3], 'big')}")
+
+
+def _below_gre(octets: memoryview, at: int, end: int, trail: Trail) -> tuple[int, int] | None:
     if end - at < 4:
         return None
     flags = octets[at] << 8 | octets[at + 1]
@@ -64,19 +105,23 @@ def _below_gre(octets: memoryview, at: int, end: int) -> tuple[int, int] | None:
     at += 4
     if version == 1 and ether_type == _GRE_PPP:
         acknowledgement = bool(flags & _GRE_ACKNOWLEDGEMENT)
-        return ip_below_ppp(octets, at + 4 + 4 * sequence + 4 * acknowledgement, end)
+        return ip_below_ppp(octets, at + 4 + 4 * sequence + 4 * acknowledgement, end, trail)
     if version or flags & _GRE_ROUTING:
         return None
-    at += 4 * (bool(flags & _GRE_CHECKSUM) + bool(flags & _GRE_KEY) + sequence)
+    at += 4 * bool(flags & _GRE_CHECKSUM)
+    if flags & _GRE_KEY:
+        trail.path.append(f"GRE key {int.from_bytes(octets[at : min(at + 4, end)], 'big')}")
+        at += 4
+    at += 4 * sequence
     if ether_type == _ERSPAN_I_II:
-        # Type I has neither a sequence number nor a header of its own.
-        return ip_below(octets, ETHERTYPE_ETHERNET, at + 8 * sequence, end)
+        # Type I has neither a sequence number nor a header of its own. Type II has the VLAN of a frame without its tag.
+        return ip_below(octets, ETHERTYPE_ETHERNET, at + 8 * sequence, end, trail)
     if ether_type == _ERSPAN_III:
-        return _below_erspan_iii(octets, at, end)
-    return ip_below(octets, ether_type, at, end)
+        return _below_erspan_iii(octets, at, end, trail)
+    return ip_below(octets, ether_type, at, end, trail)
 
 
-def _below_erspan_iii(octets: memoryview, at: int, end: int) -> tuple[int, int] | None:
+def _below_erspan_iii(octets: memoryview, at: int, end: int, trail: Trail) -> tuple[int, int] | None:
     if end - at < 12:
         return None
     frame_type = octets[at + 10] >> 2 & 0x1F
@@ -84,4 +129,4 @@ def _below_erspan_iii(octets: memoryview, at: int, end: int) -> tuple[int, int] 
     at += 12 + 8 * has_platform_header
     if frame_type == 2:
         return ip_by_version(octets, at, end)
-    return ip_below(octets, ETHERTYPE_ETHERNET, at, end)
+    return ip_below(octets, ETHERTYPE_ETHERNET, at, end, trail)

@@ -16,9 +16,10 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from scapy_mpa.capture.link import ETHERTYPE_IPV4, ETHERTYPE_IPV6, network_layer
+from scapy_mpa.capture.link import Trail, network_layer
 from scapy_mpa.capture.notes import Note, Notes
 from scapy_mpa.capture.packet import FRAGMENT
+from scapy_mpa.values.encapsulation import ETHERTYPE_IPV4, ETHERTYPE_IPV6
 from scapy_mpa.values.segment import Segment, addresses_of
 
 #: Nanoseconds between the times of a packet in two captures of one tap, at most.
@@ -30,9 +31,6 @@ _ALIKE: Final = 1_000_000_000
 #: Nanoseconds within which a packet comes twice in one capture, if its identification names it.  What is sent again has
 #: another one (RFC 6864 §4).
 _TWICE_NAMED: Final = 100_000_000
-#: Of packets of one direction that were looked at, about three in four come twice where nothing names them, but for a
-#: few: copies follow a little later.
-_FEW_BEHIND: Final = 7
 #: Segments of a capture that are looked at in the beginning, and then while copies are found; those that pass before
 #: some more are looked at: a bound of time.
 _LOOK, _LOOK_AGAIN, _PASS = 2048, 512, 1 << 15
@@ -166,23 +164,23 @@ class PacketsTwice:
 
 
 class _Sender:
-    """A direction in which packets may come twice: how many were seen, and how many of them twice."""
+    """A direction in which packets may come twice: how many came, and how many of them twice."""
 
-    __slots__ = ("first", "is_named", "name", "seen", "twice")
+    __slots__ = ("is_named", "name", "packets", "twice")
 
-    def __init__(self, first: int, name: bytes) -> None:
-        self.first, self.name = first, name
+    def __init__(self, name: bytes) -> None:
+        self.name = name
         #: Whether its packets differ in identification.
         self.is_named = False
-        self.seen = self.twice = 0
+        self.packets = self.twice = 0
 
 
 class Repeats:
     """Leaves out what one capture holds twice; in the midst of others only now and then, unless there is such.
 
     A copy has the octets from the TCP header on that another packet had just before; what a router or a switch changes
-    below (TTL, checksum, addresses of Ethernet, tags) may differ.  It is no retransmission if its identification names
-    it, or if nearly all packets of its sender come twice.
+    below (TTL, checksum, addresses of Ethernet, tags) may differ.  Nearly all packets that its sender sent before must
+    have come twice, too: the network doubles some, and hosts send some again.
 
     Args:
         notes: takes one note of all copies.
@@ -191,8 +189,10 @@ class Repeats:
     def __init__(self, notes: Notes) -> None:
         self._notes = notes
         self._senders: dict[bytes, _Sender] = {}
-        self._seen: dict[int, int] = {}
+        #: When a packet was seen, and how many came before it from its sender.
+        self._seen: dict[int, tuple[int, int]] = {}
         self._order: deque[tuple[int, int]] = deque()
+        self._now = 0
         #: Segments that are looked at until it is decided whether to go on, copies among them, those that pass unseen.
         self._left, self._found, self._pass = _LOOK, 0, 0
 
@@ -202,52 +202,59 @@ class Repeats:
             self._pass -= len(segments)
             return segments
         found = segments[: self._pass]
-        for at in range(self._pass, len(segments)):
-            if self._pass:
-                found.append(segments[at])
-                self._pass -= 1
-                continue
-            if not self._is_copy(segments[at]):
-                found.append(segments[at])
+        rest, self._pass = segments[self._pass :], 0
+        for at, seg in enumerate(rest):
+            if not self._is_copy(seg):
+                found.append(seg)
             self._left -= 1
-            if not self._left:
-                self._pass = 0 if self._found else _PASS
-                self._left, self._found = (_LOOK if self._found else _LOOK_AGAIN), 0
+            if self._left:
+                continue
+            if self._found:
+                self._left, self._found = _LOOK, 0
+                continue
+            self._left, self._pass = _LOOK_AGAIN, _PASS
+            self._senders.clear()
+            return found + self.without(rest[at + 1 :])
         return found
 
     def _is_copy(self, seg: Segment) -> bool:
         frame, time, key, _, _, _, buffer, _, end, tcp, length = seg
         if tcp < 0:
             return False
-        at = _ip_header(seg)
-        name = bytes(buffer[at + 4 : at + 6]) if at is not None and len(key) == 12 else b""
+        at = _ip_header(seg) if len(key) == 12 else None
+        name = b"" if at is None else bytes(buffer[at + 4 : at + 6])
         look = hash((key, name, length, bytes(buffer[tcp:end])))
         self._forget(time)
         sender = self._senders.get(key)
         if sender is None:
             if len(self._senders) >= _MOST:
                 self._senders.clear()
-            sender = self._senders[key] = _Sender(look, name)
-        before = self._seen.get(look)
+            sender = self._senders[key] = _Sender(name)
+        since, before = self._seen.get(look, (-_TWICE_NAMED, 0))
+        most = _TWICE_NAMED if sender.is_named and any(name) else SAME_TIME
+        if time - since <= most and 4 * sender.twice >= 3 * before:
+            sender.twice += 1
+            self._found += 1
+            self._notes.add(
+                "capture-twice", frame, time, "captured before, at another place on its path; it counts once"
+            )
+            return True
+        self._seen[look] = time, sender.packets
         self._order.append((time, look))
-        self._seen[look] = time
-        if before is None or time - before > (_TWICE_NAMED if sender.is_named and any(name) else SAME_TIME):
-            sender.seen += 1
-            sender.is_named |= name != sender.name
-            return False
-        is_usual = 4 * sender.twice >= 3 * sender.seen - _FEW_BEHIND
-        if not (is_usual or look == sender.first or (sender.is_named and any(name))):
-            return False
-        sender.twice += 1
-        self._found += 1
-        self._notes.add("capture-twice", frame, time, "captured before, at another place on its path; it counts once")
-        return True
+        sender.packets += 1
+        sender.is_named |= name != sender.name
+        return False
 
     def _forget(self, now: int) -> None:
         order, seen = self._order, self._seen
+        if now < self._now - SAME_TIME:
+            # Another capture was put behind, or a clock was set.
+            order.clear()
+            seen.clear()
+        self._now = now
         while order and (order[0][0] < now - _TWICE_NAMED or len(order) >= _MOST):
             time, look = order.popleft()
-            if seen.get(look) == time:
+            if seen.get(look, (-1, 0))[0] == time:
                 del seen[look]
 
 
@@ -285,7 +292,7 @@ def _ip_header(seg: Segment) -> int | None:
 def _fragment(seg: Segment) -> _Packet | None:
     """The same of a fragment, or of what ESP seals, which stands for its whole frame."""
     octets = seg.buffer
-    layer = network_layer(seg.seq, octets, seg.start, seg.end)
+    layer = network_layer(seg.seq, octets, seg.start, seg.end, Trail())
     if layer is None or layer[0] not in (ETHERTYPE_IPV4, ETHERTYPE_IPV6) or seg.end - layer[1] < 20:
         return None
     is_ipv4, at = layer[0] == ETHERTYPE_IPV4, layer[1]

@@ -28,6 +28,7 @@ from scapy_mpa.system.names import printable
 from scapy_mpa.ulp.header import UNKNOWN
 from scapy_mpa.ulp.identify import PROTOCOLS
 from scapy_mpa.values.assumptions import parse_assumptions
+from scapy_mpa.values.encapsulation import TUNNELS
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits, parse_limits
 
 if TYPE_CHECKING:
@@ -129,6 +130,21 @@ class StreamOf(ParamType["tuple[Role, str]"]):
         return found, name
 
 
+class TunnelPort(ParamType["tuple[int, str]"]):
+    """``udp:PORT=KIND``."""
+
+    name = "tunnel"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, str]:
+        """The UDP port, and which tunnel it is of."""
+        if isinstance(value, tuple):
+            return value
+        parsed = re.fullmatch(r"udp:(\d{1,5})=(.+)", value)
+        if parsed is None or int(parsed[1]) > 0xFFFF or parsed[2] not in TUNNELS:
+            self.fail(f"{printable(value)} is not udp:PORT=KIND, where KIND is {', '.join(TUNNELS)}", param, ctx)
+        return int(parsed[1]), parsed[2]
+
+
 #: What says nothing of octets without packets, by its parameter.
 _NOT_OF_STREAMS = {
     "ports": "--port",
@@ -138,6 +154,7 @@ _NOT_OF_STREAMS = {
     "until": "--until",
     "joining": "--join",
     "esp": "--esp",
+    "decode": "--decode",
     "frame": "--frame",
     "wants_buffers": "--buffers",
     "is_summary": "--summary",
@@ -346,6 +363,7 @@ class _Given(NamedTuple):
     limit: tuple[str, ...]
     joining: Joining
     esp: str | None
+    decode: tuple[tuple[int, str], ...]
     streams: tuple[tuple[Role, str], ...] = ()
     interface: str | None = None
     follow: bool = False
@@ -396,7 +414,9 @@ class _Given(NamedTuple):
         if self.streams:
             _check_streams(self.streams, self.captures)
             return Streams(**dict(self.streams))
-        return sources_of(self.captures, self.joining, limits, _keys(self.esp))
+        sources = sources_of(self.captures, self.joining, limits, _keys(self.esp))
+        sources.udp_ports |= dict(self.decode)
+        return sources
 
     def _ongoing(self, limits: Limits) -> OngoingCaptures:
         """What is read while it is written; raises :class:`click.UsageError` for what does not go with that."""
@@ -422,7 +442,7 @@ class _Given(NamedTuple):
             from scapy_mpa.capture.interface import InterfaceOrigin
 
             origin = InterfaceOrigin(self.interface, polling)
-        return OngoingCaptures(origin, polling, limits=limits, esp=keys)
+        return OngoingCaptures(origin, polling, limits=limits, esp=keys, udp_ports=dict(self.decode))
 
     def _filters(self) -> tuple[str, ...]:
         """The options that were given of those that leave something out."""
@@ -450,6 +470,7 @@ class _Given(NamedTuple):
             "--limit": self.limit,
             "--join": _all(self.joining if self.joining != "auto" else None),
             "--esp": _all(self.esp),
+            "--decode": (f"udp:{port}={kind}" for port, kind in self.decode),
             "--stream": (f"{side}={name}" for side, name in self.streams),
         }
         return tuple(word for option, values in told.items() for value in values for word in (option, value))
@@ -512,6 +533,13 @@ _READS: tuple[_Decorator, ...] = (
         metavar="FILE",
         type=click.Path(),
         help="Keys for traffic under IPsec's ESP: Wireshark's esp_sa file. Needs the package cryptography.",
+    ),
+    click.option(
+        "--decode",
+        metavar="udp:PORT=KIND",
+        multiple=True,
+        type=TunnelPort(),
+        help=f"UDP ports of tunnels, besides their usual ones: {', '.join(TUNNELS)}. May be repeated.",
     ),
     click.option("--frames", type=FrameRange(), metavar="A-B", help="Only these frames of the capture."),
     click.option(

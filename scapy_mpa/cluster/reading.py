@@ -11,7 +11,7 @@ What one capture says of another is all that could make a difference between rea
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -53,6 +53,7 @@ class ReadingTask(NamedTuple):
     ends: list[int | None]
     selection: Selection
     limits: Limits
+    udp_ports: Mapping[int, str]
     version: str = __version__
 
 
@@ -96,6 +97,7 @@ def reading_task(query: Query, groups: Sequence[int], folder: SharedFolder, shar
         [sources.ends[index] for index in indexes],
         query.selection,
         query.limits,
+        sources.udp_ports,
     )
 
 
@@ -210,8 +212,8 @@ def read_unit(task: ReadingTask) -> UnitRead:
 class _SeenFragments(Fragments):
     """Fragments, of which it is remembered that they were there."""
 
-    def __init__(self, limits: Limits, notes: Notes) -> None:
-        super().__init__(limits, notes)
+    def __init__(self, limits: Limits, notes: Notes, udp_ports: Mapping[int, str]) -> None:
+        super().__init__(limits, notes, udp_ports=udp_ports)
         self.fragmented: dict[bytes, int] | None = {}
 
     def add(self, fragment: Fragment, frame: int, time: int) -> Datagram | None:
@@ -230,7 +232,7 @@ class _UnitCaptures(Captures):
         super().__init__(Sources(task.paths, task.groups, task.begins, task.ends), limits=task.limits)
         self.names = task.names
         self.said: list[tuple[int, bool, str]] = []
-        self.seen = self.fragments = _SeenFragments(task.limits, self.fragments.notes)
+        self.seen = self.fragments = _SeenFragments(task.limits, self.fragments.notes, task.udp_ports)
         self._indexes = dict(zip(map(id, self.readers), task.indexes, strict=True))
         for reader, name in zip(self.readers, task.names, strict=True):
             reader.fragments = self.seen

@@ -237,6 +237,7 @@ def iter_messages(
     limits: Limits = DEFAULT_LIMITS,
     joining: Joining = "auto",
     esp: Associations | str | os.PathLike[str] | None = None,
+    udp_ports: Mapping[int, str] | None = None,
 ) -> Iterator[MessageRow]:
     """Yield the RDMAP messages of a capture, or of several as one, in the order of delivery (RFC 5040 §5.5).
 
@@ -252,11 +253,12 @@ def iter_messages(
         limits: How much is held back.
         joining: As :func:`scapy_mpa.analyze` takes it.
         esp: As :func:`scapy_mpa.analyze` takes it.
+        udp_ports: As :func:`scapy_mpa.analyze` takes it.
 
     Raises:
         CaptureError: Nothing of a capture can be read.
         OSError: A temporary file cannot be written.
     """
-    query = query_of(capture, selection, assumptions, limits, joining, esp)
+    query = query_of(capture, selection, assumptions, limits, joining, esp, udp_ports)
     with CapturedMessages(query, payload=payload, held=held) as found:
         yield from found

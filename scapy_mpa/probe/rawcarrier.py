@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from typing import Literal, NamedTuple, Protocol
 
+from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.link import RAW
 from scapy_mpa.capture.packet import segment_in
 from scapy_mpa.craft.packets import ACK, FIN, RST, SYN, Endpoint, FrameMaker
@@ -69,6 +70,7 @@ class RawTCP:
         self._ends = ends
         self._tcp = tcp
         self._key = _key(*ends[::-1])
+        self._fragments = Fragments()
         self._is_done = False
         self._recorded: RecordedPackets | None = None
         self._early: list[Packet] = []
@@ -199,7 +201,7 @@ class RawTCP:
 
     def _take(self, packet: bytes) -> None:
         self._note(packet)
-        seg = segment_in(0, 0, RAW, memoryview(packet), 0, len(packet), len(packet), None)
+        seg = segment_in(0, 0, RAW, memoryview(packet), 0, len(packet), len(packet), self._fragments, waits=True)
         if seg is None or not seg.key or seg.flags > 0xFF or not checksum_is_right(seg):
             return
         if seg.key == self._key:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from scapy_mpa.reading.onepass import Pass
 from scapy_mpa.reading.part import ReportPart
 from scapy_mpa.reading.placed import PlacedRecords
 from scapy_mpa.reading.query import EVERYTHING, Asked, Query, Selection, query_of
-from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.connection import Connection, mark_twins
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.unfinished import report_unfinished
 from scapy_mpa.rules.findings import Finding, Findings
@@ -46,6 +46,7 @@ def analyze(
     jobs: int = 1,
     joining: Joining = "auto",
     esp: Associations | str | os.PathLike[str] | None = None,
+    udp_ports: Mapping[int, str] | None = None,
 ) -> Report:
     """Analyse a capture, or several as one.
 
@@ -64,12 +65,13 @@ def analyze(
         joining: How several captures become one: ``follow`` reads one after the other, ``merge`` by time, ``auto``
             follows files whose times follow one another, and merges those that overlap.
         esp: The keys of what travels under ESP: the file in which Wireshark keeps security associations (esp_sa).
+        udp_ports: UDP ports of tunnels besides the usual ones: ``vxlan``, ``vxlan-gpe`` or ``geneve`` by port.
 
     Raises:
         CaptureError: Nothing of a capture can be read.
         MPAError: The file of keys cannot be used, or what decrypts is not installed.
     """
-    query = query_of(capture, selection, assumptions, limits, joining, esp)
+    query = query_of(capture, selection, assumptions, limits, joining, esp, udp_ports)
     read = partial(_part, query, fpdus)
     if jobs == 1:
         found = [read(None)]
@@ -114,6 +116,7 @@ def report_of(parts: Sequence[ReportPart], index: FrameIndex) -> Report:
     findings = Findings()
     for found in sorted((found for part in parts for found in part.findings), key=lambda found: found.frame):
         findings.merge(found)
+    mark_twins(connections)
     report_unfinished(connections, findings)
     _report_notes(first.notes, findings)
     return Report(
@@ -197,6 +200,7 @@ def iter_fpdus(
     limits: Limits = DEFAULT_LIMITS,
     joining: Joining = "auto",
     esp: Associations | str | os.PathLike[str] | None = None,
+    udp_ports: Mapping[int, str] | None = None,
 ) -> Iterator[FPDURecord]:
     """Yield the FPDUs of a capture, or of several as one, in the order of placement.
 
@@ -213,8 +217,9 @@ def iter_fpdus(
         limits: How much is held back.
         joining: As :func:`analyze` takes it.
         esp: As :func:`analyze` takes it.
+        udp_ports: As :func:`analyze` takes it.
 
     Raises:
         CaptureError: Nothing of a capture can be read.
     """
-    return iter(PlacedFPDUs(query_of(capture, selection, assumptions, limits, joining, esp)))
+    return iter(PlacedFPDUs(query_of(capture, selection, assumptions, limits, joining, esp, udp_ports)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from scapy_mpa.capture.joining import Joining, sources_of
@@ -71,6 +71,7 @@ def query_of(
     limits: Limits = DEFAULT_LIMITS,
     joining: Joining = "auto",
     esp: Associations | str | os.PathLike[str] | None = None,
+    udp_ports: Mapping[int, str] | None = None,
 ) -> Query:
     """Return what is asked of captures, as :func:`scapy_mpa.analyze` takes them; of a query, that query.
 
@@ -90,9 +91,6 @@ def query_of(
         from scapy_mpa.ipsec.associations import as_associations
 
         associations = as_associations(esp)
-    return Query(
-        sources_of(cast("CaptureSource | Sequence[CaptureSource]", capture), joining, limits, associations),
-        selection,
-        assumptions,
-        limits,
-    )
+    sources = sources_of(cast("CaptureSource | Sequence[CaptureSource]", capture), joining, limits, associations)
+    sources.udp_ports |= {} if udp_ports is None else udp_ports
+    return Query(sources, selection, assumptions, limits)

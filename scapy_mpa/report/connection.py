@@ -48,7 +48,11 @@ class Connection:
         self.number = mpa.number
         self.profile: Profile = mpa.profile
         self.crc = mpa.crc
+        #: The tags and tunnels of its segments, of both directions if these differ; None without any.
+        self.path = " / ".join(dict.fromkeys(", ".join(path) for path in mpa.paths)) or None
         self.inferred = mpa.inferred
+        #: Whether another connection has the same addresses and ports in another network, as ``path`` tells.
+        self.has_twin = False
         self.rejected = mpa.rejected
         self.request, self.request_frame = _startup(mpa.request)
         self.reply, self.reply_frame = _startup(mpa.reply)
@@ -205,6 +209,7 @@ class Connection:
             "connection": self.number,
             "initiator": self.initiator.endpoint,
             "responder": self.responder.endpoint,
+            "path": self.path,
             "profile": self.profile.name,
             "revision": self.revision,
             "crc": self.crc,
@@ -220,6 +225,15 @@ class Connection:
             "lifecycle": lifecycle_as_dict(self, self.verdict, self.startup_events),
             "findings": [found.as_dict() for found in self.findings],
         }
+
+
+def mark_twins(connections: Sequence[Connection]) -> None:
+    """Have connections tell their path that have the same addresses and ports in two networks."""
+    paths: dict[tuple[str, str], set[str | None]] = {}
+    for one in connections:
+        paths.setdefault((one.initiator.endpoint, one.responder.endpoint), set()).add(one.path)
+    for one in connections:
+        one.has_twin = one.path is not None and len(paths[one.initiator.endpoint, one.responder.endpoint]) > 1
 
 
 class CapturedStartup(StartupFrame):
@@ -249,6 +263,7 @@ def connection_line(connection: Connection) -> str:
     parts = [
         f"#{connection.number}",
         f"{connection.initiator.endpoint} > {connection.responder.endpoint}",
+        *((f"({connection.path})",) if connection.has_twin else ()),
         connection.profile.name,
         _grounds(connection),
         "C" if connection.crc else "no CRC",

@@ -36,6 +36,12 @@ CAPTURE_RULES = (
         "Other packets are not examined.",
     ),
     Rule(
+        "not-read", "note", "", None, "",
+        "packets are in encapsulations that are read",
+        "There may be TCP, and MPA, in these packets: nothing is known of it. --decode names the UDP ports of VXLAN, "
+        "VXLAN-GPE and Geneve; docs/captures.md lists what is read.",
+    ),
+    Rule(
         "esp", "note", "", None, "",
         "the keys of all ESP traffic are given",
         "Without them, MPA under ESP cannot be seen. --esp names a file of security associations.",

@@ -40,7 +40,7 @@ cdef class TCPHalf:
 
 cdef class TCPConnection:
     cdef public bint advanced, has_end, has_syn
-    cdef public list has_syns, late
+    cdef public list has_syns, late, paths
     cdef public long long first_frame, last_frame
     cdef public Arrival arrival
     cdef public object beside, first_time, flow, strays, user
@@ -62,6 +62,7 @@ cdef class TCPConnection:
     cpdef _hold(self, TCPHalf half, object seg, long long offset, object reason, long long tsval)
 
 cdef class Flow:
+    cdef public bint has_paths
     cdef public object _flows, key
     cdef public list connections
 

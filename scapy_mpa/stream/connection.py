@@ -33,6 +33,7 @@ from scapy_mpa.values.segment import (
     TIME,
     Segment,
     checksum_is_wrong,
+    path_of,
     reverse_key,
 )
 
@@ -541,11 +542,12 @@ class TCPConnection:
         arrival: the last segment, None if it brought no octets.
         advanced: whether the last segment acknowledged octets of the other direction that had not been acknowledged.
         flow: the connections on the same addresses and ports, None once this one is none of them any more.
+        paths: the tags and tunnels of each direction, None as long as they are not known or there are none.
     """
 
     __slots__ = (
         "_shift_counts", "advanced", "arrival", "beside", "first_frame", "first_time", "flow", "halves", "has_end",
-        "has_syn", "has_syns", "last_frame", "late", "strays", "user",
+        "has_syn", "has_syns", "last_frame", "late", "paths", "strays", "user",
     )  # fmt: skip
 
     def __init__(self, budget: RecentBudget | None = None, flow: Flow | None = None) -> None:
@@ -560,6 +562,7 @@ class TCPConnection:
         self.last_frame = 0
         self.has_syn = self.has_end = False
         self.has_syns = [False, False]
+        self.paths: list[tuple[str, ...] | None] = [None, None]
         #: The shift counts of the windows that each side sends: the largest where a SYN was not captured.
         self._shift_counts = LARGEST_SHIFT, LARGEST_SHIFT
         self.arrival: Arrival | None = None
@@ -636,6 +639,31 @@ class TCPConnection:
             return by_seq + by_ack
         is_next = not by_seq and not by_ack and all(self.has_syns) and not is_over
         return by_seq + by_ack + (2 if is_next else CLOSE)
+
+    def shares_path(self, other: TCPConnection) -> bool:
+        """Return True if segments of both may have come through the same network."""
+        return all(
+            mine is None or theirs is None or mine == theirs
+            for mine, theirs in zip(self.paths, other.paths, strict=True)
+        )
+
+    def is_continued_by(self, seg: Segment, d: int) -> bool:
+        """Return True if a segment that came by another path than those before it is of this stream all the same.
+
+        It has the number of the SYN, or goes on where those before it end, or has octets that they had.
+        """
+        if seg.flags & SYN:
+            return self.is_of_syn(seg, d)
+        half = self.halves[d]
+        if not half.is_known or self.misfit(seg, d) is None:
+            return False
+        offset = half.space.nearest(seg.seq)[1]
+        end = offset + seg.end - seg.start
+        if offset == half.highest or not offset < end <= half.copies.edge(offset, end):
+            return offset == half.highest
+        return (
+            half.copies.is_captured(offset, end) and half.copies.octets(offset, end) == seg.buffer[seg.start : seg.end]
+        )
 
     def may_be_followed_by(self, seg: Segment, d: int) -> bool:
         """Return True if it is over, and a segment has octets that it cannot have sent before (RFC 9293 §3.4.3)."""
@@ -765,18 +793,22 @@ class Flow:
     Attributes:
         key: of the segments that are sent in direction 0.
         connections: those to which a segment may belong.
+        has_paths: whether segments came through tunnels or with tags.
     """
 
-    __slots__ = ("_flows", "connections", "key")
+    __slots__ = ("_flows", "connections", "has_paths", "key")
 
     def __init__(self, key: bytes, flows: Flows) -> None:
         self.key = key
         self.connections: list[TCPConnection] = []
+        self.has_paths = False
         self._flows = flows
 
     def receive(self, seg: Segment, d: int) -> TCPConnection | None:
         """Receive a segment; return the connection that it belongs to, None if it is left out."""
         connections = self.connections
+        if self.has_paths or type(seg) is not Segment:
+            return self._receive_on_path(seg, d)
         if len(connections) == 1:
             _, seq, _, flags, _, _, _, _ = numbers_of(seg)
             only = connections[0]
@@ -784,25 +816,47 @@ class Flow:
             if not (flags & STATE_FLAGS or only.has_end) and half.is_close(seq):
                 only.receive(seg, d)
                 return only
-        return self._receive(seg, d)
+        return self._receive(seg, d, connections)
 
-    def _receive(self, seg: Segment, d: int) -> TCPConnection | None:
-        """Receive a segment that may belong to any connection, or to none."""
-        connections = self.connections
+    def _receive_on_path(self, seg: Segment, d: int) -> TCPConnection | None:
+        """Receive a segment that came through a tunnel, or beside others that did."""
+        path = path_of(seg)
+        if not self.has_paths:
+            self.has_paths = bool(path)
+            for one in self.connections if path else ():
+                one.paths = [() if half.last_frame else None for half in one.halves]
+        found = self._receive(seg, d, self._on_path(seg, d, path) if self.has_paths else self.connections)
+        if found is not None and self.has_paths:
+            found.paths[d] = path
+        return found
+
+    def _on_path(self, seg: Segment, d: int, path: tuple[str, ...]) -> list[TCPConnection]:
+        """Return the connections that a segment may belong to by its path: two networks may have the same addresses.
+
+        Each direction may have a path of its own, and a path may change, as long as it is one stream.
+        """
+        same = [one for one in self.connections if one.paths[d] == path]
+        if same:
+            return same
+        unknown = [one for one in self.connections if one.paths[d] is None]
+        return unknown or [one for one in self.connections if one.is_continued_by(seg, d)]
+
+    def _receive(self, seg: Segment, d: int, connections: list[TCPConnection]) -> TCPConnection | None:
+        """Receive a segment that may belong to any of these connections, or to none."""
         if seg.flags & PATH_MTU:
             return None
         if seg.flags & RST:
-            return self._reset(seg, d)
+            return self._reset(seg, d, connections)
         if seg.flags & SYN:
-            late = next((one for one in connections if self._is_over(one) and one.is_of_syn(seg, d)), None)
+            late = next((one for one in connections if _is_over(one, connections) and one.is_of_syn(seg, d)), None)
             if late is not None:
-                self._leave_out(seg, d)
+                _leave_out(seg, d, connections)
                 return None
             # One that has, or acknowledges, the very number of a SYN comes before those that are near.
             for connection in sorted(connections, key=lambda one: one.is_of_syn(seg, d))[::-1]:
                 if connection.accept_syn(seg, d):
                     return connection
-            connection = self._new(seg, d)
+            connection = self._new(seg, d, connections)
             if seg.flags & ACK_FLAG:
                 connection.halves[1 - d].begin(seg.ack, True)
             connection.accept_syn(seg, d)
@@ -818,18 +872,19 @@ class Flow:
             if misfit is not None and misfit < least:
                 best, least = connection, misfit
         last = connections[-1] if connections else None
-        if best is not None and best is not last and self._is_over(best):
+        if best is not None and best is not last and _is_over(best, connections):
             # What the one that is under way has not begun with may still be near it.
             misfit = last.misfit(seg, d) if last is not None else None
             best = last if misfit is not None and misfit - CLOSE < least else best
         if best is None:
             # After a hole in both directions nothing is near; a segment of another connection is left out at the end.
-            best = self._new(seg, d) if last is None or last.user.is_begun_anew_by(seg) else last
+            is_new = last is None or last.user.is_begun_anew_by(seg)
+            best = self._new(seg, d, connections) if last is None or is_new else last
         elif best.may_be_followed_by(seg, d) and best.user.is_key_in(seg):
-            best = self._new(seg, d)
+            best = self._new(seg, d, connections)
         half = best.halves[d]
-        if self._is_over(best) and (half.is_complete or half.has_all_of(seg)):
-            self._leave_out(seg, d)
+        if _is_over(best, connections) and (half.is_complete or half.has_all_of(seg)):
+            _leave_out(seg, d, connections)
             return None
         if half.is_before_syn(seg.seq, seg.length):
             best.leave_out(stray_of(seg, d))
@@ -839,31 +894,20 @@ class Flow:
         best.receive(seg, d)
         return best
 
-    def _is_over(self, connection: TCPConnection) -> bool:
-        """Return True if a connection was closed before the one began that is under way."""
-        last = self.connections[-1]
-        if connection is last or not last.has_syn:
-            return False
-        return connection.is_closed or (connection.is_over and (all(last.has_syns) or last.is_established))
-
-    def _leave_out(self, seg: Segment, d: int) -> None:
-        """Note a late duplicate of a connection that is over, which comes in the midst of the last one."""
-        self.connections[-1].leave_out(stray_of(seg, d)._replace(is_earlier=True))
-
-    def _reset(self, seg: Segment, d: int) -> TCPConnection | None:
+    def _reset(self, seg: Segment, d: int, connections: list[TCPConnection]) -> TCPConnection | None:
         """Receive a RST; return the connection whose numbers it fits, else the last one, None without any."""
-        misfits = [(one.misfit(seg, d), one) for one in self.connections if one.halves[d].is_known]
+        misfits = [(one.misfit(seg, d), one) for one in connections if one.halves[d].is_known]
         fitting = [(misfit, one) for misfit, one in misfits if misfit is not None]
         if not fitting:
-            fitting = [(one.halves[d].misfit(seg.seq), one) for one in self.connections if one.halves[d].is_known]
+            fitting = [(one.halves[d].misfit(seg.seq), one) for one in connections if one.halves[d].is_known]
         if not fitting:
             # The RST that answers a SYN has no number of its own (RFC 9293 §3.10.7.1).
-            fitting = [(0, one) for one in self.connections if one.halves[1 - d].is_known and seg.flags & ACK_FLAG]
+            fitting = [(0, one) for one in connections if one.halves[1 - d].is_known and seg.flags & ACK_FLAG]
         if not fitting:
             return None
         connection = min(reversed(fitting), key=lambda one: one[0])[1]
-        if self._is_over(connection):
-            self._leave_out(seg, d)
+        if _is_over(connection, connections):
+            _leave_out(seg, d, connections)
             return None
         half, other = connection.halves[d], connection.halves[1 - d]
         connection.arrival, connection.advanced, connection.last_frame = None, False, seg.frame
@@ -881,8 +925,8 @@ class Flow:
             other.peer.sack(seg.frame, low, ack)
         return connection
 
-    def _new(self, seg: Segment, d: int) -> TCPConnection:
-        """Begin a connection with a segment of direction ``d``."""
+    def _new(self, seg: Segment, d: int, connections: list[TCPConnection]) -> TCPConnection:
+        """Begin a connection with a segment of direction ``d``, beside those that it might have belonged to."""
         unread = [connection for connection in self.connections if not connection.user.is_mpa]
         read = [connection for connection in self.connections if connection.user.is_mpa]
         if len(unread) >= MOST_UNREAD:
@@ -891,9 +935,9 @@ class Flow:
             self._flows.end(min(read, key=lambda connection: connection.last_frame))
         connection = TCPConnection(self._flows.budget, self)
         connection.user = self._flows.make_user(connection)
-        if self.connections:
+        if connections:
             # Beside the one that is under way, not beside another SYN that nobody answered.
-            known = [one for one in self.connections if one.is_established or all(one.has_syns)] or self.connections
+            known = [one for one in connections if one.is_established or all(one.has_syns)] or connections
             under_way = (one for one in reversed(known) if not one.has_end or not one.is_over)
             connection.beside = next(under_way, known[-1])
             connection.strays.append(stray_of(seg, d))
@@ -965,7 +1009,22 @@ def is_stray(connection: TCPConnection, flow: Flow) -> bool:
 
     They are late duplicates of an earlier connection on the same addresses and ports (RFC 9293 §3.4.3).
     """
-    return not connection.has_syn and any(connection.is_amid(other) for other in flow.connections)
+    return not connection.has_syn and any(
+        connection.is_amid(other) and connection.shares_path(other) for other in flow.connections
+    )
+
+
+def _is_over(connection: TCPConnection, connections: list[TCPConnection]) -> bool:
+    """Return True if a connection was closed before the one began that is under way, the last of these."""
+    last = connections[-1] if connections else connection
+    if connection is last or not last.has_syn:
+        return False
+    return connection.is_closed or (connection.is_over and (all(last.has_syns) or last.is_established))
+
+
+def _leave_out(seg: Segment, d: int, connections: list[TCPConnection]) -> None:
+    """Note a late duplicate of a connection that is over, which comes in the midst of the last one."""
+    connections[-1].leave_out(stray_of(seg, d)._replace(is_earlier=True))
 
 
 def stray_of(seg: Segment, d: int) -> Stray:

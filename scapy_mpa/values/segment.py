@@ -42,6 +42,34 @@ class Segment(NamedTuple):
     length: int
 
 
+class CarriedSegment(Segment):
+    """A segment that came through a tunnel, or in fragments.
+
+    Attributes:
+        path: tags and tunnels that tell one network from another on the same wire, the outermost first.
+        is_fragmented: whether it came in fragments of an IP datagram.
+    """
+
+    path: tuple[str, ...]
+    is_fragmented: bool
+
+    @classmethod
+    def of(cls, seg: Segment, path: tuple[str, ...], is_fragmented: bool) -> CarriedSegment:
+        """The same segment, and how it came."""
+        found = cls._make(seg)
+        found.path, found.is_fragmented = path, is_fragmented
+        return found
+
+    def _replace(self, **changes: object) -> CarriedSegment:
+        """The same segment with other values, which came the same way."""
+        return self.of(super()._replace(**changes), self.path, self.is_fragmented)  # type: ignore[arg-type]
+
+
+def path_of(seg: Segment) -> tuple[str, ...]:
+    """The tags and tunnels that a segment came through, the outermost first."""
+    return seg.path if isinstance(seg, CarriedSegment) else ()
+
+
 #: Where fields stand: in the hot loops, to take one by its place is cheaper than by its name.
 TIME: Final = 1
 KEY: Final = 2

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.link import ETHERNET
 from scapy_mpa.capture.packet import segment_in
 from scapy_mpa.craft.packets import ACK, FIN, PSH, RST, SYN, FrameMaker
@@ -29,7 +30,7 @@ ISN = 0xFFFFFFF0  # so that numbers wrap soon
 def seen(packet: TcpPacket) -> Segment:
     """A packet as its receiver reads it off the wire."""
     octets = octets_of(packet)
-    seg = segment_in(0, 0, ETHERNET, memoryview(octets), 0, len(octets), len(octets), None)
+    seg = segment_in(0, 0, ETHERNET, memoryview(octets), 0, len(octets), len(octets), Fragments(), waits=True)
     assert seg is not None
     return seg
 
@@ -128,7 +129,7 @@ def answer(client: OwnTCP, payload: bytes = b"", *, flags: int = ACK, seq: int =
     """A hand-made segment of the peer."""
     frames = FrameMaker(*_ends())
     octets = frames.frame(payload, seq=seq, ack=ack & 0xFFFFFFFF, flags=flags, window=1000)
-    seg = segment_in(0, 0, ETHERNET, memoryview(octets), 0, len(octets), len(octets), None)
+    seg = segment_in(0, 0, ETHERNET, memoryview(octets), 0, len(octets), len(octets), Fragments(), waits=True)
     assert seg is not None
     return seg
 
@@ -184,7 +185,7 @@ def test_selective_acknowledgements_are_read() -> None:
     first, last = seq_add(ISN, 101), seq_add(ISN, 151)
     sack = b"\x01\x01\x05\x0a" + first.to_bytes(4, "big") + last.to_bytes(4, "big")
     octets = frames.frame(b"", seq=8, ack=seq_add(ISN, 1), flags=ACK, window=1000, options=sack)
-    seg = segment_in(0, 0, ETHERNET, memoryview(octets), 0, len(octets), len(octets), None)
+    seg = segment_in(0, 0, ETHERNET, memoryview(octets), 0, len(octets), len(octets), Fragments(), waits=True)
     assert seg is not None
     client.receive(seg, 1.1)
     assert client.sacked == [(100, 150)]
