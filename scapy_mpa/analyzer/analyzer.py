@@ -18,7 +18,7 @@ from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.octets import numbers_of
 from scapy_mpa.values.options import Announced, announced
 from scapy_mpa.values.pathmtu import path_mtu_message
-from scapy_mpa.values.segment import PATH_MTU, SYN, TIME, Segment, endpoints, reverse_key
+from scapy_mpa.values.segment import PATH_MTU, SYN, TIME, CarriedSegment, Segment, endpoints, reverse_key
 from scapy_mpa.watches.lifecycle import refused
 from scapy_mpa.watches.pathmtu import PathMTUWatch
 from scapy_mpa.watches.startup import garbled_key, start_not_found
@@ -196,6 +196,9 @@ class Analyzer:
                     self._pending.append(mpa)
                 if arrival is not None or mpa.pending_side < 0:
                     mpa.pending_side = d
+            if isinstance(seg, CarriedSegment) and seg.is_fragmented and seg.length:
+                detail = "a segment came in fragments of an IP datagram"
+                mpa.findings.add("ip-fragmented", mpa.role_of(d), frame, seg.time, seg.seq, detail)
         half = connection.halves[d]
         if mpa is not None and len(half.late) == MOST_RESETS:
             mpa.take(d)

@@ -12,7 +12,7 @@ from typing import IO, NamedTuple, TypeAlias
 
 from scapy_mpa.cluster.shared import SharedFolder
 from scapy_mpa.reading.shares import share_of
-from scapy_mpa.values.segment import Segment
+from scapy_mpa.values.segment import CarriedSegment, Segment
 
 #: Octets of segments that are held before a chunk is written, and blocks.
 _HELD = 16 << 20
@@ -22,8 +22,9 @@ _MOST_REMEMBERED = 1 << 16
 
 #: Where the parts of a chunk end in the file: the first one is where it begins, the next the end of its marks.
 Chunk: TypeAlias = "tuple[int, ...]"
-#: A segment without its octets: frame, time, key, seq, ack, flags, start, end, tcp, length.
-_Row: TypeAlias = "tuple[int, int, bytes, int, int, int, int, int, int, int]"
+#: A segment without its octets: frame, time, key, seq, ack, flags, start, end, tcp, length, and how it came if it is a
+#: CarriedSegment.
+_Row: TypeAlias = "tuple[int, int, bytes, int, int, int, int, int, int, int, tuple[tuple[str, ...], bool] | None]"
 
 
 class Mark(NamedTuple):
@@ -59,7 +60,9 @@ class PartitionWriter:
         rows: dict[int, list[_Row]] = {}
         pieces: dict[int, list[memoryview]] = {}
         sizes: dict[int, int] = {}
-        for frame, time, key, seq, ack, flags, buffer, start, end, tcp, length in segments:
+        for seg in segments:
+            frame, time, key, seq, ack, flags, buffer, start, end, tcp, length = seg
+            how = (seg.path, seg.is_fragmented) if isinstance(seg, CarriedSegment) else None
             share = known.get(key)
             if share is None:
                 share = known[key] = share_of(key, self._shares)
@@ -68,9 +71,8 @@ class PartitionWriter:
             # The IP header comes along: its TTL or Hop Limit is looked at.
             first = start if tcp < 0 else max(0, tcp - (20 if len(key) == 12 else 40))
             shift = sizes[share] - first
-            rows[share].append(
-                (frame, time, key, seq, ack, flags, start + shift, end + shift, tcp if tcp < 0 else tcp + shift, length)
-            )
+            tcp = tcp if tcp < 0 else tcp + shift
+            rows[share].append((frame, time, key, seq, ack, flags, start + shift, end + shift, tcp, length, how))
             pieces[share].append(buffer[first:end])
             sizes[share] += end - first
         number = len(self._marks)
@@ -131,7 +133,8 @@ def read_partition(
 
 def _segments(rows: Sequence[_Row], octets: bytes, before: int) -> list[Segment]:
     buffer = memoryview(octets)
-    return [
-        Segment(frame + before, time, key, seq, ack, flags, buffer, start, end, tcp, length)
-        for frame, time, key, seq, ack, flags, start, end, tcp, length in rows
-    ]
+    found = []
+    for frame, time, key, seq, ack, flags, start, end, tcp, length, how in rows:
+        seg = Segment(frame + before, time, key, seq, ack, flags, buffer, start, end, tcp, length)
+        found.append(seg if how is None else CarriedSegment.of(seg, *how))
+    return found

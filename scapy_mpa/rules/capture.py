@@ -31,6 +31,13 @@ CAPTURE_RULES = (
         clause="RFC 8200 §4.5",
     ),
     Rule(
+        "ip-fragmented", "note", "", None, "",
+        "IP does not fragment the segments of a connection",
+        "Most senders set Don't Fragment. A receiver may drop fragments, and it needs a buffer of its own to put them "
+        "together, which no acknowledgement controls.",
+        clause="RFC 5044 §A.5.1",
+    ),
+    Rule(
         "link-type", "note", "", None, "",
         "packets are of a supported link type",
         "Other packets are not examined.",
