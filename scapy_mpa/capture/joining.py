@@ -1,24 +1,23 @@
 """Which files are captures, and how these become one: a rotation is followed, taps that overlap are merged.
 
-In: names of files, of folders, and patterns. Out: :class:`~scapy_mpa.capture.named.Sources`, the captures by name, in
-groups. What a file holds is seen by its first and last records: those of a pcap or pcapng file are found at its ends,
-what is compressed is read through.
+In: names of files, of folders (:mod:`~scapy_mpa.capture.folders`), and patterns. Out:
+:class:`~scapy_mpa.capture.named.Sources`, the captures by name, in groups. What a file holds is seen by its first and
+last records: those of a pcap or pcapng file are found at its ends, what is compressed is read through.
 """
 
 from __future__ import annotations
 
 import glob
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from io import FileIO
 from itertools import chain, islice
-from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.capture.files import reader_of
+from scapy_mpa.capture.folders import captures_in, natural
 from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.named import STANDARD_INPUT, CaptureSource, Sources
 from scapy_mpa.capture.notes import Notes
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
 Joining: TypeAlias = Literal["auto", "follow", "merge"]
 JOININGS: Final[tuple[Joining, ...]] = ("auto", "follow", "merge")
 
-#: The files of a folder that are captures.
-PATTERN: Final = "*.pcap*"
 #: Files of a rotation may overlap so much at most (nanoseconds): an interface with several queues does not keep the
 #: order of its packets.
 _JITTER: Final = NANOSECONDS // 10
@@ -76,13 +73,13 @@ def sources_of(
     if isinstance(given, Sources):
         return given
     named = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
-    found = [(source, is_found) for one in named for source, is_found in _expanded(one)]
+    skipped: list[str] = []
+    found = [(source, is_found) for one in named for source, is_found in _expanded(one, skipped)]
     lenient = any(is_found for _, is_found in found)
     if len(found) < 2 and not lenient:
         return Sources((source for source, _ in found), esp=esp)
     captures: list[CaptureSource] = []
     ends: list[Ends | None] = []
-    skipped: list[str] = []
     for source, is_found in found:
         try:
             ends.append(ends_of(source, limits) if joining != "follow" or is_found else None)
@@ -94,20 +91,27 @@ def sources_of(
                 ends.append(None)
                 captures.append(source)  # opening it raises this once more
     if not captures:
-        raise CaptureError(f"no capture can be read: {skipped[0].removesuffix('; skipped')}")
+        raise CaptureError(f"no capture can be read: {skipped[-1].removesuffix('; skipped')}")
     groups = _groups(captures, ends, joining)
     begins, lasts = [one and one.first for one in ends], [one and one.last for one in ends]
     return Sources(captures, groups, begins, lasts, lenient=lenient, skipped=skipped, esp=esp)
 
 
-def _expanded(source: CaptureSource) -> Iterator[tuple[CaptureSource, bool]]:
-    """The files that a name stands for, and whether they were found in a folder or by a pattern."""
+def _expanded(source: CaptureSource, skipped: list[str]) -> Iterator[tuple[CaptureSource, bool]]:
+    """The files that a name stands for, and whether they were found in a folder or by a pattern.
+
+    Appends to ``skipped`` a line about the files of a folder that are no captures.
+    """
     if source == STANDARD_INPUT or not isinstance(source, (str, os.PathLike)):
         yield source, False
         return
     name = os.fspath(source)
     if os.path.isdir(name):
-        files, what = captures_in(name), f"there is no file {PATTERN} in this folder"
+        files, left_out, _ = captures_in(name)
+        what = "there is no capture in this folder"
+        if left_out is not None:
+            skipped.append(left_out)
+            what += left_out.removeprefix(printable(name))
     elif not os.path.lexists(name) and glob.has_magic(name):
         files, what = _files_of(glob.glob(name, recursive=True)), "no file matches this pattern"
     else:
@@ -119,19 +123,9 @@ def _expanded(source: CaptureSource) -> Iterator[tuple[CaptureSource, bool]]:
         yield path, True
 
 
-def captures_in(folder: str) -> list[str]:
-    """The captures in a folder, and in all folders in it, by name: x.pcap2 before x.pcap10."""
-    return _files_of(os.fspath(path) for path in Path(folder).rglob(PATTERN))
-
-
 def _files_of(found: Iterable[str]) -> list[str]:
-    # Standing by the name alone, what is no file would have to be opened to be seen: a pipe would wait for ever.
-    return sorted((path for path in found if os.path.isfile(path)), key=_natural)
-
-
-def _natural(name: str) -> list[tuple[int, int | str]]:
-    """What sorts names as people do: x.pcap2 before x.pcap10."""
-    return [(0, int(part)) if part.isdecimal() else (1, part) for part in re.split(r"([0-9]+)", name) if part]
+    # What is no file would have to be opened to be seen: a pipe would wait for ever.
+    return sorted((path for path in found if os.path.isfile(path)), key=natural)
 
 
 def _groups(captures: Sequence[CaptureSource], ends: Sequence[Ends | None], joining: Joining) -> list[list[int]]:

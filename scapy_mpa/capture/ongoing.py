@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from scapy_mpa.capture.files import decryption, reader_of
+from scapy_mpa.capture.folders import Inspected, captures_in
 from scapy_mpa.capture.fragments import Fragments
-from scapy_mpa.capture.joining import captures_in
 from scapy_mpa.capture.named import STANDARD_INPUT, Sources
 from scapy_mpa.capture.notes import Note, Notes
 from scapy_mpa.capture.reader import Reader
@@ -241,6 +241,9 @@ class FolderOrigin(Origin):
         self._read: dict[str, _Read] = {}
         self._file: GrowingFile | None = None
         self._remarks: list[str] = []
+        #: The files there were at the last look, and the line about those that are no captures.
+        self._inspected: dict[str, Inspected] = {}
+        self._left_out: str | None = None
 
     def parts(self) -> Iterator[tuple[str, Octets]]:
         """Yield each file."""
@@ -266,8 +269,8 @@ class FolderOrigin(Origin):
                 self._see(name)
 
     def remarks(self) -> list[str]:
-        """A line for each file that could not be opened, or that grew after it was read."""
-        return self._remarks
+        """A line for each file that could not be opened, or that grew after it was read, and one for all others."""
+        return self._remarks if self._left_out is None else [*self._remarks, self._left_out]
 
     def _see(self, name: str) -> None:
         """A file is read now, and need not be read again unless it is written anew."""
@@ -275,7 +278,10 @@ class FolderOrigin(Origin):
 
     def _next(self) -> str | None:
         """The next file that was not read yet: one that was never there before, else one that was written anew."""
-        there = captures_in(self.name)
+        try:
+            there, self._left_out, self._inspected = captures_in(self.name, self._inspected)
+        except CaptureError:
+            there = []  # the folder is gone, or will be there again
         names = {*there}
         for gone in self._read.keys() - names:
             # A ring removes its oldest files, and what reads it may go on for long.

@@ -89,12 +89,16 @@ def octets_of(file: BinaryIO | Octets, name: str, stretch: int = DEFAULT_LIMITS.
 
 def what_else(magic: bytes) -> str:
     """What a file is that is no capture we read, by its first octets, and how it becomes one."""
-    for begin, what in _OTHERS.items():
-        if magic.startswith(begin):
-            return what
+    if known := known_format(magic):
+        return known
     if magic in _ETL_SIZES:
         return "not a pcap file; if it is an ETL trace, etl2pcapng FILE out.pcapng converts it"
     return "not a pcap file"
+
+
+def known_format(magic: bytes) -> str | None:
+    """The same if the first octets are those of a format that is known, else None."""
+    return next((what for begin, what in _OTHERS.items() if magic.startswith(begin)), None)
 
 
 def read_exactly(file: BinaryIO | Octets, octets: int) -> bytes:

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from scapy_mpa.capture.files import Captures, merged
 from scapy_mpa.capture.index import FrameIndex
-from scapy_mpa.capture.joining import PATTERN, Joining, sources_of
+from scapy_mpa.capture.joining import Joining, sources_of
 from scapy_mpa.capture.named import Sources
 from scapy_mpa.capture.opened import MOST_OPEN, OpenFiles
 from scapy_mpa.errors import CaptureError
@@ -67,17 +67,6 @@ def said(report: Report) -> dict[str, Any]:
 # --- which files ---
 
 
-def test_a_folder_is_its_captures_and_those_below(tmp_path: Path) -> None:
-    for name in ("b.pcap", "a.pcapng", "sub/c.pcap2", "sub/c.pcap10", "notes.txt", "sub/deep/d.pcap.gz"):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(gzip.compress(timed(1)) if name.endswith("gz") else timed(1))
-    (tmp_path / "pipe.pcap").mkdir()
-    os.mkfifo(tmp_path / "wait.pcap")
-    found = [os.path.relpath(str(one), tmp_path) for one in sources_of(tmp_path)]
-    assert found == ["a.pcapng", "b.pcap", "sub/c.pcap2", "sub/c.pcap10", "sub/deep/d.pcap.gz"]
-
-
 def test_a_pattern_and_a_file_whose_name_is_one(tmp_path: Path) -> None:
     for name in ("x1.pcap", "x2.pcap", "y.pcap", "[z].pcap"):
         (tmp_path / name).write_bytes(timed(1))
@@ -87,7 +76,7 @@ def test_a_pattern_and_a_file_whose_name_is_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "*.pcap"])
 def test_no_capture_there(tmp_path: Path, name: str) -> None:
-    with pytest.raises(CaptureError, match=r"there is no file|no file matches"):
+    with pytest.raises(CaptureError, match=r"there is no capture in this folder$|no file matches"):
         sources_of(str(tmp_path / name))
 
 
@@ -102,8 +91,8 @@ def test_what_cannot_be_read_is_a_line_and_the_rest_is_read(tmp_path: Path) -> N
     assert result.return_value == 0
     assert "3 files, " in result.stdout
     lines = result.stderr.splitlines()
-    assert [line.split("/")[-1].split(":")[0] for line in lines] == ["empty.pcap", "text.pcap", "damaged.pcap"]
-    assert lines[0].endswith("the file is empty; skipped")
+    assert lines[0] == f"scapy-mpa: {tmp_path}: 3 files are no captures: empty.pcap, gone.pcap, text.pcap"
+    assert len(lines) == 2 and "damaged.pcap: no packet can be read" in lines[1]
     alone = analyze(REORDERED)
     assert said(analyze(tmp_path))["connections"] == said(alone)["connections"]
 
@@ -271,7 +260,7 @@ def test_a_thousand_files_by_editcap(tmp_path: Path) -> None:
     subprocess.run(
         ["editcap", "-F", "pcap", "-c", str(max(1, packets // 1000)), whole, tmp_path / "day" / "cut.pcap"], check=True
     )
-    assert len([*(tmp_path / "day").glob(PATTERN)]) >= 1000
+    assert len([*(tmp_path / "day").iterdir()]) >= 1000
     most = 0
 
     def look() -> None:

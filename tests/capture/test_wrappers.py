@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import struct
 import subprocess
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,14 @@ from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.link import LINK_TYPES
 from scapy_mpa.capture.linktypes import name_of, refusal
 from scapy_mpa.capture.notes import Note
+from scapy_mpa.capture.pcap import MAGIC_NUMBERS
+from scapy_mpa.capture.pcapng import PCAPNG_MAGIC
+from scapy_mpa.capture.source import GZIP_MAGIC, ZSTD_MAGIC
 from scapy_mpa.reading.analysis import analyze
 from tests.capture.blocks import interface, packet, section
 from tests.capture.frames import (
     LINKED,
+    VARIANTS,
     capture,
     erf,
     ethernet,
@@ -34,7 +39,7 @@ from tests.capture.frames import (
     with_vlans,
 )
 from tests.capture.test_files import ethernet_frames
-from tests.conftest import PCAPS
+from tests.conftest import PCAPS, REPO
 from tests.sampling import examples
 
 FRAME, FRAME6 = ethernet(), ethernet(version=6)
@@ -115,6 +120,30 @@ def test_nothing_to_read(form: str) -> None:
 def test_there_is_a_frame_of_every_link_type_that_is_read() -> None:
     assert LINKED.keys() == LINK_TYPES
     assert all(name_of(link_type) for link_type in LINK_TYPES)
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The cells of the table in docs/captures.md whose first column has this heading."""
+    lines = iter((REPO / "docs" / "captures.md").read_text().splitlines())
+    next(line for line in lines if line.startswith(f"| {heading} |"))
+    next(lines)
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in takewhile(lambda line: "|" in line, lines)]
+
+
+def test_the_documentation_lists_every_link_type_and_its_name() -> None:
+    listed = {int(number): row[1].split(", ") for row in rows("link type") for number in row[0].split(", ")}
+    assert listed.keys() == LINK_TYPES
+    assert all(name_of(number) in names for number, names in listed.items())
+
+
+def test_the_documentation_lists_every_file_format() -> None:
+    listed = {bytes.fromhex(row[1].strip("`")) for row in rows("file format")}
+    assert listed == {GZIP_MAGIC, ZSTD_MAGIC, PCAPNG_MAGIC} | {
+        m for m, kind in MAGIC_NUMBERS.items() if kind.order == ">"
+    }
+    assert {magic[::-1] for magic in MAGIC_NUMBERS} == MAGIC_NUMBERS.keys()
+    made = {struct.unpack(">I", capture([], order=">", variant=variant)[:4])[0] for variant in ("", *VARIANTS)}
+    assert made | {0xA1B23C4D} == {struct.unpack(">I", magic)[0] for magic in listed & MAGIC_NUMBERS.keys()}
 
 
 def nested(depth: int) -> bytes:
