@@ -248,8 +248,3 @@ def _tcp_segment(
 def note_exported(notes: Notes, frame: int, time: int) -> None:
     """Have the report say that an exported PDU was not read."""
     notes.add("link-type", frame, time, "only exported PDUs of IP (OSI layer 3) and TCP are read; this is neither")
-
-
-def note_unknown_link(notes: Notes, frame: int, time: int, link_type: int) -> None:
-    """Have the report say that a packet was not read, because its link type is not known."""
-    notes.add("link-type", frame, time, f"link type {link_type} is not supported")

@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterator, Sequence
 
 from scapy_mpa.craft.deviating import DeviatingStream
+from scapy_mpa.craft.encapsulation import ENCAPSULATIONS
 from scapy_mpa.craft.messages import Message, Queues, segments
 from scapy_mpa.craft.packets import ACK, FrameMaker
 from scapy_mpa.craft.segmentation import Segmentation, dynamic_mulpdu
@@ -200,6 +201,7 @@ class Sending:
             half = SentHalf(number, role, frames, setup.sequence_number(role, rng))
             half.markers, half.crc = setup.has_markers(role), setup.crc
             half.sealing = setup.sealing(role, number)
+            half.encapsulate = ENCAPSULATIONS.get(setup.encapsulation)
             made.append(half)
         self.halves = made[0], made[1]
         made[0].peer, made[1].peer = made[1], made[0]

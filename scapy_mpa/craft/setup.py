@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from scapy_mpa.craft.encapsulation import ENCAPSULATION
 from scapy_mpa.craft.packets import Endpoint, FrameMaker
 from scapy_mpa.craft.sealing import WAY, Sealing, way_of
 from scapy_mpa.craft.segmentation import Segmentation, segmentation
@@ -112,6 +113,8 @@ class Setup:
     seed: int = 0
     #: How packets travel under IPsec's ESP, as in ``aes-gcm,transport,udp``; empty: they do not.
     esp: str = ""
+    #: What each frame travels in, by its name in ``encapsulation.ENCAPSULATIONS``; empty: nothing.
+    encapsulation: str = ""
     #: Rules that may be broken, by their names in ``conversation.RULES``.
     allow: str | tuple[str, ...] = ()
 
@@ -378,6 +381,7 @@ _SINGLE = {
     "close": one_of(*CLOSES),
     "closes": one_of(*ROLES),
     "esp": WAY,
+    "encapsulation": ENCAPSULATION,
     "seed": Wanted("a whole number", is_number),
 }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
@@ -51,6 +51,7 @@ class SentHalf:
         self.opcodes: list[int | None] = []
         #: What puts its packets under ESP.
         self.sealing: Sealing | None = None
+        self.encapsulate: Callable[[bytes], bytes] | None = None
         self.peer = self
 
     def fpdus_from(self, offset: int) -> Iterator[LaidFPDU]:
@@ -141,8 +142,10 @@ def damaged(payload: bytes, damage: tuple[tuple[int, int], ...]) -> bytes:
 def octets_of(packet: TcpPacket) -> bytes:
     """The frame on the wire; under ESP, where its half says so, each time with the next sequence number."""
     frame = _plain_octets_of(packet)
-    sealing = packet.half.sealing
-    return frame if sealing is None else sealing.seal(frame, packet.half.frames, packet.piece is not None)
+    sealing, encapsulate = packet.half.sealing, packet.half.encapsulate
+    if sealing is not None:
+        frame = sealing.seal(frame, packet.half.frames, packet.piece is not None)
+    return frame if encapsulate is None else encapsulate(frame)
 
 
 def _plain_octets_of(packet: TcpPacket) -> bytes:
