@@ -11,7 +11,7 @@ from scapy_mpa.capture.joining import sources_of
 from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.compare.changes import column
 from scapy_mpa.compare.clock import ClockOffset, clock_of
-from scapy_mpa.compare.half import ComparedHalf, HalfTaps
+from scapy_mpa.compare.half import ComparedHalf, HalfTaps, known_markers
 from scapy_mpa.compare.matching import timed_delays
 from scapy_mpa.compare.pairing import Mapping, Pair, paired, shift_of
 from scapy_mpa.compare.tap import Tap, TapHalf
@@ -181,7 +181,15 @@ def _compared(reports: tuple[Report, Report], pairs: Sequence[Pair], taps: tuple
         for place, direction in enumerate(ROLES):
             at = nearer if place == 0 else 1 - nearer
             mine = [_half(pair, which, place) for which in (0, 1)]
-            way = HalfTaps(ends[at][place], ends[1 - at][place], mine[at], mine[1 - at])
+            markers = [known_markers(pair.connections[which], mine[which]) for which in (0, 1)]
+            way = HalfTaps(
+                ends[at][place],
+                ends[1 - at][place],
+                mine[at],
+                mine[1 - at],
+                (markers[at], markers[1 - at]),
+                (taps[at].span, taps[1 - at].span),
+            )
             shift = shifts[place]
             if shift is not None and at:
                 shift = -shift
