@@ -13,7 +13,7 @@ from scapy_mpa.compare.changes import column
 from scapy_mpa.compare.clock import ClockOffset, clock_of
 from scapy_mpa.compare.half import ComparedHalf, HalfTaps, known_markers
 from scapy_mpa.compare.matching import timed_delays
-from scapy_mpa.compare.pairing import Mapping, Pair, paired, shift_of
+from scapy_mpa.compare.pairing import Mapping, Pair, equal_segments, paired, shift_of
 from scapy_mpa.compare.tap import Tap, TapHalf
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.role import ROLES, Role
@@ -30,6 +30,8 @@ SCHEMA = 1
 _SECOND = 1_000_000_000
 #: Seconds above the median from which a segment is delayed.
 LATE = 0.01
+#: An extent without frames.
+_NOTHING = (1, 0)
 
 
 class ComparedConnection:
@@ -158,9 +160,12 @@ def compare(
 
 
 def _wanted(pairs: Sequence[Pair], which: int) -> Iterator[tuple[bytes, bytes, tuple[int, int] | None]]:
+    shown = {pair.keys[which] for pair in pairs if pair.connections[which] is not None}
     for pair in pairs:
         one, key = pair.connections[which], pair.keys[which]
         extent = (one.lifecycle.first[0], one.lifecycle.last[0]) if one is not None else None
+        if one is None and not shown.isdisjoint((key, reverse_key(key))):
+            extent = _NOTHING  # These are frames of another connection.
         yield key, reverse_key(key), extent
 
 
@@ -176,6 +181,11 @@ def _compared(reports: tuple[Report, Report], pairs: Sequence[Pair], taps: tuple
             only[0].append(" > ".join(endpoints(pair.keys[0])))
             continue
         shifts = [shift_of(one, other) for one, other in zip(*ends, strict=True)]
+        if not pair.is_certain and sum(map(equal_segments, *zip(*ends, strict=True), shifts)) <= 0:
+            for which, one_sided in enumerate(only):
+                if pair.connections[which] is not None:
+                    one_sided.append(" > ".join(endpoints(pair.keys[which])))
+            continue
         clock, nearer = _clock(ends, shifts)
         halves: dict[Role, ComparedHalf] = {}
         for place, direction in enumerate(ROLES):

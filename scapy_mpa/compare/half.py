@@ -97,8 +97,10 @@ def known_markers(connection: Connection | None, half: HalfConnection | None) ->
         return None
     asking = connection.reply if half is connection.initiator else connection.request
     first = next(iter(half.fpdus), None)
-    is_shown = half.inferred.shows_markers if half.inferred is not None else first is not None and (
-        first.seq == half.seq_start and first.crc != "bad"
+    is_shown = (
+        half.inferred.shows_markers
+        if half.inferred is not None
+        else first is not None and (first.seq == half.seq_start and first.crc != "bad")
     )
     return half.markers if asking is not None or is_shown else None
 

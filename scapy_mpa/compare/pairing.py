@@ -79,43 +79,58 @@ class Mapping:
 
 
 class Pair(NamedTuple):
-    """A connection at both taps, None where one shows no MPA, and its initiator's key at each."""
+    """A connection at both taps, None where one shows no MPA, and its initiator's key at each.
+
+    ``is_certain`` is False if neither sequence numbers nor all addresses and ports say that it is the same one: then
+    octets must.
+    """
 
     connections: tuple[Connection | None, Connection | None]
     keys: tuple[bytes, bytes]
+    is_certain: bool = True
 
 
 def paired(first: Sequence[Connection], second: Sequence[Connection], mapping: Mapping) -> list[Pair]:
-    """The connections of both taps, side by side, in the order of the first; then those of the second alone."""
+    """The connections of both taps, side by side, in the order of the first; then those of the second alone.
+
+    Those with equal sequence numbers are paired before all others, so that none of these takes another's.
+    """
     by_key: dict[bytes, list[Connection]] = {}
     by_hosts: dict[tuple[bytes, bytes], list[Connection]] = {}
+    by_number: dict[int, list[Connection]] = {}
     for one in second:
+        for number in set().union(*_numbers(one)):
+            by_number.setdefault(number, []).append(one)
         by_key.setdefault(one.initiator.key, []).append(one)
         by_hosts.setdefault(addresses_of(one.initiator.key), []).append(one)
     taken: set[int] = set()
-    pairs: list[Pair] = []
-    for one in first:
-        here = endpoints_of(one.initiator.key)
-        ends = mapping.of(here[0]), mapping.of(here[1])
-        key = _key(ends, here)
-        found, turned = None, False
-        # Who began is not known of a connection that was captured from the middle on.
-        for is_turned, way in ((False, ends), (True, ends[::-1])):
-            if None in (ends[0][1], ends[1][1]):
-                near = by_hosts.get((way[0][0], way[1][0]), [])
-            else:
-                near = by_key.get(reverse_key(key) if is_turned else key, [])
-            free = [other for other in near if id(other) not in taken and _agree(other, way)]
-            found, turned = _best(one, free, is_turned), is_turned
-            if found is not None:
-                break
-        if found is None:
-            pairs.append(Pair((one, None), (one.initiator.key, key)))
-        else:
-            taken.add(id(found))
-            there = found.responder.key if turned else found.initiator.key
-            pairs.append(Pair((one, found), (one.initiator.key, there)))
-    return pairs
+    pairs: dict[int, Pair] = {}
+    for equal in (2, 1, 0):
+        for place, one in enumerate(first):
+            if place in pairs and pairs[place].connections[1] is not None:
+                continue
+            here = endpoints_of(one.initiator.key)
+            ends = mapping.of(here[0]), mapping.of(here[1])
+            is_free = None in (ends[0][1], ends[1][1])
+            key = _key(ends, here)
+            pairs[place] = Pair((one, None), (one.initiator.key, key), not is_free)
+            # Who began is not known of a connection that was captured from the middle on.
+            for turned, way in ((False, ends), (True, ends[::-1])):
+                if equal:
+                    near = [other for number in set().union(*_numbers(one)) for other in by_number.get(number, [])]
+                elif is_free:
+                    near = by_hosts.get((way[0][0], way[1][0]), [])
+                else:
+                    near = by_key.get(reverse_key(key) if turned else key, [])
+                free = [other for other in near if id(other) not in taken and _agree(other, way)]
+                alike = [other for other in free if _equal_numbers(one, other, turned) >= equal]
+                found = _best(one, alike, turned)
+                if found is not None:
+                    taken.add(id(found))
+                    there = found.responder.key if turned else found.initiator.key
+                    pairs[place] = Pair((one, found), (one.initiator.key, there), equal == 2 or not is_free)
+                    break
+    return [pairs[place] for place in range(len(first))]
 
 
 #: An endpoint as a mapping leaves it: its port may be any.
@@ -130,16 +145,23 @@ def _key(ends: tuple[_Mapped, _Mapped], here: tuple[Endpoint, Endpoint]) -> byte
 
 def _agree(other: Connection, ends: tuple[_Mapped, _Mapped]) -> bool:
     there = endpoints_of(other.initiator.key)
-    return all(port is None or port == own for (_, port), (_, own) in zip(ends, there, strict=True))
+    return all(host == own[0] and port in (None, own[1]) for (host, port), own in zip(ends, there, strict=True))
+
+
+def _equal_numbers(one: Connection, other: Connection, turned: bool) -> int:
+    """Return in how many directions startup frame or Full Operation begin at the same sequence number at both taps."""
+    theirs = _numbers(other)
+    return sum(bool(a & b) for a, b in zip(_numbers(one), theirs[::-1] if turned else theirs, strict=True))
+
+
+def _numbers(one: Connection) -> tuple[set[int], set[int]]:
+    sides = (one.initiator.seq_start, one.request_seq), (one.responder.seq_start, one.reply_seq)
+    mine, theirs = ({seq for seq in side if seq is not None} for side in sides)
+    return mine, theirs
 
 
 def _best(one: Connection, others: Sequence[Connection], turned: bool) -> Connection | None:
-    """The other one with the same sequence numbers, else with the same port, else the only one or the first."""
-    seqs = (one.initiator.seq_start, one.responder.seq_start)
-    for other in others:
-        theirs = (other.initiator.seq_start, other.responder.seq_start)
-        if None not in seqs and (theirs[::-1] if turned else theirs) == seqs:
-            return other
+    """The other one with the same ports, else the first."""
     for other in others:
         key = other.responder.key if turned else other.initiator.key
         if key[-4:] == one.initiator.key[-4:]:
@@ -174,6 +196,21 @@ def shift_of(sent: TapHalf, received: TapHalf) -> int | None:
         return best
     # Unchanged numbers are the rule, where the ranges meet.
     return 0 if _meet(sent, received) else None
+
+
+def equal_segments(sent: TapHalf, received: TapHalf, shift: int | None) -> int:
+    """Return how many segments at the same place have the same octets at both taps, less how many have others."""
+    if shift is None or sent.base is None or received.base is None:
+        return 0
+    moved = seq_diff(received.base, (sent.base + shift) & 0xFFFFFFFF)
+    there = {(received.starts[one] + moved, received.lengths[one]): one for one in range(min(len(received), _VOTERS))}
+    found = 0
+    for index in range(min(len(sent), _VOTERS)):
+        other = there.get((sent.starts[index], sent.lengths[index]))
+        kept = min(sent.kept[index], received.kept[other]) if other is not None else 0
+        if other is not None and kept >= _TELLING:
+            found += 1 if sent.octets(index, 0, kept) == received.octets(other, 0, kept) else -1
+    return found
 
 
 def _meet(sent: TapHalf, received: TapHalf) -> bool:
