@@ -89,20 +89,17 @@ class HalfTaps(NamedTuple):
 def known_markers(connection: Connection | None, half: HalfConnection | None) -> bool | None:
     """Return whether a half connection carries Markers (RFC 5044 §7.1.1); None if the capture does not show it.
 
-    The startup frame of its receiver says so, else its first FPDU, at the beginning of Full Operation, or later FPDUs
-    with enough octets to hold a Marker.
+    The startup frame of its receiver says so, else its first FPDU at the beginning of Full Operation, or later FPDUs
+    with good CRCs and enough octets to hold a Marker.
     """
     if connection is None or half is None or half.seq_start is None or half.deviation is not None:
         # Of a sender that deviates each capture may show another guess.
         return None
     asking = connection.reply if half is connection.initiator else connection.request
-    first = next(iter(half.fpdus), None)
-    is_shown = (
-        half.inferred.shows_markers
-        if half.inferred is not None
-        else first is not None and (first.seq == half.seq_start and first.crc != "bad")
-    )
-    return half.markers if asking is not None or is_shown else None
+    first, inferred = next(iter(half.fpdus), None), half.inferred
+    begins_there = first is not None and first.seq == half.seq_start and first.crc != "bad"
+    is_inferred = inferred is not None and inferred.crc and inferred.shows_markers
+    return half.markers if asking is not None or begins_there or is_inferred else None
 
 
 class ComparedHalf:
