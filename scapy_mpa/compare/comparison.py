@@ -13,7 +13,7 @@ from scapy_mpa.compare.changes import column
 from scapy_mpa.compare.clock import ClockOffset, clock_of
 from scapy_mpa.compare.half import ComparedHalf, HalfTaps, known_markers
 from scapy_mpa.compare.matching import timed_delays
-from scapy_mpa.compare.pairing import Mapping, Pair, equal_segments, paired, shift_of
+from scapy_mpa.compare.pairing import Mapping, Pair, have_same_octets, paired, paired_by_octets, shift_of
 from scapy_mpa.compare.tap import Tap, TapHalf
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.role import ROLES, Role
@@ -139,12 +139,6 @@ def compare(
     reports = tuple(analyze(source, selection=early, limits=limits) for source in sources)
     first, second = (report.connections for report in reports)
     pairs = paired(first, second, mapped)
-    taken = {id(pair.connections[1]) for pair in pairs}
-    # A Mapping leads from the first capture to the second alone: what only the second shows as MPA has no name before
-    # a NAT, so it is looked for by its own.
-    for one in second:
-        if id(one) not in taken:
-            pairs.append(Pair((None, one), (one.initiator.key, one.initiator.key)))
     pairs = [pair for pair in pairs if any(selection.takes(key) for key in pair.keys)]
     with ExitStack() as stack:
         taps = []
@@ -156,7 +150,7 @@ def compare(
             except OSError as error:
                 raise CaptureError(f"no room for the octets of a capture: {error.strerror or error}") from None
             taps.append(tap)
-        return _compared((reports[0], reports[1]), pairs, (taps[0], taps[1]), late)
+        return _compared((reports[0], reports[1]), pairs, (taps[0], taps[1]), mapped, late)
 
 
 def _wanted(pairs: Sequence[Pair], which: int) -> Iterator[tuple[bytes, bytes, tuple[int, int] | None]]:
@@ -169,23 +163,31 @@ def _wanted(pairs: Sequence[Pair], which: int) -> Iterator[tuple[bytes, bytes, t
         yield key, reverse_key(key), extent
 
 
-def _compared(reports: tuple[Report, Report], pairs: Sequence[Pair], taps: tuple[Tap, Tap], late: float) -> Comparison:
+def _compared(
+    reports: tuple[Report, Report], pairs: Sequence[Pair], taps: tuple[Tap, Tap], mapping: Mapping, late: float
+) -> Comparison:
     found: list[tuple[ComparedConnection, ClockOffset | None]] = []
     only: tuple[list[str], list[str]] = ([], [])
+    by_octets = paired_by_octets(pairs, taps[0].pairs, taps[1].pairs, mapping)
+    taken = {other for other, _ in by_octets.values()}
     for number, pair in enumerate(pairs):
+        if number in taken:
+            continue
         ends = taps[0].pairs[number], taps[1].pairs[number]
+        if number in by_octets:
+            other, turned = by_octets[number]
+            there, key = taps[1].pairs[other], pairs[other].keys[1]
+            ends = ends[0], there[::-1] if turned else there
+            keys = pair.keys[0], reverse_key(key) if turned else key
+            pair = Pair((pair.connections[0], pairs[other].connections[1]), keys)
         if pair.connections[0] is None and not any(map(len, ends[0])):
             only[1].append(" > ".join(endpoints(pair.keys[1])))
             continue
-        if pair.connections[1] is None and not any(map(len, ends[1])):
+        is_alone = pair.connections[1] is None and not any(map(len, ends[1]))
+        if is_alone or not (pair.is_certain or have_same_octets(*ends)):
             only[0].append(" > ".join(endpoints(pair.keys[0])))
             continue
         shifts = [shift_of(one, other) for one, other in zip(*ends, strict=True)]
-        if not pair.is_certain and sum(map(equal_segments, *zip(*ends, strict=True), shifts)) <= 0:
-            for which, one_sided in enumerate(only):
-                if pair.connections[which] is not None:
-                    one_sided.append(" > ".join(endpoints(pair.keys[which])))
-            continue
         clock, nearer = _clock(ends, shifts)
         halves: dict[Role, ComparedHalf] = {}
         for place, direction in enumerate(ROLES):
