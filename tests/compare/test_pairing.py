@@ -50,7 +50,8 @@ def packets(one: Translated, port: int, hosts: tuple[str, str], added: int = 0) 
 
 
 def compared(connections: Sequence[Translated], folder: Path) -> Comparison:
-    before, behind = [], []
+    before: list[tuple[int, bytes]] = []
+    behind: list[tuple[int, bytes]] = []
     for one in connections:
         if one.before is not None:
             before += packets(one, one.before, INSIDE)
