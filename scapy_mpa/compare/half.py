@@ -7,8 +7,17 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.compare.changes import Change, column, differences, located
-from scapy_mpa.compare.clock import ClockOffset
-from scapy_mpa.compare.matching import covered, is_within, match, middle, reordered, unique_delays, without
+from scapy_mpa.compare.clock import ClockOffset, drifting
+from scapy_mpa.compare.matching import (
+    covered,
+    is_within,
+    match,
+    middle,
+    reordered,
+    timed_delays,
+    unique_delays,
+    without,
+)
 from scapy_mpa.compare.tap import Span, TapHalf
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import seq_add
@@ -166,7 +175,11 @@ class ComparedHalf:
         clocks: list[Callable[[int], int]] = [int, clock.by_first if clock is not None else int]
         mine, peers = clocks[self.sender_tap], clocks[1 - self.sender_tap]
         here, there = column(sent, 0, mine), column(received, shift, peers)
-        found = match(here, there, middle(unique_delays(here, there)))
+        # Where one direction sends, no drift is known: copies follow whatever trend its delays have.
+        timed = timed_delays(here, there)
+        trend = drifting(ClockOffset(0, 0, False), timed, timed) if timed else ClockOffset(0, 0, False)
+        level = there._replace(times=[*map(trend.by_first, there.times)])
+        found = match(here, level, middle(unique_delays(here, level)))
 
         def note(kind: Kind, of: list[int], at: list[int], delay: float | None = None) -> None:
             self._note(kind, sent, received, of, at, shift, place, delay)
