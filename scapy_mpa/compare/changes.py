@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.compare.matching import Passed
@@ -251,7 +251,8 @@ def _marker_octets(offset: int) -> int:
     return offset // MARKER_INTERVAL * MARKER_LENGTH + min(offset % MARKER_INTERVAL, MARKER_LENGTH)
 
 
-def column(half: TapHalf, shift: int = 0) -> Passed:
-    """The segments of a half connection for matching; ``shift`` is added to their offsets."""
+def column(half: TapHalf, shift: int = 0, by_clock: Callable[[int], int] | None = None) -> Passed:
+    """The segments of a half connection for matching; ``shift`` is added to their offsets, their times are mapped."""
     starts = [start + shift for start in half.starts] if shift else half.starts
-    return Passed(starts, half.lengths, half.times)
+    times = half.times if by_clock is None else [*map(by_clock, half.times)]
+    return Passed(starts, half.lengths, times)

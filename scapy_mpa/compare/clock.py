@@ -61,6 +61,13 @@ class ClockOffset(NamedTuple):
         """The offset at a time, in nanoseconds since the epoch."""
         return self.offset + (round(self.drift.rate * (time - self.drift.since)) if self.drift is not None else 0)
 
+    def by_first(self, time: int) -> int:
+        """Return the time that the first tap's clock shows when the second's shows ``time`` (nanoseconds)."""
+        time -= self.offset
+        if self.drift is None:
+            return time
+        return time - round(self.drift.rate / (1 + self.drift.rate) * (time - self.drift.since))
+
     def as_dict(self) -> dict[str, Any]:
         """The keys of the JSON."""
         return {

@@ -11,9 +11,9 @@ from scapy_mpa.capture.joining import sources_of
 from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.compare.changes import column
 from scapy_mpa.compare.clock import ClockOffset, clock_of
-from scapy_mpa.compare.half import ComparedHalf, HalfTaps
+from scapy_mpa.compare.half import ComparedHalf, HalfTaps, known_markers
 from scapy_mpa.compare.matching import timed_delays
-from scapy_mpa.compare.pairing import Mapping, Pair, paired, shift_of
+from scapy_mpa.compare.pairing import Mapping, Pair, have_same_octets, paired, paired_by_octets, shift_of
 from scapy_mpa.compare.tap import Tap, TapHalf
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.role import ROLES, Role
@@ -30,6 +30,8 @@ SCHEMA = 1
 _SECOND = 1_000_000_000
 #: Seconds above the median from which a segment is delayed.
 LATE = 0.01
+#: An extent without frames.
+_NOTHING = (1, 0)
 
 
 class ComparedConnection:
@@ -137,12 +139,6 @@ def compare(
     reports = tuple(analyze(source, selection=early, limits=limits) for source in sources)
     first, second = (report.connections for report in reports)
     pairs = paired(first, second, mapped)
-    taken = {id(pair.connections[1]) for pair in pairs}
-    # A Mapping leads from the first capture to the second alone: what only the second shows as MPA has no name before
-    # a NAT, so it is looked for by its own.
-    for one in second:
-        if id(one) not in taken:
-            pairs.append(Pair((None, one), (one.initiator.key, one.initiator.key)))
     pairs = [pair for pair in pairs if any(selection.takes(key) for key in pair.keys)]
     with ExitStack() as stack:
         taps = []
@@ -154,25 +150,41 @@ def compare(
             except OSError as error:
                 raise CaptureError(f"no room for the octets of a capture: {error.strerror or error}") from None
             taps.append(tap)
-        return _compared((reports[0], reports[1]), pairs, (taps[0], taps[1]), late)
+        return _compared((reports[0], reports[1]), pairs, (taps[0], taps[1]), mapped, late)
 
 
 def _wanted(pairs: Sequence[Pair], which: int) -> Iterator[tuple[bytes, bytes, tuple[int, int] | None]]:
+    shown = {pair.keys[which] for pair in pairs if pair.connections[which] is not None}
     for pair in pairs:
         one, key = pair.connections[which], pair.keys[which]
         extent = (one.lifecycle.first[0], one.lifecycle.last[0]) if one is not None else None
+        if one is None and not shown.isdisjoint((key, reverse_key(key))):
+            extent = _NOTHING  # These are frames of another connection.
         yield key, reverse_key(key), extent
 
 
-def _compared(reports: tuple[Report, Report], pairs: Sequence[Pair], taps: tuple[Tap, Tap], late: float) -> Comparison:
+def _compared(
+    reports: tuple[Report, Report], pairs: Sequence[Pair], taps: tuple[Tap, Tap], mapping: Mapping, late: float
+) -> Comparison:
     found: list[tuple[ComparedConnection, ClockOffset | None]] = []
     only: tuple[list[str], list[str]] = ([], [])
+    by_octets = paired_by_octets(pairs, taps[0].pairs, taps[1].pairs, mapping)
+    taken = {other for other, _ in by_octets.values()}
     for number, pair in enumerate(pairs):
+        if number in taken:
+            continue
         ends = taps[0].pairs[number], taps[1].pairs[number]
+        if number in by_octets:
+            other, turned = by_octets[number]
+            there, key = taps[1].pairs[other], pairs[other].keys[1]
+            ends = ends[0], there[::-1] if turned else there
+            keys = pair.keys[0], reverse_key(key) if turned else key
+            pair = Pair((pair.connections[0], pairs[other].connections[1]), keys)
         if pair.connections[0] is None and not any(map(len, ends[0])):
             only[1].append(" > ".join(endpoints(pair.keys[1])))
             continue
-        if pair.connections[1] is None and not any(map(len, ends[1])):
+        is_alone = pair.connections[1] is None and not any(map(len, ends[1]))
+        if is_alone or not (pair.is_certain or have_same_octets(*ends)):
             only[0].append(" > ".join(endpoints(pair.keys[0])))
             continue
         shifts = [shift_of(one, other) for one, other in zip(*ends, strict=True)]
@@ -181,7 +193,15 @@ def _compared(reports: tuple[Report, Report], pairs: Sequence[Pair], taps: tuple
         for place, direction in enumerate(ROLES):
             at = nearer if place == 0 else 1 - nearer
             mine = [_half(pair, which, place) for which in (0, 1)]
-            way = HalfTaps(ends[at][place], ends[1 - at][place], mine[at], mine[1 - at])
+            markers = [known_markers(pair.connections[which], mine[which]) for which in (0, 1)]
+            way = HalfTaps(
+                ends[at][place],
+                ends[1 - at][place],
+                mine[at],
+                mine[1 - at],
+                (markers[at], markers[1 - at]),
+                (taps[at].span, taps[1 - at].span),
+            )
             shift = shifts[place]
             if shift is not None and at:
                 shift = -shift

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.compare.changes import Change, column, differences, located
-from scapy_mpa.compare.clock import ClockOffset
-from scapy_mpa.compare.matching import covered, match, middle, reordered, unique_delays, without
-from scapy_mpa.compare.tap import TapHalf
+from scapy_mpa.compare.clock import ClockOffset, drifting
+from scapy_mpa.compare.matching import (
+    covered,
+    is_within,
+    match,
+    middle,
+    reordered,
+    timed_delays,
+    unique_delays,
+    without,
+)
+from scapy_mpa.compare.tap import Span, TapHalf
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import seq_add
+from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import HalfConnection
 
 Kind: TypeAlias = Literal[
@@ -24,7 +34,7 @@ KINDS: dict[Kind, str] = {
     "joined": "joined into one",
     "recut": "cut at other places",
     "lost": "lost on the way",
-    "not-captured": "not captured at the receiver's tap, and acknowledged",
+    "not-captured": "not captured at the receiver's tap, and acknowledged or outside its capture",
     "repeated": "repeated on the way",
     "unknown": "not captured at the sender's tap",
     "reordered": "arrived after one that was sent later",
@@ -73,12 +83,32 @@ class HalfTaps(NamedTuple):
         received: what the tap nearer to its receiver captured.
         sender: the half connection as the first tap's capture shows it, None where that shows no MPA.
         receiver: as the second tap's capture shows it.
+        markers: whether it carries Markers at each, None where that is not known.
+        spans: the times of the first and the last segment of any connection that each tap captured.
     """
 
     sent: TapHalf
     received: TapHalf
     sender: HalfConnection | None
     receiver: HalfConnection | None
+    markers: tuple[bool | None, bool | None]
+    spans: tuple[Span, Span]
+
+
+def known_markers(connection: Connection | None, half: HalfConnection | None) -> bool | None:
+    """Return whether a half connection carries Markers (RFC 5044 §7.1.1); None if the capture does not show it.
+
+    The startup frame of its receiver says so, else its first FPDU at the beginning of Full Operation, or later FPDUs
+    with good CRCs and enough octets to hold a Marker.
+    """
+    if connection is None or half is None or half.seq_start is None or half.deviation is not None:
+        # Of a sender that deviates each capture may show another guess.
+        return None
+    asking = connection.reply if half is connection.initiator else connection.request
+    first, inferred = next(iter(half.fpdus), None), half.inferred
+    begins_there = first is not None and first.seq == half.seq_start and first.crc != "bad"
+    is_inferred = inferred is not None and inferred.crc and inferred.shows_markers
+    return half.markers if asking is not None or begins_there or is_inferred else None
 
 
 class ComparedHalf:
@@ -114,11 +144,7 @@ class ComparedHalf:
         self.seq_shift = shift
         self.delays: tuple[float, float, float] | None = None
         self.mss = tuple(half.said.mss if half.said is not None else None for half in (taps.sent, taps.received))
-        self.markers = tuple(
-            # Of a sender that deviates each capture may show another guess.
-            half.markers if half is not None and half.seq_start is not None and half.deviation is None else None
-            for half in (taps.sender, taps.receiver)
-        )
+        self.markers = taps.markers
         self.resets = taps.sent.resets, taps.received.resets
         self.acknowledgements = taps.sent.acknowledgements, taps.received.acknowledgements
         # Where Markers were taken out the octets behind the first are others by number.
@@ -135,7 +161,7 @@ class ComparedHalf:
 
         Segments that took ``late`` seconds more than the median are delayed.
         """
-        sent, received, sender, receiver = self._taps
+        sent, received, sender, receiver, *_ = self._taps
         if not self.is_compared or sent.base is None or received.base is None:
             return
         assert self.seq_shift is not None
@@ -145,14 +171,20 @@ class ComparedHalf:
             place = sent.offset_of(sender.seq_start)
         elif receiver is not None and receiver.seq_start is not None:
             place = received.offset_of(receiver.seq_start) + shift
-        here, there = column(sent), column(received, shift)
-        usual = middle(unique_delays(here, there))
-        found = match(here, there, usual)
+        # All times by the first tap's clock: a drift makes the copy that was lost look like the one that arrived.
+        clocks: list[Callable[[int], int]] = [int, clock.by_first if clock is not None else int]
+        mine, peers = clocks[self.sender_tap], clocks[1 - self.sender_tap]
+        here, there = column(sent, 0, mine), column(received, shift, peers)
+        # Where one direction sends, no drift is known: copies follow whatever trend its delays have.
+        timed = timed_delays(here, there)
+        trend = drifting(ClockOffset(0, 0, False), timed, timed) if timed else ClockOffset(0, 0, False)
+        level = there._replace(times=[*map(trend.by_first, there.times)])
+        found = match(here, level, middle(unique_delays(here, level)))
 
         def note(kind: Kind, of: list[int], at: list[int], delay: float | None = None) -> None:
             self._note(kind, sent, received, of, at, shift, place, delay)
 
-        took = [self._delay(sent.times[one], received.times[two], clock) for two, one in found.pairs]
+        took = [there.times[two] - here.times[one] for two, one in found.pairs]
         if took:
             most_usual = middle(took)
             self.delays = min(took) / _SECOND, most_usual / _SECOND, max(took) / _SECOND
@@ -167,26 +199,23 @@ class ComparedHalf:
         missing, unknown = without(ours, theirs), without(theirs, ours)
         self.missing_octets = sum(end - start for start, end in missing)
         self.unknown_octets = sum(end - start for start, end in unknown)
-        acknowledged = None if received.highest_ack is None else received.highest_ack + shift
+        acks = [ack + moved for ack, moved in ((sent.highest_ack, 0), (received.highest_ack, shift)) if ack is not None]
+        acknowledged = max(acks, default=min(here.starts, default=0))
+        # A tap was there for what passed it between its first segment and its last, had it taken any of these delays.
+        fastest, slowest = min(took, default=0), max(took, default=0)
+        begin, end = map(peers, self._taps.spans[1])
         for one in found.lost:
-            start, end = sent.starts[one], sent.starts[one] + sent.lengths[one]
-            is_missing = bool(without([(start, end)], theirs)) if missing else False
-            has_come = is_missing and acknowledged is not None and acknowledged >= end
-            note("not-captured" if has_come else "lost", [one], [])
+            has_come = here.starts[one] + here.lengths[one] <= acknowledged and not is_within(here, one, theirs)
+            was_there = bool(took) and begin - fastest <= here.times[one] <= end - slowest
+            note("lost" if was_there and not has_come else "not-captured", [one], [])
+        begin, end = map(mine, self._taps.spans[0])
         for two in found.extra:
-            start = received.starts[two] + shift
-            is_unknown = bool(unknown) and bool(without([(start, start + received.lengths[two])], ours))
-            note("unknown" if is_unknown else "repeated", [], [two])
+            was_there = bool(took) and begin + slowest <= there.times[two] <= end + fastest
+            note("repeated" if was_there and is_within(there, two, ours) else "unknown", [], [two])
         self._find_changes(shift, place, found.pairs)
 
-    def _delay(self, sent: int, received: int, clock: ClockOffset | None) -> int:
-        """Nanoseconds from the sender's tap to the receiver's, without what the clocks differ."""
-        if clock is None:
-            return received - sent
-        return received - sent + (clock.at(received) if self.sender_tap else -clock.at(sent))
-
     def _find_changes(self, shift: int, place: int, pairs: list[tuple[int, int]]) -> None:
-        sent, received, sender, receiver = self._taps
+        sent, received, sender, receiver, *_ = self._taps
         for change in differences(sent, received, shift, place, pairs):
             self.counts["changed"] += 1
             self.changed_octets += change.octets

@@ -8,6 +8,7 @@ Everything is sorted once: no input takes more than n log n steps.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from statistics import median_low
 from typing import Literal, NamedTuple, TypeAlias
@@ -92,8 +93,8 @@ def match(sent: Passed, received: Passed, usual: int) -> Matches:
     recut, lost, extra = [], [], []
     for group in _groups(sent, received, left_here, left_there):
         if group.sent and group.received:
-            is_lost = all(_is_within(sent, one, arrived) for one in group.sent)
-            is_extra = all(_is_within(received, one, known) for one in group.received)
+            is_lost = all(is_within(sent, one, arrived) for one in group.sent)
+            is_extra = all(is_within(received, one, known) for one in group.received)
             if not (is_lost and is_extra):
                 recut.append(group)
                 continue
@@ -192,9 +193,8 @@ def _covered(column: Passed, indices: Sequence[int]) -> list[tuple[int, int]]:
     return found
 
 
-def _is_within(column: Passed, index: int, ranges: Sequence[tuple[int, int]]) -> bool:
-    from bisect import bisect_right
-
+def is_within(column: Passed, index: int, ranges: Sequence[tuple[int, int]]) -> bool:
+    """Return whether one of some ranges holds all octets of a segment; they are ascending and apart from each other."""
     start = column.starts[index]
     at = bisect_right(ranges, (start, 1 << 80)) - 1
     return at >= 0 and ranges[at][1] >= start + column.lengths[index]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import ip_address
 from typing import NamedTuple, TypeAlias
 from zlib import crc32
@@ -79,43 +80,100 @@ class Mapping:
 
 
 class Pair(NamedTuple):
-    """A connection at both taps, None where one shows no MPA, and its initiator's key at each."""
+    """A connection at both taps, None where one shows no MPA, and its initiator's key at each.
+
+    ``is_certain`` is False of one whose ports at the second tap are not known: then octets must show which they are.
+    """
 
     connections: tuple[Connection | None, Connection | None]
     keys: tuple[bytes, bytes]
+    is_certain: bool = True
 
 
 def paired(first: Sequence[Connection], second: Sequence[Connection], mapping: Mapping) -> list[Pair]:
-    """The connections of both taps, side by side, in the order of the first; then those of the second alone."""
+    """The connections of both taps, side by side, in the order of the first; then those of the second alone.
+
+    Those with equal sequence numbers are paired before all others, so that none of these takes another's. Without
+    them a NAT with free ports leaves a connection alone, for :func:`paired_by_octets`.
+    """
     by_key: dict[bytes, list[Connection]] = {}
-    by_hosts: dict[tuple[bytes, bytes], list[Connection]] = {}
+    by_number: dict[int, list[Connection]] = {}
     for one in second:
         by_key.setdefault(one.initiator.key, []).append(one)
-        by_hosts.setdefault(addresses_of(one.initiator.key), []).append(one)
+        for number in set().union(*_numbers(one)):
+            by_number.setdefault(number, []).append(one)
     taken: set[int] = set()
-    pairs: list[Pair] = []
-    for one in first:
-        here = endpoints_of(one.initiator.key)
+    pairs: dict[int, Pair] = {}
+    for equal in (2, 1, 0):
+        for place, one in enumerate(first):
+            if place in pairs and pairs[place].connections[1] is not None:
+                continue
+            here = endpoints_of(one.initiator.key)
+            ends = mapping.of(here[0]), mapping.of(here[1])
+            key = _key(ends, here)
+            is_certain = None not in (ends[0][1], ends[1][1])
+            pairs[place] = Pair((one, None), (one.initiator.key, key), is_certain)
+            if not is_certain and equal < 2:
+                continue
+            # Who began is not known of a connection that was captured from the middle on.
+            for turned, way in ((False, ends), (True, ends[::-1])):
+                near = by_key.get(reverse_key(key) if turned else key, [])
+                if not is_certain:
+                    near = [other for number in set().union(*_numbers(one)) for other in by_number.get(number, [])]
+                free = (other for other in near if id(other) not in taken and _agree(other, way))
+                found = next((other for other in free if _equal_numbers(one, other, turned) >= equal), None)
+                if found is not None:
+                    taken.add(id(found))
+                    there = found.responder.key if turned else found.initiator.key
+                    pairs[place] = Pair((one, found), (one.initiator.key, there))
+                    break
+    pairs_of_first = [pairs[place] for place in range(len(first))]
+    # A Mapping leads from the first capture to the second alone: what only the second shows as MPA has no name before
+    # a NAT, so it is looked for by its own.
+    alone = [Pair((None, one), (one.initiator.key, one.initiator.key)) for one in second if id(one) not in taken]
+    return pairs_of_first + alone
+
+
+#: The halves of each pair at one tap.
+_Halves: TypeAlias = "Sequence[tuple[TapHalf, TapHalf]]"
+
+
+def paired_by_octets(
+    pairs: Sequence[Pair], first: _Halves, second: _Halves, mapping: Mapping
+) -> dict[int, tuple[int, bool]]:
+    """Pair connections of the first tap whose ports at the second are not known with those of the second alone.
+
+    Returns:
+        Indices in ``pairs`` of the former; to each that of the latter, and True if that has the Initiator for the
+        Responder.
+    """
+    holders: dict[tuple[int, int], set[tuple[int, int]]] = {}
+    for number, pair in enumerate(pairs):
+        for side, half in enumerate(second[number] if pair.connections[0] is None else ()):
+            for payload, _ in _telling(half):
+                holders.setdefault(payload, set()).add((number, side))
+    found: list[tuple[int, int, int, bool]] = []
+    for number, pair in enumerate(pairs):
+        if pair.is_certain:
+            continue
+        here = endpoints_of(pair.keys[0])
         ends = mapping.of(here[0]), mapping.of(here[1])
-        key = _key(ends, here)
-        found, turned = None, False
-        # Who began is not known of a connection that was captured from the middle on.
-        for is_turned, way in ((False, ends), (True, ends[::-1])):
-            if None in (ends[0][1], ends[1][1]):
-                near = by_hosts.get((way[0][0], way[1][0]), [])
-            else:
-                near = by_key.get(reverse_key(key) if is_turned else key, [])
-            free = [other for other in near if id(other) not in taken and _agree(other, way)]
-            found, turned = _best(one, free, is_turned), is_turned
-            if found is not None:
-                break
-        if found is None:
-            pairs.append(Pair((one, None), (one.initiator.key, key)))
-        else:
-            taken.add(id(found))
-            there = found.responder.key if turned else found.initiator.key
-            pairs.append(Pair((one, found), (one.initiator.key, there)))
-    return pairs
+        votes: Counter[tuple[int, bool]] = Counter()
+        for side, half in enumerate(first[number]):
+            for payload in {payload for payload, _ in _telling(half)}:
+                votes.update((other, side != there) for other, there in holders.get(payload, ()))
+        for (other, turned), count in votes.items():
+            connection = pairs[other].connections[1]
+            assert connection is not None
+            if _agree(connection, ends[::-1] if turned else ends):
+                found.append((-count, number, other, turned))
+    chosen: dict[int, tuple[int, bool]] = {}
+    for _, number, other, turned in sorted(found):
+        there = second[other][::-1] if turned else second[other]
+        is_free = number not in chosen and all(other != taken for taken, _ in chosen.values())
+        if is_free and have_same_octets(first[number], there):
+            chosen[number] = other, turned
+    return chosen
 
 
 #: An endpoint as a mapping leaves it: its port may be any.
@@ -130,21 +188,19 @@ def _key(ends: tuple[_Mapped, _Mapped], here: tuple[Endpoint, Endpoint]) -> byte
 
 def _agree(other: Connection, ends: tuple[_Mapped, _Mapped]) -> bool:
     there = endpoints_of(other.initiator.key)
-    return all(port is None or port == own for (_, port), (_, own) in zip(ends, there, strict=True))
+    return all(host == own[0] and port in (None, own[1]) for (host, port), own in zip(ends, there, strict=True))
 
 
-def _best(one: Connection, others: Sequence[Connection], turned: bool) -> Connection | None:
-    """The other one with the same sequence numbers, else with the same port, else the only one or the first."""
-    seqs = (one.initiator.seq_start, one.responder.seq_start)
-    for other in others:
-        theirs = (other.initiator.seq_start, other.responder.seq_start)
-        if None not in seqs and (theirs[::-1] if turned else theirs) == seqs:
-            return other
-    for other in others:
-        key = other.responder.key if turned else other.initiator.key
-        if key[-4:] == one.initiator.key[-4:]:
-            return other
-    return others[0] if others else None
+def _equal_numbers(one: Connection, other: Connection, turned: bool) -> int:
+    """Return in how many directions startup frame or Full Operation begin at the same sequence number at both taps."""
+    theirs = _numbers(other)
+    return sum(bool(a & b) for a, b in zip(_numbers(one), theirs[::-1] if turned else theirs, strict=True))
+
+
+def _numbers(one: Connection) -> tuple[set[int], set[int]]:
+    sides = (one.initiator.seq_start, one.request_seq), (one.responder.seq_start, one.reply_seq)
+    mine, theirs = ({seq for seq in side if seq is not None} for side in sides)
+    return mine, theirs
 
 
 def shift_of(sent: TapHalf, received: TapHalf) -> int | None:
@@ -157,23 +213,46 @@ def shift_of(sent: TapHalf, received: TapHalf) -> int | None:
     if sent.isn is not None and received.isn is not None:
         return seq_diff(received.isn, sent.isn)
     there: dict[tuple[int, int], int] = {}
-    for index in range(min(len(received), _VOTERS)):
-        if received.kept[index] >= _TELLING:
-            octets = received.octets(index)
-            there.setdefault((len(octets), crc32(octets)), (received.base + received.starts[index]) & 0xFFFFFFFF)
+    for payload, index in _telling(received):
+        there.setdefault(payload, (received.base + received.starts[index]) & 0xFFFFFFFF)
     votes: dict[int, int] = {}
-    for index in range(min(len(sent), _VOTERS)):
-        if sent.kept[index] >= _TELLING:
-            octets = sent.octets(index)
-            seq = there.get((len(octets), crc32(octets)))
-            if seq is not None:
-                shift = seq_diff(seq, (sent.base + sent.starts[index]) & 0xFFFFFFFF)
-                votes[shift] = votes.get(shift, 0) + 1
+    for payload, index in _telling(sent):
+        if payload in there:
+            shift = seq_diff(there[payload], (sent.base + sent.starts[index]) & 0xFFFFFFFF)
+            votes[shift] = votes.get(shift, 0) + 1
     best = max(votes, key=lambda shift: (votes[shift], -abs(shift)), default=0)
     if best and votes[best] >= _ENOUGH and votes[best] > 2 * votes.get(0, 0):
         return best
     # Unchanged numbers are the rule, where the ranges meet.
     return 0 if _meet(sent, received) else None
+
+
+def _telling(half: TapHalf) -> Iterator[tuple[tuple[int, int], int]]:
+    """Yield length and checksum of payloads that are hardly the same by chance, each with the index of its segment."""
+    for index in range(min(len(half), _VOTERS)):
+        if half.kept[index] >= _TELLING:
+            octets = half.octets(index)
+            yield (len(octets), crc32(octets)), index
+
+
+def have_same_octets(first: tuple[TapHalf, TapHalf], second: tuple[TapHalf, TapHalf]) -> bool:
+    """Return True if more segments at the same place of the streams have the same octets at both taps than others."""
+    return sum(map(_same_segments, first, second)) > 0
+
+
+def _same_segments(sent: TapHalf, received: TapHalf) -> int:
+    shift = shift_of(sent, received)
+    if shift is None or sent.base is None or received.base is None:
+        return 0
+    moved = seq_diff(received.base, (sent.base + shift) & 0xFFFFFFFF)
+    there = {(received.starts[one] + moved, received.lengths[one]): one for one in range(min(len(received), _VOTERS))}
+    found = 0
+    for index in range(min(len(sent), _VOTERS)):
+        other = there.get((sent.starts[index], sent.lengths[index]))
+        kept = min(sent.kept[index], received.kept[other]) if other is not None else 0
+        if other is not None and kept >= _TELLING:
+            found += 1 if sent.octets(index, 0, kept) == received.octets(other, 0, kept) else -1
+    return found
 
 
 def _meet(sent: TapHalf, received: TapHalf) -> bool:

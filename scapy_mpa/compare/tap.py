@@ -182,6 +182,8 @@ class TapHalf:
 
 #: The first and the last frame of a connection, None where all frames with its addresses and ports are its own.
 Extent = tuple[int, int] | None
+#: The times of the first and the last segment that a tap captured, nanoseconds since the epoch by its clock.
+Span = tuple[int, int]
 
 
 class Tap:
@@ -192,6 +194,8 @@ class Tap:
         self._spill = Spill()
         #: The two halves of each connection, in the order of ``wanted``.
         self.pairs: list[tuple[TapHalf, TapHalf]] = []
+        #: Others than those of the connections count, too: they show that the tap was there.
+        self.span: Span = (0, 0)
         self._takers: dict[bytes, list[tuple[Extent, TapHalf, TapHalf]]] = {}
         for there, back, extent in wanted:
             pair = TapHalf(there, self._spill), TapHalf(back, self._spill)
@@ -202,12 +206,17 @@ class Tap:
     def read(self, index: FrameIndex) -> None:
         """Read all segments once. Raises CaptureError, and OSError if there is no room for their octets."""
         takers: Mapping[bytes, list[tuple[Extent, TapHalf, TapHalf]]] = self._takers
+        ends: list[int] = []
         for segments in index.batches():
+            ends = sorted([*ends, *(seg.time for seg in segments[:1] + segments[-1:])])
+            del ends[1:-1]
             for seg in segments:
                 for extent, half, peer in takers.get(seg.key, ()):
                     if seg.flags < 0x100 and (extent is None or extent[0] <= seg.frame <= extent[1]):
                         half.take(seg)
                         peer.acknowledge(seg)
+        if ends:
+            self.span = ends[0], ends[-1]
         self._spill.settle()
 
     def close(self) -> None:

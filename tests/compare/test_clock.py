@@ -80,10 +80,8 @@ def test_few_segments_and_one_way_say_nothing() -> None:
 def test_captures(rate: float, tmp_path: Path) -> None:
     """What the clocks drift is said, and is no delay."""
     pair = taps(conversation(delay=0.5), [], tmp_path)
-    first, second = recorded(pair.first), recorded(pair.second)
-    begin = second.records[0][0]
-    moved = [(time + round(rate * (time - begin)), *rest) for time, *rest in second.records]
-    pair.second.write_bytes(FORMATS[PCAP](Recorded(second.link_type, moved)))  # type: ignore[arg-type]
+    first = recorded(pair.first)
+    drift(pair.second, rate)
     pair.first.write_bytes(FORMATS[PCAP](first))
     span = (first.records[-1][0] - first.records[0][0]) / SECOND
     assert span > 1
@@ -97,6 +95,42 @@ def test_captures(rate: float, tmp_path: Path) -> None:
             assert f"it gains {1e6 * found.clock.drift.rate:+.3f} microseconds a second" in text
         else:
             assert found.clock.drift is None and "gains" not in text
+
+
+def drift(path: Path, rate: float) -> None:
+    """Have the clock of a capture gain so many seconds a second."""
+    of = recorded(path)
+    begin = of.records[0][0]
+    moved = [(time + round(rate * (time - begin)), octets, wire) for time, octets, wire in of.records]
+    path.write_bytes(FORMATS[PCAP](Recorded(of.link_type, moved)))
+
+
+@pytest.mark.parametrize("rate", [2e-4, -1e-4, -9e-4])
+@pytest.mark.parametrize("role", ["initiator", "responder"])
+@pytest.mark.parametrize("arrives", [0, 1])
+@pytest.mark.parametrize("both", [True, False])
+def test_copies_are_told_apart_under_a_drift(rate: float, role: str, arrives: int, both: bool, tmp_path: Path) -> None:
+    """One of two copies 0.2 ms apart was lost, at the end, when the clocks have drifted further than that."""
+    pair = taps(conversation(delay=0.5), [], tmp_path)
+    near, far = (pair.first, pair.second) if role == "initiator" else (pair.second, pair.first)
+    source = b"\x0a\0\0\x01" if role == "initiator" else b"\x0a\0\0\x02"
+    for path in (near, far):
+        of = recorded(path)
+        ours = [one for one in of.records if one[1][26:30] == source and one[2] > 1000]
+        time, *rest = ours[-2]
+        copies = [(time, *rest), (time + 200_000, *rest)]
+        kept = copies if path == near else [copies[arrives]]
+        left = [one for one in of.records if one is not ours[-2] and (both or one[1][26:30] == source)] + kept
+        path.write_bytes(FORMATS[PCAP](Recorded(of.link_type, sorted(left))))  # type: ignore[arg-type]
+    frames = [n for n, one in enumerate(recorded(near).records, 1) if one[1] == rest[0]]
+    drift(pair.second, rate)
+    # Only two directions show which tap is the nearer to the sender; else it is the first to the Initiator.
+    orders = ((pair.first, pair.second), (pair.second, pair.first))
+    for one, other in orders if both else orders[:1]:
+        found = compare(str(one), str(other))
+        assert found.clock is not None and (found.clock.drift is not None) == both
+        (event,) = found.connections[0].halves[role].events  # type: ignore[index]
+        assert (event.kind, event.sent_frames) == ("lost", (frames[1 - arrives],))
 
 
 def test_ports_hosts_and_limits(tmp_path: Path) -> None:
