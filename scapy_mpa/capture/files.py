@@ -129,19 +129,19 @@ class Captures:
         """What is to be said of the packets read so far: one note a rule."""
         return self._notes.all()
 
-    def batches(self) -> Iterator[list[Segment]]:
-        """Yield the segments of all captures in lists.
+    def batches(self, *, copies: bool = False) -> Iterator[list[Segment]]:
+        """Yield the segments of all captures in lists; with ``copies``, those too that one capture holds twice.
 
         Raises :class:`~scapy_mpa.errors.CaptureError` at the end if a damaged capture gave no packet at all.
         """
-        batches = self._batches()
+        batches = self._batches(copies)
         if not isinstance(self.sources, Streams):
             return batches
         # Acknowledgements would say that octets from the middle of a connection are its first.
         streams = [reader for reader in self.readers if isinstance(reader, StreamReader)]
         return answered(batches) if all(reader.is_from_start for reader in streams) else batches
 
-    def _batches(self) -> Iterator[list[Segment]]:
+    def _batches(self, copies: bool) -> Iterator[list[Segment]]:
         twice = PacketsTwice([*zip(self.sources.begins, self.sources.ends, strict=True)])
         groups, latest = self.sources.groups, 0
         due = [_NEVER] * len(groups)
@@ -163,10 +163,10 @@ class Captures:
                         last = max(last, batch[-1].time)
                         if batch[0].time <= low or last >= high:
                             batch = [seg for seg in batch if low < seg.time < high or not twice.is_copy(seg, group[0])]
-                    yield repeats.without(batch)
+                    yield batch if copies else repeats.without(batch)
                 latest = max(latest, last)
             else:
-                yield from map(Repeats(self._notes).without, self._merged(group, twice))
+                yield from self._merged(group, twice, copies)
             self._end(group)
         for reader in self.readers:
             self._conclude(reader)
@@ -225,14 +225,15 @@ class Captures:
                 yield group[which], position
             self._end(group)
 
-    def _merged(self, group: Sequence[int], twice: PacketsTwice) -> Iterator[list[Segment]]:
+    def _merged(self, group: Sequence[int], twice: PacketsTwice, copies: bool) -> Iterator[list[Segment]]:
         batch: list[Segment] = []
+        repeats = {index: Repeats(self._notes) for index in group}
         # A segment keeps the whole block of its capture; each capture has two at most that are due.
         blocks: set[int] = set()
         held, most = 0, 2 * BLOCK_SIZE * len(group) + _MERGED_OCTETS
         for which, seg in self._records(group):
             found: Segment | None = seg
-            if twice.is_copy(seg, which):
+            if twice.is_copy(seg, which) or not (copies or repeats[which].without([seg])):
                 found = None
             elif seg.tcp == FRAGMENT:
                 # Fragments may be dealt out to several captures: they come together in the order of the merge.

@@ -230,8 +230,8 @@ class Repeats:
             if len(self._senders) >= _MOST:
                 self._senders.clear()
             sender = self._senders[key] = _Sender(name)
-        since, before = self._seen.get(look, (-_TWICE_NAMED, 0))
         most = _TWICE_NAMED if sender.is_named and any(name) else SAME_TIME
+        since, before = self._seen.get(look, (time - most - 1, 0))
         if time - since <= most and 4 * sender.twice >= 3 * before:
             sender.twice += 1
             self._found += 1

@@ -209,7 +209,7 @@ class Connection:
             "connection": self.number,
             "initiator": self.initiator.endpoint,
             "responder": self.responder.endpoint,
-            "path": self.path,
+            "path": self.path if self.has_twin else None,
             "profile": self.profile.name,
             "revision": self.revision,
             "crc": self.crc,

@@ -195,7 +195,7 @@ def capture(
 def read(*files: bytes) -> list[Segment]:
     """The segments of captures."""
     with Captures([io.BytesIO(octets) for octets in files]) as opened:
-        return [seg for batch in opened.batches() for seg in batch]
+        return [seg for batch in opened.batches(copies=True) for seg in batch]
 
 
 def told(seg: Segment) -> dict[str, Any]:

@@ -98,7 +98,7 @@ def notes_of(packets: list[bytes], *more: bytes, **limits: int) -> tuple[list[in
     """The frames that bring segments, and what was noted."""
     files = [io.BytesIO(octets) for octets in (capture(packets), *more)]
     with Captures(files, limits=Limits(**limits)) as opened:
-        return [seg[0] for batch in opened.batches() for seg in batch], opened.notes
+        return [seg[0] for batch in opened.batches(copies=True) for seg in batch], opened.notes
 
 
 def fragment(offset: int, octets: bytes, more: bool = True, ident: int = 1) -> bytes:

@@ -86,7 +86,7 @@ def test_packets_are_found_again(how: object, tmp_path: Path) -> None:
     path = tmp_path / "compressed"
     path.write_bytes(how((PCAPS / "markers-packed.pcap").read_bytes()))  # type: ignore[operator]
     with Captures(path) as opened:
-        segments = [told(seg) for batch in opened.batches() for seg in batch]
+        segments = [told(seg) for batch in opened.batches(copies=True) for seg in batch]
     index = FrameIndex(path)
     frames = [row["frame"] for row in segments]
     assert [told(seg) for seg in index.segments(reversed(frames))] == segments[::-1]
@@ -119,7 +119,7 @@ def incompressible(count: int) -> bytes:
 
 def frames_and_damage(octets: bytes) -> tuple[int, list[str]]:
     with Captures(io.BytesIO(octets)) as opened:
-        return len([seg for batch in opened.batches() for seg in batch]), opened.damage
+        return len([seg for batch in opened.batches(copies=True) for seg in batch]), opened.damage
 
 
 @pytest.mark.parametrize("part", [0.1, 0.5, 0.9, 0.999])
@@ -187,7 +187,7 @@ def test_a_bomb_takes_no_memory(kind: str) -> None:
     tracemalloc.start()
     try:
         with Captures(io.BytesIO(octets), limits=Limits(decompression=1 << 30)) as opened:
-            frames = len([seg for batch in opened.batches() for seg in batch])
+            frames = len([seg for batch in opened.batches(copies=True) for seg in batch])
         assert (frames, opened.damage, opened.notes) == (2, [], [])
         assert tracemalloc.get_traced_memory()[1] < 50_000_000
     finally:
@@ -213,7 +213,7 @@ def test_ten_gigabytes_of_zeros_end_soon(kind: str) -> None:
     octets = bomb(kind, capture([ethernet()] * 10), 10_240)
     assert len(octets) < 12_000_000
     with Captures(io.BytesIO(octets)) as opened:
-        assert len([seg for batch in opened.batches() for seg in batch]) == 10
+        assert len([seg for batch in opened.batches(copies=True) for seg in batch]) == 10
     assert 1 << 19 < opened.packets < 1 << 23
     (line,) = opened.damage
     assert re.search(rf"damaged after frame {opened.packets}: \d+ octets of {kind} data expand to \d+.*decomp", line)
@@ -229,7 +229,7 @@ def test_a_bomb_behind_a_real_capture_is_found(kind: str) -> None:
     octets = bomb(kind, capture(real), 1024)
     assert len(octets) * 1000 > 1 << 30  # all together not more than a capture of zeros
     with Captures(io.BytesIO(octets), limits=Limits(decompression=1 << 20)) as opened:
-        assert len([seg for batch in opened.batches() for seg in batch]) == len(real)
+        assert len([seg for batch in opened.batches(copies=True) for seg in batch]) == len(real)
     assert "(decompression)" in opened.damage[0] and opened.packets < len(real) + (1 << 23)
 
 
@@ -256,7 +256,7 @@ def test_little_is_never_a_bomb() -> None:
     octets = gz(capture([ethernet()]) + bytes(15 << 20))
     assert frames_and_damage(octets) == (1, [])
     with Captures(io.BytesIO(octets), limits=parse_limits(["decompression=1M"])) as opened:
-        assert len([seg for batch in opened.batches() for seg in batch]) == 1
+        assert len([seg for batch in opened.batches(copies=True) for seg in batch]) == 1
     assert "(decompression)" in opened.damage[0] and opened.packets < 1 << 17
 
 
@@ -266,7 +266,7 @@ def test_a_bomb_is_read_again_as_far_as_it_was_read(kind: str, tmp_path: Path) -
     path.write_bytes(bomb(kind, capture([ethernet()] * 10), 1024))
     for limits in (Limits(decompression=100_000), Limits(decompression=5 << 20)):
         with Captures(path, limits=limits) as opened:
-            for _ in opened.batches():
+            for _ in opened.batches(copies=True):
                 pass
         index = FrameIndex(path, limits=limits)
         assert len(index) == opened.packets

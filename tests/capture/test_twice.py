@@ -156,9 +156,9 @@ def test_what_is_a_copy(
 
 
 def test_a_retransmission_stays(tmp_path: Path) -> None:
-    """In one file however alike it is, and at the seam of two files of a rotation."""
+    """In one file, and at the seam of two files of a rotation: it has another identification."""
     of = recorded(CRC)
-    twice = [record for one in of.records for record in (one, (one[0] + 1000, *one[1:]))]
+    twice = [record for one in of.records for record in (one, (one[0] + 1000, renamed(one[1]), *one[2:]))]
     whole = write(tmp_path / "whole.pcap", of.link_type, twice)
     expected = analyze(whole)
     assert again(expected) > 30 and "capture-twice" not in notes(expected)
