@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from scapy_mpa.analyzer.connection import CapturedConnection, Deviations, Listener, direction_end
 from scapy_mpa.analyzer.followed import Followed
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.infer.inference import Budget
 from scapy_mpa.receiver.connection import ConnectionReader
@@ -308,6 +309,10 @@ class Analyzer:
             followed.reader.finish()
             if followed.mpa is None and followed.reader.is_mpa:
                 self._begin_mpa(connection, followed)
+        if followed.mpa is not None and followed.reader.is_data and not followed.mpa.has_fpdus:
+            self._report_data(followed.mpa)
+            self.connections.remove(followed.mpa)
+            followed.mpa, followed.path_mtu, followed.is_reported = None, None, True
         if followed.mpa is not None:
             for one in flow.connections:
                 if one.beside is connection and (one.user.mpa is None or one.user.is_stray):
@@ -335,6 +340,14 @@ class Analyzer:
             mpa.finish(self._now, followed.strays)
             self.has_doubt |= self._hands_octets and followed.reader.has_doubt
             self._starts_found |= followed.reader.starts_found
+
+    def _report_data(self, mpa: CapturedConnection) -> None:
+        """Report of octets that begin like a startup frame that they are none."""
+        for role, found in zip(ROLES, (mpa.request, mpa.reply), strict=True):
+            if found is not None:
+                name = " > ".join(endpoints(mpa.keys[role]))
+                detail = f"{name}: a Key, but no startup frame: nothing of MPA follows it"
+                self.findings.add("startup-in-data", None, found.frame, found.time, found.seq, detail)
 
     def _report_other(self, connection: TCPConnection, followed: FollowedConnection, key: bytes) -> None:
         """Report of a TCP connection without MPA that it was refused, or began with what is nearly a Key."""

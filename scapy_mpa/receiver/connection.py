@@ -448,6 +448,25 @@ class ConnectionReader:
             if found.end < edge and copies.is_captured(found.end, edge):
                 self.octets_after[d] = bytes(copies.octets(found.end, edge))
 
+    @property
+    def is_data(self) -> bool:
+        """True if what looks like a startup frame is none, as it turns out at the end: a file or a message holds it.
+
+        Nobody answers it, and its sender goes on with octets that begin no FPDU: more than Private Data may have, or
+        behind others that came before.
+        """
+        found = [(d, one) for d, one in enumerate(self.frames) if one is not None]
+        if len(found) != 1 or self.rejected:
+            return False
+        d, frame = found[0]
+        half, reader = self.connection.halves[d], self.readers[d]
+        if reader is not None:
+            octets = memoryview(reader.first_octets)
+            return len(octets) > LARGEST_PD_LENGTH and is_unlike_ddp(octets, 0, reader.layout)
+        more = half.copies.end - frame.end
+        is_behind_others = half.start is not None and frame.start > half.start
+        return more > (0 if is_behind_others else LARGEST_PD_LENGTH) and is_unlike_fpdu(half, frame.end)
+
     def cut_header(self, d: int) -> OtherOctets | None:
         """Return what is left of the header of a direction's startup frame, if a snapshot length cut it."""
         return self._searches[d].cut_header()

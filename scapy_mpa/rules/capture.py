@@ -43,6 +43,13 @@ CAPTURE_RULES = (
         "Other packets are not examined.",
     ),
     Rule(
+        "startup-in-data", "note", "", None, "",
+        "a Key begins startup frames alone",
+        "A file or a message holds octets that begin like a startup frame. Nobody answers them, and what follows is "
+        "nothing of MPA, so the connection is not taken for one.",
+        clause="RFC 5044 §7.1.1",
+    ),
+    Rule(
         "not-read", "note", "", None, "",
         "packets are in encapsulations that are read",
         "There may be TCP, and MPA, in these packets: nothing is known of it. --decode names the UDP ports of VXLAN, "

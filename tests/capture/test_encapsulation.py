@@ -1,0 +1,256 @@
+"""Tags and tunnels: made by craft and read by the same numbers; what is not read; two networks on one 5-tuple."""
+
+from __future__ import annotations
+
+import io
+import re
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scapy_mpa import Report, analyze
+from scapy_mpa.craft.encapsulation import ENCAPSULATIONS
+from scapy_mpa.values.encapsulation import NAMED_ETHERTYPES, NAMED_IP_PROTOCOLS, NAMED_UDP_PORTS, TUNNELS, UDP_PORTS
+from scapy_mpa.wireshark.crosscheck import crosscheck
+from tests.capture.convert import Record, recorded
+from tests.capture.frames import capture, ethernet, with_vlans
+from tests.capture.tunnels import MAC, in_fragments, ip4, outer4, vxlan
+from tests.cli.test_command import run
+from tests.conftest import PCAPS, REPO, named
+
+CRC, IPV6 = named("siw-crc-rping"), named("siw-rping-ipv6")
+#: tshark reads Linux' own port only if it is told.
+NOT_OF_TSHARK = ("vxlan-linux",)
+
+
+def is_ip(frame: bytes) -> bool:
+    return frame[12:14] in (b"\x08\x00", b"\x86\xdd")
+
+
+def written(records: list[Record]) -> bytes:
+    return capture([(time, octets) for time, octets, _ in records], unit=1)
+
+
+def within(name: str, path: Path) -> list[Record]:
+    encapsulate = ENCAPSULATIONS[name]
+    return [(time, encapsulate(octets), 0) for time, octets, _ in recorded(path).records if is_ip(octets)]
+
+
+def plain(path: Path) -> list[Record]:
+    return [one for one in recorded(path).records if is_ip(one[1])]
+
+
+def connections(report: Report) -> list[dict[str, Any]]:
+    return [one.as_dict() for one in report.connections]
+
+
+@pytest.mark.parametrize("path", [CRC, IPV6], ids=lambda path: path.stem)
+@pytest.mark.parametrize("name", ENCAPSULATIONS)
+def test_a_connection_is_the_same_in_it(name: str, path: Path) -> None:
+    made, there = (analyze(io.BytesIO(written(one))) for one in (within(name, path), plain(path)))
+    assert connections(made) == connections(there) and made.connections
+    assert not made.findings and not made.damage
+
+
+@pytest.mark.parametrize("name", [name for name in ENCAPSULATIONS if name not in NOT_OF_TSHARK])
+def test_tshark_finds_the_same_fpdus(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "made.pcap"
+    path.write_bytes(written(within(name, CRC)))
+    found = crosscheck(path)
+    assert found.ours == found.wireshark == found.agreed == 35 and not found.unexplained
+
+
+@pytest.mark.parametrize("name", ENCAPSULATIONS)
+def test_craft_makes_it(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "made.pcap"
+    result = run("craft", "--say", "initiator send 100", "--set", f'encapsulation="{name}"', "-o", str(path))
+    assert result.returncode == 0
+    assert [len(one.initiator.fpdus) for one in analyze(path).connections] == [1]
+
+
+@pytest.mark.parametrize("name", ENCAPSULATIONS)
+def test_cut_at_every_octet(name: str) -> None:
+    """Headers that a snapshot length cut are none, and nothing else comes of them."""
+    frame = ENCAPSULATIONS[name](ethernet(bytes(100)))
+    for size in range(len(frame)):
+        report = analyze(io.BytesIO(capture([frame[:size]], wire_lengths=[len(frame)])))
+        assert report.packets == 1 and not report.connections
+
+
+def test_the_page_has_a_row_for_each() -> None:
+    page = (REPO / "docs/captures.md").read_text()
+    (section,) = re.findall(r"^### Encapsulations by name$(.*?)^###", page, re.MULTILINE | re.DOTALL)
+    rows = re.findall(r"^\| `([a-z0-9-]+)` \|", section, re.MULTILINE)
+    assert rows == [*ENCAPSULATIONS]
+    for name in (*NAMED_ETHERTYPES.values(), *NAMED_UDP_PORTS.values(), *NAMED_IP_PROTOCOLS.values()):
+        assert name in page
+
+
+# --- other ports ---
+
+
+@pytest.mark.parametrize("kind", TUNNELS)
+def test_another_port(kind: str, tmp_path: Path) -> None:
+    port = next(port for port, one in UDP_PORTS.items() if one == kind)
+    moved = [
+        (time, octets.replace(struct.pack("!HH", 50000, port), struct.pack("!HH", 50000, 9999), 1), 0)
+        for time, octets, _ in within({"vxlan": "vxlan", "vxlan-gpe": "vxlan-gpe", "geneve": "geneve"}[kind], CRC)
+    ]
+    path = tmp_path / "made.pcap"
+    path.write_bytes(written(moved))
+    there = connections(analyze(io.BytesIO(written(plain(CRC)))))
+    assert connections(analyze(path, udp_ports={9999: kind})) == there
+    assert not analyze(path).connections
+    result = run("fpdus", "--decode", f"udp:9999={kind}", "--format", "jsonl", str(path))
+    assert len(result.stdout.splitlines()) == 35
+    # Octets are read again from the frames, whatever they lie in.
+    assert analyze(path, udp_ports={9999: kind}).connections[0].initiator.fpdus[0].octets()
+
+
+@pytest.mark.parametrize("text", ["udp:9999", "tcp:9999=vxlan", "udp:99999=vxlan", "udp:9999=gtp", "9999=vxlan"])
+def test_what_is_no_port_of_a_tunnel(text: str) -> None:
+    result = run("analyze", "--decode", text, str(CRC))
+    assert result.returncode == 2 and "udp:PORT=KIND" in result.stderr
+
+
+# --- what is not read ---
+
+
+def unread_frames() -> dict[str, bytes]:
+    """A frame for each of what may hold TCP and is not read, by what is said of it."""
+    inner = ethernet()
+    frames = {
+        f"EtherType {number:#06x} ({name})": MAC + struct.pack("!H", number) + bytes(8) + inner
+        for number, name in NAMED_ETHERTYPES.items()
+    }
+    for port, name in NAMED_UDP_PORTS.items():
+        udp = struct.pack("!HHHH", port, 50000, 16 + len(inner), 0) + bytes(8) + inner
+        frames[f"UDP port {port} ({name})"] = outer4(17, udp)
+    for number, name in NAMED_IP_PROTOCOLS.items():
+        frames[f"IP protocol {number} ({name})"] = outer4(number, bytes(8) + inner)
+    return frames
+
+
+@pytest.mark.parametrize("said", unread_frames())
+def test_what_is_not_read_is_named(said: str, tmp_path: Path) -> None:
+    path = tmp_path / "made.pcap"
+    path.write_bytes(capture([unread_frames()[said]] * 3 + [ethernet()]))
+    result = run("analyze", "--format", "json", str(path))
+    line = f"3 of 4 packets hold no TCP that can be read: 3 {said}"
+    assert result.stderr.splitlines() == [f"scapy-mpa: {line}"] and result.returncode == 0
+    (found,) = analyze(path).findings
+    assert (found.rule.id, found.detail, found.frame) == ("not-read", line, 1)
+    # In a merge, and of what grows, too.
+    with path.open("rb") as pipe:
+        command = [sys.executable, "-m", "scapy_mpa", "analyze", "--follow", "-"]
+        followed = subprocess.run(command, stdin=pipe, capture_output=True, text=True, check=True, timeout=60)
+    assert line in followed.stderr
+    other = tmp_path / "other.pcap"
+    other.write_bytes(capture([(10**18, ethernet())], unit=1))
+    merged = analyze([path, other], joining="merge")
+    assert [one.detail for one in merged.findings if one.rule.id == "not-read"] == [line.replace("of 4", "of 5")]
+
+
+def test_other_packets_are_no_news() -> None:
+    dns = outer4(17, struct.pack("!HHHH", 53, 50000, 20, 0) + bytes(12))
+    arp = MAC + b"\x08\x06" + bytes(28)
+    report = analyze(io.BytesIO(capture([dns, arp, ethernet()])))
+    assert not report.findings and not report.damage
+
+
+# --- two networks ---
+
+
+def tagged(octets: bytes, *numbers: int) -> bytes:
+    return with_vlans(octets, *((0x8100, number) for number in numbers))
+
+
+def moved(octets: bytes, by: int) -> bytes:
+    """The same segment with other sequence numbers; the checksum says nothing any more."""
+    made = bytearray(octets)
+    for at in (38, 42):
+        number = int.from_bytes(made[at : at + 4], "big")
+        made[at : at + 4] = (number + by & 0xFFFFFFFF if number else 0).to_bytes(4, "big")
+    made[50:52] = bytes(2)
+    return bytes(made)
+
+
+def interleaved(*streams: list[Record]) -> list[Record]:
+    return sorted((one for stream in streams for one in stream), key=lambda one: one[0])
+
+
+@pytest.mark.parametrize("by", [100, 500, 5000, 1 << 20, 1 << 31])
+@pytest.mark.parametrize("how", ["VLAN", "VNI"])
+def test_one_5_tuple_in_two_networks(how: str, by: int) -> None:
+    """Sequence numbers near to each other, or far: by its path a segment belongs to one of them."""
+    records = plain(CRC)
+    if how == "VLAN":
+        first = [(time, tagged(octets, 10), 0) for time, octets, _ in records]
+        second = [(time + 7000, tagged(moved(octets, by), 20), 0) for time, octets, _ in records]
+    else:
+        first = [(time, vxlan(octets), 0) for time, octets, _ in records]
+        other = [vxlan(moved(octets, by)).replace(b"\0\0\x2a\0", b"\0\0\x2b\0", 1) for _, octets, _ in records]
+        second = [(time + 7000, octets, 0) for (time, _, _), octets in zip(records, other, strict=True)]
+    report = analyze(io.BytesIO(written(interleaved(first, second))))
+    assert [one.path for one in report.connections] == (
+        ["VLAN 10", "VLAN 20"] if how == "VLAN" else ["VNI 42", "VNI 43"]
+    )
+    (alone,) = analyze(io.BytesIO(written(records))).connections
+    for one in report.connections:
+        assert not one.findings and one.lifecycle.ended == alone.lifecycle.ended
+        for half, there in ((one.initiator, alone.initiator), (one.responder, alone.responder)):
+            assert half.counts == there.counts or half.counts.as_dict() == there.counts.as_dict()
+    assert "(VLAN 10)" in repr(report.connections[0]) or how == "VNI"
+    assert report.connections[0].as_dict()["path"] == report.connections[0].path
+
+
+@pytest.mark.parametrize(
+    ("numbers", "later"),
+    [((10, 20), None), ((10, None), None), ((10, 10), 30), ((None, None), 30)],
+    ids=["a tag per direction", "a tag in one direction", "another tag from the middle on", "a tag from the middle on"],
+)
+def test_one_stream_on_several_paths(numbers: tuple[int | None, int | None], later: int | None) -> None:
+    records = plain(CRC)
+    made = []
+    for count, (time, octets, _) in enumerate(records):
+        number = numbers[octets[34:36] == b"\x1c\x06"]  # 7174, the Responder's port
+        number = later if later is not None and count > len(records) // 2 else number
+        made.append((time, octets if number is None else tagged(octets, number), 0))
+    report = analyze(io.BytesIO(written(made)))
+    assert connections(report) == connections(analyze(io.BytesIO(written(records))))
+
+
+def test_a_tag_that_a_switch_adds_in_between() -> None:
+    """The same packets with another tag: one connection, and each packet counts once."""
+    records = plain(CRC)
+    copies = [(time + 2000, tagged(octets, 10), 0) for time, octets, _ in records]
+    report = analyze(io.BytesIO(written(interleaved([(time, octets, 0) for time, octets, _ in records], copies))))
+    (one,), (there,) = report.connections, analyze(io.BytesIO(written(records))).connections
+    assert one.initiator.counts.as_dict() == there.initiator.counts.as_dict()
+    assert [found.rule.id for found in report.findings] == ["capture-twice"] and not one.findings
+
+
+# --- fragments of IP ---
+
+
+def test_segments_in_fragments_are_a_note() -> None:
+    pieces = []
+    for number, (time, octets, _) in enumerate(plain(CRC)):
+        pieces += [(time + at, piece, 0) for at, piece in enumerate(in_fragments(octets, 64, number))]
+    report = analyze(io.BytesIO(written(pieces)))
+    (one,) = report.connections
+    assert {found.rule.id for found in one.findings} == {"ip-fragmented"}
+    assert [found.severity for found in one.findings] == ["note"] * len(one.findings)
+    assert len(one.initiator.fpdus) + len(one.responder.fpdus) == 35
+
+
+def test_ah_in_fragments() -> None:
+    frame = ENCAPSULATIONS["ah"](ethernet(bytes(range(200))))
+    report = analyze(io.BytesIO(capture(in_fragments(frame, 64, 7))))
+    assert report.tcp_connections == 1
+    assert not analyze(io.BytesIO(capture([MAC + b"\x08\x00" + ip4(51, bytes(4))]))).tcp_connections
+    assert PCAPS.exists()
