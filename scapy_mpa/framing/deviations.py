@@ -21,7 +21,15 @@ from scapy_mpa.framing.ddp import (
 from scapy_mpa.framing.legacy import legacy_depths, stated_depths
 from scapy_mpa.framing.profiles import profile_of_revision
 from scapy_mpa.framing.role import Role
-from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData, Problem, StartupFrame, startup_frame_problems
+from scapy_mpa.framing.startup import (
+    ERDMA_EXTENSION_LENGTH,
+    ERDMA_REVISION,
+    NOT_NEGOTIATED,
+    EnhancedData,
+    Problem,
+    StartupFrame,
+    startup_frame_problems,
+)
 
 _WRITE, _READ, _SEND = 0, 1, 3  # opcodes, RFC 5040 §4.2
 _NEWEST_REVISION = 2
@@ -109,7 +117,9 @@ def frame_remarks(frame: StartupFrame | None, by: Role) -> list[Deviation]:
         text = f"Rev 0 with M={frame.m} C={frame.c}: an RDMAC RNIC sets both"
         found.append(Deviation("rnic-parameters", by, text))
     if frame.rev > _NEWEST_REVISION:
-        found.append(Deviation("startup-revision", by, f"Rev {frame.rev}, which no specification defines"))
+        known = f": erdma's, with {ERDMA_EXTENSION_LENGTH} octets of its own behind the header"
+        text = f"Rev {frame.rev}, which no specification defines" + (known if frame.rev == ERDMA_REVISION else "")
+        found.append(Deviation("startup-revision", by, text))
     enhanced = frame.enhanced
     if enhanced is None:
         return found

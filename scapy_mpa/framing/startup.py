@@ -33,9 +33,15 @@ R = 0x20
 S = 0x10
 #: Reserved, with S taken out of it.
 RES = 0x0F
-#: Of these, what Linux siw sets if it may send FPDUs longer than a segment, which TCP segmentation offload cuts.
-SIW_GSO = 0x08
+#: Of these, what Linux siw sets if it may send FPDUs longer than a segment, which TCP segmentation offload cuts; or, in
+#: a proposal for siw and cxgb4 (linux-rdma, 2020), the longest FPDU.
+SIW_GSO = 0x0C
 SIW_GSO_NAME = "siw's experimental GSO flag: TSO, intended"
+_MAXIMUM_FPDU = {0x04: "16 KiB", 0x08: "32 KiB", 0x0C: "64 KiB"}
+#: What Alibaba's erdma sends as Rev, and the octets behind its header that PD_Length does not count: a cookie, and what
+#: congestion control it wants. Its first drivers had a Key of 12 octets, behind which the number of a queue pair stood.
+ERDMA_REVISION, ERDMA_EXTENSION_LENGTH = 129, 8
+ERDMA_KEY_LENGTH = 12
 
 #: Octets of the enhanced data at the beginning of the Private Data (RFC 6581 §9).
 ENHANCED_DATA_LENGTH = 4
@@ -86,7 +92,8 @@ class EnhancedData(NamedTuple):
 class StartupFrame(NamedTuple):
     """A Request or Reply as it is on the wire: flags 0 or 1, ``res`` the low four bits, lengths in octets.
 
-    ``cut`` are the last octets of Private Data that a capture lacks, because a snapshot length cut them off.
+    ``cut`` are the last octets of Private Data that a capture lacks, because a snapshot length cut them off;
+    ``extension`` is what erdma sends between the header and the Private Data.
     """
 
     kind: Kind
@@ -100,6 +107,7 @@ class StartupFrame(NamedTuple):
     pd_length: int
     private_data: bytes
     cut: int = 0
+    extension: bytes = b""
 
     @property
     def enhanced(self) -> EnhancedData | None:
@@ -112,9 +120,11 @@ class StartupFrame(NamedTuple):
     @property
     def res_name(self) -> str:
         """What is known of the bits that Res should not have, "" if nothing is."""
-        if self.res == SIW_GSO:
-            return SIW_GSO_NAME
-        return f"{SIW_GSO:#04x} is {SIW_GSO_NAME}" if self.res & SIW_GSO else ""
+        longest = self.res & SIW_GSO
+        if not longest:
+            return ""
+        said = f"FPDUs of up to {_MAXIMUM_FPDU[longest]}, as siw and cxgb4 may tell"
+        return f"{SIW_GSO_NAME}; or {said}" if longest == 0x08 else said
 
     @property
     def ulp_data(self) -> bytes:
@@ -124,7 +134,7 @@ class StartupFrame(NamedTuple):
     @property
     def wire_length(self) -> int:
         """Octets of the frame as it was sent; ``encode`` gives those that are at hand."""
-        return STARTUP_HEADER_LENGTH + len(self.private_data) + self.cut
+        return STARTUP_HEADER_LENGTH + len(self.extension) + len(self.private_data) + self.cut
 
     def encode(self) -> bytes:
         """The octets of the fields as they are. Raises FramingError if one does not fit. RFC 5044 §7.1.1."""
@@ -136,7 +146,7 @@ class StartupFrame(NamedTuple):
         for bit, value in ((M, self.m), (C, self.c), (R, self.r), (S, self.s)):
             flags |= bit if value else 0
         key = REQUEST_KEY if self.kind == "request" else REPLY_KEY
-        return _HEADER.pack(key, flags, self.rev, self.pd_length) + self.private_data
+        return _HEADER.pack(key, flags, self.rev, self.pd_length) + self.extension + self.private_data
 
 
 def startup_frame(
@@ -163,6 +173,11 @@ def startup_frame(
     if rev is None:
         rev = 2 if s else 1
     return StartupFrame(kind, m, c, r, s, res, rev, len(data) if pd_length is None else pd_length, data)
+
+
+def extension_length(rev: int) -> int:
+    """Octets between the header and the Private Data, which PD_Length does not count."""
+    return ERDMA_EXTENSION_LENGTH if rev == ERDMA_REVISION else 0
 
 
 def decode_startup_frame(octets: Octets) -> StartupFrame | None:

@@ -18,6 +18,7 @@ from scapy_mpa.framing.startup import (
     Kind,
     StartupFrame,
     decode_startup_frame,
+    extension_length,
 )
 from scapy_mpa.stream.connection import TCPHalf
 from scapy_mpa.stream.drop_reason import LARGEST_WINDOW, DropReason
@@ -68,7 +69,7 @@ class FoundFrame(NamedTuple):
     @property
     def counted_end(self) -> int:
         """The offset at which it ends by its PD_Length."""
-        return self.start + STARTUP_HEADER_LENGTH + self.startup.pd_length
+        return self.start + STARTUP_HEADER_LENGTH + len(self.startup.extension) + self.startup.pd_length
 
     def shifted(self, origin: int) -> FoundFrame:
         """Return it with offsets counted from what is now ``origin``."""
@@ -143,7 +144,7 @@ class KeySearch:
                 return found
             header = self.header_at(offset) if offset in self.candidates and offset >= covered else None
             if header is not None:
-                covered = offset + STARTUP_HEADER_LENGTH + int.from_bytes(header[18:20], "big")
+                covered = offset + _counted_length(header)
         return None
 
     def _choose_frame(self, offset: int) -> None:
@@ -180,13 +181,12 @@ class KeySearch:
         header = self.header_at(offset)
         if header is None:
             return None
-        pd_length = int.from_bytes(header[18:20], "big")
         if copies.run_start(offset, offset - 1) != offset and (begin is None or offset != begin):
             begins_piece = offset in copies.segment_starts(offset, offset + 1, 1)
             if _is_refused(header) or (begin is None and not begins_piece):
                 del self.candidates[offset]
                 return None
-        end = offset + STARTUP_HEADER_LENGTH + pd_length
+        end = offset + _counted_length(header)
         edge = self.candidates[offset] = copies.edge(edge, end)
         if end > edge:
             return None
@@ -244,7 +244,7 @@ class KeySearch:
         header = self.header_at(offset)
         if header is None or not is_garbled_key(header, kind):
             return None
-        end = offset + STARTUP_HEADER_LENGTH + int.from_bytes(header[18:20], "big")
+        end = offset + _counted_length(header)
         if self.half.copies.edge(offset, end) < end or not self.half.copies.is_captured(offset, end):
             return None
         key = REQUEST_KEY if kind == "request" else REPLY_KEY
@@ -301,7 +301,14 @@ def _with_private_data(header: bytes, private_data: bytes) -> StartupFrame:
     """Return the startup frame of a header with as many octets of Private Data as were sent."""
     startup = decode_startup_frame(header[: STARTUP_HEADER_LENGTH - 2] + bytes(2))
     assert startup is not None
-    return startup._replace(pd_length=int.from_bytes(header[18:20], "big"), private_data=private_data)
+    size = extension_length(startup.rev)
+    pd_length, extension = int.from_bytes(header[18:20], "big"), private_data[:size]
+    return startup._replace(pd_length=pd_length, private_data=private_data[size:], extension=extension)
+
+
+def _counted_length(header: bytes) -> int:
+    """Return how many octets a startup frame has by its header."""
+    return STARTUP_HEADER_LENGTH + extension_length(header[17]) + int.from_bytes(header[18:20], "big")
 
 
 def _is_refused(header: bytes) -> bool:

@@ -13,6 +13,7 @@ from scapy_mpa.framing.profiles import Profile
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receiver.startup import FoundFrame
+from scapy_mpa.report.beginning import remarkable_beginning
 from scapy_mpa.report.half import HalfConnection, inferred_as_dict
 from scapy_mpa.report.lifecycle import lifecycle_as_dict
 from scapy_mpa.report.upper import stated_limits, upper_as_dict, upper_layer
@@ -108,7 +109,8 @@ class Connection:
     @property
     def verdict(self) -> str:
         """What became of it, in one sentence."""
-        return verdict(self, stated_limits(self.upper_layer))
+        said = verdict(self, stated_limits(self.upper_layer))
+        return "; ".join((said, *remarkable_beginning(self.startup_events)))
 
     @cached_property
     def upper_layer(self) -> UpperLayer:

@@ -123,9 +123,8 @@ def connection_lines(connection: Connection, where: Where = _nowhere) -> Iterato
     yield connection_line(connection) + where(connection.lifecycle.first[0])
     yield f"  {connection.verdict}"
     events = connection.startup_events
-    remarks = [*remarkable_beginning(events)]
-    if remarks:
-        yield f"  {'; '.join(remarks)}: {event_line(events)}"
+    if any(remarkable_beginning(events)):
+        yield f"  startup: {event_line(events)}"
     yield f"  {lifecycle_line(connection, connection.upper_layer.protocol)}"
     if _lacks_full_operation(connection):
         yield f"  {_OFFLOADED}"

@@ -37,6 +37,7 @@ def startup_fields(startup: StartupFrame) -> dict[str, Any]:
         "rev": startup.rev,
         "pd_length": startup.pd_length,
         "private_data": startup.private_data.hex(),
+        **({"extension": startup.extension.hex()} if startup.extension else {}),
         "enhanced": enhanced_fields(enhanced) if enhanced is not None else None,
     }
 

@@ -20,7 +20,13 @@ from scapy_mpa.framing.judgement import Judgement, judge
 from scapy_mpa.framing.markers import MARKER_LENGTH, SHORTEST_FPDU
 from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
-from scapy_mpa.framing.startup import REPLY_KEY, REQUEST_KEY, STARTUP_HEADER_LENGTH, startup_frame_problems
+from scapy_mpa.framing.startup import (
+    ERDMA_KEY_LENGTH,
+    REPLY_KEY,
+    REQUEST_KEY,
+    STARTUP_HEADER_LENGTH,
+    startup_frame_problems,
+)
 from scapy_mpa.infer.evidence import HEADER_OCTETS
 from scapy_mpa.receiver.startup import FoundFrame, OtherOctets
 from scapy_mpa.receiver.values import Breach, Moment
@@ -268,7 +274,10 @@ def _last_reset(end: DirectionEnd) -> Moment | None:
 def garbled_key(garbled: OtherOctets) -> Breach:
     """Report first octets that are nearly a Key; of a connection without MPA its owner says which one it is."""
     where = garbled.offset, garbled.frame, garbled.time
-    return Breach("startup-key", *where, f"no startup frame: it begins with {garbled.beginning!r}")
+    short = garbled.beginning[:ERDMA_KEY_LENGTH]
+    is_short = short in (REQUEST_KEY[:ERDMA_KEY_LENGTH], REPLY_KEY[:ERDMA_KEY_LENGTH])
+    known = ": a Key of 12 octets, as erdma's first drivers send it" if is_short else ""
+    return Breach("startup-key", *where, f"no startup frame: it begins with {garbled.beginning!r}{known}")
 
 
 def _judge_keys(startup: StartupPhase, found: StartupFindings) -> None:
