@@ -125,6 +125,11 @@ class Captures:
         return [(self.readers[index].before, index) for (index,) in self.sources.groups]
 
     @property
+    def services(self) -> dict[tuple[bytes, int], int]:
+        """The ports of services that a port mapper named, by the address and port where they really listen."""
+        return self.fragments.mappings.services
+
+    @property
     def notes(self) -> list[Note]:
         """What is to be said of the packets read so far: one note a rule."""
         return self._notes.all()

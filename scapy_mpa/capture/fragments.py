@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from scapy_mpa.capture.notes import Notes
+from scapy_mpa.capture.portmapper import PortMappings
 from scapy_mpa.values.encapsulation import UDP_PORTS
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 
@@ -121,6 +122,7 @@ class Fragments:
         self.notes = Notes() if notes is None else notes
         self.udp_ports: Mapping[int, str] = UDP_PORTS if udp_ports is None else {**UDP_PORTS, **udp_ports}
         self.esp = esp
+        self.mappings = PortMappings()
         self._limits = limits
         self._incomplete: dict[bytes, _Incomplete] = {}
         self._weight = 0

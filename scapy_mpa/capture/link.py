@@ -112,13 +112,15 @@ class Trail:
         path: tags and tunnels that tell one network from another on the same wire, the outermost first.
         unread: what it came to that may hold TCP and is not read, None if nothing.
         is_fragmented: whether the segment came in fragments of an IP datagram.
+        mapper: a message of the port mapper, None if there is none.
     """
 
-    __slots__ = ("is_fragmented", "path", "unread")
+    __slots__ = ("is_fragmented", "mapper", "path", "unread")
 
     def __init__(self) -> None:
         self.path: list[str] = []
         self.unread: str | None = None
+        self.mapper: memoryview | None = None
         self.is_fragmented = False
 
 

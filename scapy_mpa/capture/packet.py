@@ -143,6 +143,8 @@ def segment_in(
     if found is None:
         if trail.unread is not None:
             fragments.notes.leave_unread(trail.unread, frame, time)
+        if trail.mapper is not None:
+            fragments.mappings.take(trail.mapper)
     elif trail.path or trail.is_fragmented:
         return CarriedSegment.of(found, tuple(trail.path), trail.is_fragmented)
     return found

@@ -16,6 +16,7 @@ from scapy_mpa.capture.ip import (
     PROTOCOL_UDP,
 )
 from scapy_mpa.capture.link import Trail, ip_below, ip_below_ppp, ip_by_version
+from scapy_mpa.capture.portmapper import PORT
 from scapy_mpa.values.encapsulation import (
     ETHERTYPE_ETHERNET,
     ETHERTYPE_IPV4,
@@ -66,6 +67,8 @@ def _below_udp(octets: memoryview, at: int, end: int, ports: Mapping[int, str], 
         return _below_geneve(octets, at, end, trail)
     if kind is not None:
         return _below_vxlan(octets, at, end, kind, trail)
+    if PORT in (source, port):
+        trail.mapper = octets[at:end]
     named = next((one for one in (port, source) if one in NAMED_UDP_PORTS), None)
     if named is not None:
         trail.unread = f"UDP port {named} ({NAMED_UDP_PORTS[named]})"

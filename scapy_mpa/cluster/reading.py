@@ -71,6 +71,7 @@ class UnitRead(NamedTuple):
     frames: list[tuple[int, int]]
     said: list[tuple[int, bool, str]]
     notes: list[Note]
+    services: dict[tuple[bytes, int], int]
     waiting: dict[bytes, int]
     fragmented: dict[bytes, int] | None
 
@@ -204,6 +205,7 @@ def read_unit(task: ReadingTask) -> UnitRead:
         [(task.indexes[one], readers[one].frames - readers[one].before) for one in captures.order],
         captures.said,
         captures.notes,
+        captures.services,
         captures.seen.waiting(),
         captures.seen.fragmented,
     )

@@ -131,6 +131,7 @@ def _report(query: Query, units: list[UnitRead], parts: list[ReportPart]) -> Rep
         notes=_notes(units),
         damage=_damage(sources, units),
         begins=begins,
+        services={key: port for unit in units for key, port in unit.services.items()},
     )
     return report_of(parts, FrameIndex(sources, limits=query.limits, begins=begins))
 

@@ -103,7 +103,9 @@ def part_of(receiver: Analyzer, index: FrameIndex, captures: Captures | None = N
     found = receiver.tcp_connections, connections, receiver.findings.sorted()
     if captures is None:
         return ReportPart([], 0, *found, [], [])
-    return ReportPart(captures.names, captures.packets, *found, captures.notes, captures.damage, captures.begins)
+    return ReportPart(
+        captures.names, captures.packets, *found, captures.notes, captures.damage, captures.begins, captures.services
+    )
 
 
 def report_of(parts: Sequence[ReportPart], index: FrameIndex) -> Report:
@@ -117,6 +119,8 @@ def report_of(parts: Sequence[ReportPart], index: FrameIndex) -> Report:
     for found in sorted((found for part in parts for found in part.findings), key=lambda found: found.frame):
         findings.merge(found)
     mark_twins(connections)
+    for connection in connections:
+        connection.take_service(first.services or {})
     report_unfinished(connections, findings)
     _report_notes(first.notes, findings)
     return Report(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from scapy_mpa.capture.notes import Note
@@ -12,7 +13,8 @@ from scapy_mpa.rules.findings import Finding
 class ReportPart(NamedTuple):
     """What one process found: the connections with the frames that they are numbered by, findings of none of them.
 
-    ``begins`` are those of :class:`~scapy_mpa.capture.files.Captures`.
+    ``services`` are the ports that a port mapper named; ``begins`` are those of
+    :class:`~scapy_mpa.capture.files.Captures`.
     """
 
     captures: list[str]
@@ -23,3 +25,4 @@ class ReportPart(NamedTuple):
     notes: list[Note]
     damage: list[str]
     begins: list[tuple[int, int]] | None = None
+    services: Mapping[tuple[bytes, int], int] | None = None

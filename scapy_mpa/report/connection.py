@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import RULES
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.lifecycle import Lifecycle
+from scapy_mpa.values.segment import addresses_of
 from scapy_mpa.values.startup import StartupEvent, startup_fields
 from scapy_mpa.watches.startup import startup_events
 
@@ -52,6 +53,8 @@ class Connection:
         #: The tags and tunnels of its segments, of both directions if these differ; None without any.
         self.path = " / ".join(dict.fromkeys(", ".join(path) for path in mpa.paths)) or None
         self.inferred = mpa.inferred
+        #: The port of the Responder's service, if a port mapper has given it the port of this connection.
+        self.service_port: int | None = None
         #: Whether another connection has the same addresses and ports in another network, as ``path`` tells.
         self.has_twin = False
         self.rejected = mpa.rejected
@@ -80,6 +83,11 @@ class Connection:
         #: The frames of the capture, to be read again, and what was assumed when they were read.
         self.index = index
         self.assumptions = assumptions
+
+    def take_service(self, services: Mapping[tuple[bytes, int], int]) -> None:
+        """Learn which service a port mapper has at the Responder's address and port."""
+        _, address = addresses_of(self.initiator.key)
+        self.service_port = services.get((address, int.from_bytes(self.initiator.key[-2:], "big")))
 
     def take_number(self, number: int, index: FrameIndex) -> None:
         """Be the connection of this number, in captures whose frames ``index`` finds."""
@@ -143,8 +151,8 @@ class Connection:
 
     @property
     def responder_port(self) -> int:
-        """The TCP port of the Responder."""
-        return int.from_bytes(self.initiator.key[-2:], "big")
+        """The TCP port of the Responder: that of its service, if a port mapper named it."""
+        return self.service_port or int.from_bytes(self.initiator.key[-2:], "big")
 
     @property
     def depths(self) -> ReadDepths | None:
@@ -211,6 +219,7 @@ class Connection:
             "connection": self.number,
             "initiator": self.initiator.endpoint,
             "responder": self.responder.endpoint,
+            "service_port": self.service_port,
             "path": self.path if self.has_twin else None,
             "profile": self.profile.name,
             "revision": self.revision,
@@ -265,6 +274,7 @@ def connection_line(connection: Connection) -> str:
     parts = [
         f"#{connection.number}",
         f"{connection.initiator.endpoint} > {connection.responder.endpoint}",
+        *((f"(port mapper: {connection.service_port})",) if connection.service_port is not None else ()),
         *((f"({connection.path})",) if connection.has_twin else ()),
         connection.profile.name,
         _grounds(connection),
