@@ -68,6 +68,15 @@ MAGIC_NUMBERS: Final = {bytes.fromhex(magic): variant for magic, variant in _VAR
 _LINK_TYPE_MASK = 0xFFFF
 
 
+#: Zeros in a row that are no records: 256 of no octets, at the beginning of time.
+_BLANK = 4096
+
+
+def _is_blank(octets: bytes | memoryview, at: int) -> bool:
+    """Whether so many zeros follow that no capture program wrote them as records."""
+    return octets[at : at + _BLANK] == bytes(_BLANK)
+
+
 class PcapReader(Reader):
     """Reads one pcap file."""
 
@@ -102,7 +111,7 @@ class PcapReader(Reader):
                 self.damage = f"a record claims {captured} captured octets"
                 break
             end = at + record_header + captured
-            if end > size:
+            if end > size or (not captured and _is_blank(octets, at)):
                 break
             found.append((seconds * NANOSECONDS + fraction * self.resolution, place + at))
             at = end
@@ -155,6 +164,9 @@ class PcapReader(Reader):
                 break
             end = start + captured
             if end > size:
+                break
+            if not captured and _is_blank(octets, at):
+                self.damage = f"nothing but zeros follow frame {frame - self.before}"
                 break
             frame += 1
             at = end

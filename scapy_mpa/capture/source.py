@@ -43,6 +43,8 @@ _OTHERS = {
 #: An ETL file begins with a buffer header, whose first field is its size, mostly 64 KiB.
 _ETL_SIZES = frozenset(size.to_bytes(4, "little") for size in (1 << 12, 1 << 13, 1 << 14, 1 << 15, 1 << 16, 1 << 17))
 
+#: Gzip members without octets that may follow one another: a bound of time.
+_MOST_EMPTY = 100_000
 _GZIP_WINDOW = 31
 #: Compressed octets taken at a time. A zstd block of 4 octets may stand for 128 KiB, so this many for 16 MiB.
 _GZIP_INPUT, _ZSTD_INPUT = 1 << 14, 1 << 9
@@ -243,6 +245,8 @@ class _Gzip(_Decompressed):
     def _begin(self, head: bytes) -> None:
         super()._begin(head)
         self._member = zlib.decompressobj(_GZIP_WINDOW)
+        #: Members in a row that ended with nothing in them.
+        self._empty = 0
         #: Whether the last octets were as many as were asked for, so that there may be more.
         self._full = False
 
@@ -270,6 +274,9 @@ class _Gzip(_Decompressed):
         if self._member.eof:
             self._inside = self._full = False
             self._input = self._member.unused_data
+            self._empty = 0 if octets else self._empty + 1
+            if self._empty > _MOST_EMPTY:
+                self._damage = f"more than {_MOST_EMPTY} gzip members with nothing in them follow one another"
         else:
             self._input = self._member.unconsumed_tail
         return octets

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -134,12 +134,14 @@ def make_folder(directory: Path) -> None:
 
 def _is_same(capture: str, output: str) -> bool:
     """Whether the file to be written is one that is read."""
-    try:
-        read = os.fstat(sys.stdin.fileno()) if capture == STANDARD_INPUT else os.stat(capture)
-        into = os.fstat(sys.stdout.fileno()) if output == STANDARD_OUTPUT else os.stat(output)
-    except (OSError, ValueError):
-        return False
-    return os.path.samestat(read, into)
+    # The name is written without what .. cancels, which need not be there.
+    for name in (output, os.path.abspath(output)):
+        with suppress(OSError, ValueError):
+            read = os.fstat(sys.stdin.fileno()) if capture == STANDARD_INPUT else os.stat(capture)
+            into = os.fstat(sys.stdout.fileno()) if output == STANDARD_OUTPUT else os.stat(name)
+            if os.path.samestat(read, into):
+                return True
+    return False
 
 
 def is_stdout(output: str) -> bool:

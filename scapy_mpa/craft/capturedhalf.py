@@ -207,17 +207,26 @@ class CapturedHalf:
     def _search(self) -> None:
         """Behind octets that never came, in a stream without Markers, FPDUs are searched for.
 
-        So they are in a half that begins in the middle and ends before an FPDU with a Marker, if there are CRCs.
+        So they are in a half that begins in the middle and ends before an FPDU with a Marker, if there are CRCs. One
+        that was cut is found if it begins with a segment and ends with one.
         """
-        if self._half.markers and (self._anchored or not self._half.crc or self.first_placed < NEVER):
+        is_marked = self._half.markers and (self._anchored or not self._half.crc or self.first_placed < NEVER)
+        if is_marked and not self._has_cuts:
             return
         for k in range(len(self._complete)):
             if self._complete[k] is None or self._located[k] is not None or not self._has_length(k):
                 continue
             is_known = k > 0 and self._located[k - 1] is not None
-            is_cut = self._half.crc and self._is_cut(self._starts[k], self._ends[k])
-            if is_known or not (self._bad[k] or is_cut):
+            is_cut = self._is_cut(self._starts[k], self._ends[k])
+            is_found = not is_marked and not (self._bad[k] or (self._half.crc and is_cut))
+            if is_known or is_found or (is_cut and self._is_shown_by_segments(k)):
                 self._locate(k)
+
+    def _is_shown_by_segments(self, k: int) -> bool:
+        """Return True if FPDU k begins where a segment does, ends where one does, and its control octets are there."""
+        starts = {start for start, _, _ in self._pieces}
+        ends = starts | {end for _, end, _ in self._pieces if not self._overlapping(end, end + 1)}
+        return self._starts[k] in starts and self._ends[k] in ends and self._has_control(k)
 
     def _doubt(self) -> None:
         """Where one bad FPDU follows another, and no Marker names it, what comes behind them has to confirm it.
@@ -283,7 +292,7 @@ class CapturedHalf:
             return "start"
         if before is not None and not self._bad[k - 1] and before <= located:
             return "length"
-        return "marker" if self._is_named(k) else "scan"
+        return "marker" if self._named[k] else "scan"
 
 
 def _is_kept(captured: list[Captured], start: int, end: int) -> bool:

@@ -12,7 +12,8 @@ from the packets. ``Truth`` takes note of the packets one by one and gives, at t
 * delivered(k): the last complete(j) for j up to k; none behind octets that no frame brings.
 
 Octets that a snapshot length cut off were on the wire: they count as captured. An FPDU with some of them is found if
-its ULPDU_Length is in the file, by a Marker only if that is too; nothing is known of its CRC.
+its ULPDU_Length is in the file, by a Marker only if that is too, or if it begins and ends with segments; nothing is
+known of its CRC.
 
 A segment whose TCP checksum is wrong was dropped whole by its receiver: other copies count, wherever there are some.
 Octets that no other frame brings are the connection's all the same, so that an FPDU with them may be bad; that is no
@@ -40,6 +41,7 @@ from scapy_mpa.craft.packets import SYN
 from scapy_mpa.craft.takencopies import Acknowledged, Captured
 from scapy_mpa.craft.tcppacket import IPFragment, SentHalf, TcpPacket
 from scapy_mpa.framing.role import ROLES, Role
+from scapy_mpa.framing.startup import STARTUP_HEADER_LENGTH
 
 
 class Truth:
@@ -171,15 +173,20 @@ class _ConnectionTruth:
 
 
 def _startup_frame(half: SentHalf, captured: list[Captured]) -> int:
-    """The frame by which the startup frame of a half was captured."""
+    """The frame by which the startup frame of a half was captured: its header, and any octets of its Private Data."""
     if half.startup is None:
         return NEVER
-    missing = [half.startup]
+    start, end = half.startup
+    header = min(end, start + STARTUP_HEADER_LENGTH)
+    missing = [(start, header), (header, end)]
     for segment in captured:
         missing = [
             part
             for start, end in missing
-            for part in ((start, min(end, segment.start)), (max(start, segment.kept), end))
+            for part in (
+                (start, min(end, segment.start)),
+                (max(start, segment.kept if start < header else segment.end), end),
+            )
             if part[0] < part[1]
         ]
         if not missing:

@@ -6,6 +6,7 @@ and one whose PD_Length does not count its Private Data: what follows it shows w
 
 from __future__ import annotations
 
+import re
 from typing import Final, NamedTuple
 
 from scapy_mpa.framing.sequence import SEQ_MASK
@@ -39,6 +40,8 @@ LARGEST_MEANT_REV: Final = 8
 #: which is what inference asks for, too (:data:`~scapy_mpa.infer.inference.CONNECTION_BITS`).
 FEWEST_AT_FIRST: Final = 8
 _REV_AT: Final = KEY_LENGTH + 1
+#: What both Keys begin with, and the first octet in which they differ, if it is there.
+_BEGINS_KEY: Final = re.compile(re.escape(KEY_PREFIX) + rb"(?=[qp]|\Z)")
 
 
 class FoundFrame(NamedTuple):
@@ -131,11 +134,11 @@ class KeySearch:
         high = copies.captured_end(low, high) if low < high else low
         if low < high:
             octets = bytes(copies.octets(low, high))
-            at = octets.find(KEY_PREFIX)
-            while at >= 0:
-                if len(self.candidates) < MOST_CANDIDATES:
-                    self.candidates.setdefault(low + at, low + at)
-                at = octets.find(KEY_PREFIX, at + 1)
+            for match in _BEGINS_KEY.finditer(octets):
+                at, key = low + match.start(), octets[match.start() : match.start() + KEY_LENGTH]
+                is_key = REQUEST_KEY.startswith(key) or REPLY_KEY.startswith(key)
+                if is_key and len(self.candidates) < MOST_CANDIDATES:
+                    self.candidates.setdefault(at, at)
         covered = -NEVER
         for offset in sorted(self.candidates):
             # What stands in a startup frame begins none.

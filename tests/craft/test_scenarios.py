@@ -209,10 +209,10 @@ def test_figure_4_has_its_marker_where_it_is_drawn() -> None:
 
 #: SHA-256 of captures and truths, by scenario: the same on every Python.
 DIGESTS = {
-    "lossy-network": "539e9a2d9f21a3bd033cfeb659416ed0c9471a6a3e9ae991556f1cde744739be",
-    "corrupted-by-a-middlebox": "abfb9f842ab86169885a67af566e683ba6b018a5ebb8a6041cb6c9644e554240",
+    "lossy-network": "f2a77ca5751e80da437f0d0c56ba5a87d6b3293ac9ce535e6b79ee98f1f81292",
+    "corrupted-by-a-middlebox": "76758b69ac7742fe7ad7ee73c24ad637487e53455d42a637bb5fe6686d4abea9",
     "many-connections": "197521ad2ff5182d515d736f3341cd24d21a8484c5afab244f9ec38a48384162",
-    "middlebox": "58d8845f0cd40bed8080ed6f5b5d948d6866793bdda83418a1d93c66db9f75ae",
+    "middlebox": "d5e9e00c931ef15a8625470ecc5ed7a308689efb85684e42b091d147769c867f",
 }
 
 
