@@ -91,19 +91,21 @@ class Decryption:
         if cipher is None:
             cipher = self._ciphers[index] = Cipher(self._associations.all[index])
         followed = self._follow((index, addresses, spi))
-        octets, opened, error = bytes(sealed), None, ""
-        seq = 0
+        octets, opened = bytes(sealed), None
+        seq, error = 0, None
         for seq in self._numbers(index, followed, low):
             try:
                 opened = cipher.decrypt(octets, seq >> 32)
+                rule, error = "esp-payload", opened.doubt
                 break
             except IntegrityError as wrong:
                 rule, error = "esp-integrity", str(wrong)
             except PayloadError as wrong:
                 rule, error = "esp-payload", str(wrong)
                 break
-        if opened is None:
+        if error is not None:
             notes.add(rule, frame, time, f"SPI {spi:#010x}, sequence number {low}, {_between(addresses)}: {error}")
+        if opened is None:
             return None
         if cipher.is_verified and not self._again and not followed.take(seq):
             notes.add(

@@ -29,10 +29,14 @@ class PayloadError(MPAError):
 
 
 class Opened(NamedTuple):
-    """What an ESP packet held: the protocol below, and its octets, without padding."""
+    """What an ESP packet held: the protocol below, and its octets, without padding.
+
+    ``doubt``: its padding is not that of RFC 4303 §2.4, as where the key is wrong but that for its ICV is right.
+    """
 
     protocol: int
     octets: bytes
+    doubt: str | None
 
 
 class Cipher:
@@ -92,13 +96,14 @@ class Cipher:
             raise PayloadError(f"it cannot be decrypted: {error}") from error
         if plain.padlen > size - _TRAILER_LENGTH:
             raise PayloadError(f"{plain.padlen} octets of padding do not fit {size} octets")
-        if not self.is_verified and (
-            bytes(plain.padding) != bytes(range(1, plain.padlen + 1)) or plain.nh not in _NEXT_HEADERS
+        doubt = None
+        if bytes(plain.padding) != bytes(range(1, plain.padlen + 1)) or not (
+            self.is_verified or plain.nh in _NEXT_HEADERS
         ):
-            raise PayloadError(
-                f"padding of {plain.padlen} octets and next header {plain.nh} do not make a valid packet"
-            )
-        return Opened(plain.nh, bytes(plain.data))
+            doubt = f"padding of {plain.padlen} octets and next header {plain.nh} do not make a valid packet"
+            if not self.is_verified:
+                raise PayloadError(doubt)
+        return Opened(plain.nh, bytes(plain.data), doubt)
 
     def encrypt(self, protocol: int, octets: bytes, spi: int, seq: int, iv: bytes) -> bytes:
         """The packet that holds these octets; ``iv`` is cut or ignored as the algorithm has it.

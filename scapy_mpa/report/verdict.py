@@ -277,7 +277,8 @@ def _says_unanswered(known: Circumstances) -> str:
         return f"the Responder answered {request} with octets that are not a Reply (frame {min(wrong)})" + _ended(known)
     if not known.end("responder").is_captured:
         return f"nothing that the Responder sent was captured, so its answer to {request} is not known" + _ended(known)
-    return f"the Responder did not answer {request}" + _ended(known)
+    # Who gave up stands in what is remarkable about the beginning.
+    return f"the Responder did not answer {request}" + ("" if known.life.ended in ("fin", "rst") else _ended(known))
 
 
 def _ended(known: Circumstances) -> str:

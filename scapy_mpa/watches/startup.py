@@ -274,13 +274,11 @@ def _last_reset(end: DirectionEnd) -> Moment | None:
 def garbled_key(garbled: OtherOctets) -> Breach:
     """Report first octets that are nearly a Key; of a connection without MPA its owner says which one it is."""
     where = garbled.offset, garbled.frame, garbled.time
-    octets = garbled.beginning
-    is_short = any(
-        octets.startswith(key[:ERDMA_KEY_LENGTH]) and octets[ERDMA_KEY_LENGTH] != key[ERDMA_KEY_LENGTH]
-        for key in (REQUEST_KEY, REPLY_KEY)
-    )
+    short, longer = (garbled.beginning[:length] for length in (ERDMA_KEY_LENGTH, ERDMA_KEY_LENGTH + 1))
+    # What goes on as a Key is a whole one, damaged.
+    is_short = any(key.startswith(short) and not key.startswith(longer) for key in (REQUEST_KEY, REPLY_KEY))
     known = ": a Key of 12 octets, as erdma's first drivers send it" if is_short else ""
-    return Breach("startup-key", *where, f"no startup frame: it begins with {octets!r}{known}")
+    return Breach("startup-key", *where, f"no startup frame: it begins with {garbled.beginning!r}{known}")
 
 
 def _judge_keys(startup: StartupPhase, found: StartupFindings) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -181,6 +182,16 @@ def test_a_wrong_key_a_missing_one_and_damage(tmp_path: Path) -> None:
     frames[6] = frames[6][0], frames[6][1][:-1] + bytes([frames[6][1][-1] ^ 1])
     sealed.write(frames)
     assert rules(sealed.report())["esp-integrity"] == (7, 7, 1)
+
+
+def test_every_packet_is_told_whose_cipher_has_another_key(tmp_path: Path) -> None:
+    sealed = Sealed(tmp_path, "aes-cbc,transport")
+    other = tmp_path / "other"
+    # One in 256 seems to have no padding, which nothing speaks against.
+    other.write_text(re.sub(r'("AES-CBC[^,]*,"0x)([0-9a-f]{8})', r"\g<1>76543210", sealed.keys.read_text()))
+    found = sealed.report(other)
+    count = len(sealed.frames)
+    assert rules(found) == {"esp-payload": (1, count, count)}
 
 
 def test_what_comes_again_is_a_replay(tmp_path: Path) -> None:
