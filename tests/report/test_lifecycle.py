@@ -227,7 +227,7 @@ def test_what_was_sent_first_is_no_retransmission(again: int, tmp_path: Path) ->
     answer = Ether() / IP(src="10.0.0.2", dst="10.0.0.1")
     answer = answer / TCP(sport=7471, dport=40000, seq=1, ack=21, flags="A") / Raw(reply)
     file = tmp_path / "again.pcap"
-    packets = [ask, *(answer.copy() for _ in range(1 + again))]
+    packets = [Ether(bytes(one)) for one in (ask, *[answer] * (1 + again))]
     for second, packet in enumerate(packets):
         packet.time = second
     wrpcap(str(file), packets)
