@@ -172,7 +172,7 @@ BEGINS = {
     "sent-again-twice": "still open when the capture ends",
     "fin-in-ulpdu": "the Initiator closed (FIN, frame ",
     "requests-never-finished": "only 10 of 20 or more octets of an MPA Request: the ",
-    "unanswered-closed": "the Responder did not answer the Request of frame 4; the Responder closed before any Reply (FIN, frame 6, ",
+    "unanswered-closed": "the Responder did not answer the Request of frame 4; the Responder closed before any Reply (",
     "unanswered-silent": "the Responder did not answer the Request of frame 4; the capture ends at frame ",
     "private-data-rejected": "rejected by the Responder (Reply, frame 5), without Private Data from the upper layer",
     "no-end": "still open when the capture ends (last frame ",
