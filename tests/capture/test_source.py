@@ -146,6 +146,19 @@ def test_gzip_with_a_wrong_checksum() -> None:
     assert "the gzip data are damaged" in line
 
 
+@pytest.mark.parametrize(("empty", "frames"), [(100_000, 9), (100_001, 3)])
+def test_gzip_members_with_nothing_in_them(empty: int, frames: int) -> None:
+    octets = capture([ethernet()] * 9)
+    half = 24 + (len(octets) - 24) // 3
+    found, damage = frames_and_damage(gz(octets[:half]) + gz(b"") * empty + gz(octets[half:]))
+    assert found == frames
+    assert [line.partition(": ")[2] for line in damage] == (
+        ["damaged after frame 3: more than 100000 gzip members with nothing in them follow one another"]
+        if frames == 3
+        else []
+    )
+
+
 @pytest.mark.parametrize("part", [0.5, 0.9, 0.999])
 def test_zstd_cut_or_overwritten(part: float) -> None:
     compressed = zst(incompressible(1000))
