@@ -154,30 +154,29 @@ def lifecycle(
 ) -> Lifecycle:
     """Return how a connection went whose first frame was captured at a moment."""
     ends = half_end(initiator, responder), half_end(responder, initiator)
-    found: list[tuple[int, int, int, Ended, Side | None]] = []
+    found: list[tuple[int, int, Moment, Ended, Side | None]] = []
     resets: list[tuple[int, Side]] = []
     if rejection is not None:
-        frame = rejection.moment[0]
-        found.append((frame, 0, frame, "rejected", "responder"))
+        found.append((rejection.moment[0], 0, rejection.moment, "rejected", "responder"))
     sides: tuple[tuple[Side, DirectionEnd, HalfEnd], ...] = (
         ("initiator", initiator, ends[0]), ("responder", responder, ends[1]),
     )  # fmt: skip
     for side, one, end in sides:
         if end.terminated is not None:
-            found.append((end.terminated.frame, 1, end.terminated.frame, "terminate", side))
+            moment = end.terminated.frame, end.terminated.time
+            found.append((moment[0], 1, moment, "terminate", side))
         if one.fin is not None:
-            found.append((one.fin[1], 2, one.fin[1], "fin", side))
+            found.append((one.fin[1], 2, one.fin[1:], "fin", side))
         for reset in one.accepted_resets[:1]:
-            found.append((reset.frame, 3, reset.frame, "rst", side))
+            found.append((reset.frame, 3, (reset.frame, reset.time), "rst", side))
             resets.append((reset.frame, side))
         if end.in_vain:
-            found.append((end.in_vain_frames[0], 4, end.in_vain_frames[1], "lost", None))
-    frame_of: int | None
+            found.append((end.in_vain_frames[0], 4, one.retransmissions.last, "lost", None))
     ended: Ended
-    _, _, frame_of, ended, by = min(found, key=lambda one: one[:2]) if found else (0, 0, None, "open", None)
+    _, _, moment, ended, by = min(found, key=lambda one: one[:2]) if found else (0, 0, (0, 0), "open", None)
     reset_frame, reset_by = min(resets, default=(None, None))
     last = max(initiator.last_moment, responder.last_moment)
-    return Lifecycle(min(first, last), last, ended, by, frame_of, reset_by, reset_frame, *ends)
+    return Lifecycle(min(first, last), last, ended, by, moment[0] or None, reset_by, reset_frame, *ends, moment[1])
 
 
 def breaches_at_end(mine: DirectionEnd, peer: DirectionEnd) -> Iterator[Breach]:
@@ -211,7 +210,7 @@ def _close_after_error(mine: DirectionEnd, peer: DirectionEnd) -> Iterator[Breac
         if not peer.is_deviating:
             frames = f"{went_on.octets} octets in frames {went_on.first_frame} to {went_on.last_frame}"
             detail = f"{frames}, after the error of frame {error} was acknowledged"
-            yield Breach("error-went-on", went_on.offset, *mine.last, detail)
+            yield Breach("error-went-on", went_on.offset, went_on.first_frame, went_on.first_time, detail)
         return
     end = mine.fin if mine.fin is not None else (reset[0].offset, reset[0].frame, reset[0].time) if reset else None
     if error is None or end is None or end[1] <= error or mine.terminated is not None or mine.has_gap:

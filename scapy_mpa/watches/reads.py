@@ -14,6 +14,7 @@ from scapy_mpa.watches.fpdus import FPDUWatch
 
 #: Requests that are remembered as too many until their number is certain: a bound of memory.
 MOST_DOUBTFUL: Final = 64
+_READ_REQUEST, _ATOMIC_REQUEST = 1, 10
 #: RDMA Read Response, Atomic Response.
 _ANSWERS = (2, 11)
 
@@ -27,13 +28,15 @@ class ReadWatch:
         depth: ORD of the requester after the negotiation, None if that was not exchanged.
     """
 
-    __slots__ = ("_answers", "_depth", "_doubtful", "_requests", "requester", "responder")
+    __slots__ = ("_answers", "_depth", "_doubtful", "_opcodes", "_requests", "requester", "responder")
 
     def __init__(self, requester: FPDUWatch, responder: FPDUWatch, depth: int | None) -> None:
         self.requester = requester
         self.responder = responder
         self._depth = depth
         self._requests = self._answers = 0
+        #: Opcodes of the requests.
+        self._opcodes: set[int | None] = set()
         #: Requests beyond the depth, and how many were under way by the answers passed so far.
         self._doubtful: list[tuple[LocatedFPDU, int]] = []
 
@@ -48,6 +51,7 @@ class ReadWatch:
         if ddp.requests == self._requests:
             return ()
         self._requests = ddp.requests
+        self._opcodes.add(fpdu.opcode)
         under_way = ddp.requests - self._answers
         if self._depth is None or under_way <= self._depth or has_hole or ddp.losses or self.responder.ddp.losses:
             return ()
@@ -83,10 +87,16 @@ class ReadWatch:
         return [
             Breach(
                 "ird-ord-exceeded", one.offset, *one.known,
-                f"{under_way} RDMA Reads under way, with an ORD of {self._depth}",
+                f"{under_way} {self._names} under way, with an ORD of {self._depth}",
             )
             for one, under_way in certain
         ]  # fmt: skip
+
+    @property
+    def _names(self) -> str:
+        if self._opcodes == {_READ_REQUEST}:
+            return "RDMA Reads"
+        return "Atomics" if self._opcodes == {_ATOMIC_REQUEST} else "RDMA Reads and Atomics"
 
     def finish(self) -> Sequence[Breach]:
         """Nothing more comes: what is doubtful was not answered."""

@@ -13,10 +13,11 @@ from scapy_mpa import analyze
 from scapy_mpa.catalogue.malformed import Malformed
 from scapy_mpa.craft.scenario import load
 from scapy_mpa.framing.startup import startup_frame
+from scapy_mpa.report.circumstances import StatedLimit
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.text import report_lines
-from scapy_mpa.report.verdict import CAUSES, StatedLimit, verdict
+from scapy_mpa.report.verdict import CAUSES, verdict
 from tests.conftest import PCAPS, captures
 
 CAPTURES = {path.stem: path for path in captures()}

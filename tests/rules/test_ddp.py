@@ -104,13 +104,29 @@ CASES: tuple[tuple[str, Ulpdus, Ulpdus], ...] = (
     ),
     (
         "terminate-layout",
-        (untagged(TERMINATE, 2, 1, b"\x11\x00\x03\x00" + bytes(16)),),
-        (untagged(TERMINATE, 2, 1, b"\x11\x00\xc0\x00" + bytes(16)),),
+        (untagged(TERMINATE, 2, 1, b"\x11\x00\x03\x00" + bytes(20)),),
+        (untagged(TERMINATE, 2, 1, b"\x11\x00\xc0\x00" + bytes(20)),),
     ),
     (
         "terminate-layout",
         (untagged(TERMINATE, 2, 1, b"\x20\x02\x00"),),
         (untagged(TERMINATE, 2, 1, b"\x20\x02\x00\x00"),),
+    ),
+    *(
+        (rule, (untagged(TERMINATE, 2, 1, bytes.fromhex(wrong)),), (untagged(TERMINATE, 2, 1, bytes.fromhex(right)),))
+        for rule, wrong, right in (
+            ("terminate-reserved", "00000400", "00000000"),
+            ("terminate-reserved", "20021fff", "20020000"),
+            ("terminate-code", "30000000", "20010000"),
+            ("terminate-code", "03000000", "02060000"),
+            ("terminate-code", "20080000", "20070000"),
+            ("terminate-layout", "12030000", "1203c0000012" + send(1, b"").hex()),
+            ("terminate-layout", "1203c0000012" + send(1, b"")[:17].hex(), "12060000"),
+            ("terminate-layout", "120380000012", "1203c0000012" + send(1, b"").hex()),
+            ("terminate-layout", "2001c0000012" + send(1, b"").hex(), "20010000"),
+            ("terminate-layout", "0207e000002e" + read_request(1).hex(), "0207c000002e" + read_request(1)[:18].hex()),
+            ("terminate-layout", "0100c000002e" + read_request(1)[:18].hex(), "0100e000002e" + read_request(1).hex()),
+        )
     ),
     (
         "mulpdu-minimum",
@@ -124,8 +140,8 @@ def tells(m: tuple[int, int], how: How, ulpdus: Ulpdus) -> set[tuple[str, str | 
     talk = begun(m=m)
     for ulpdu in ulpdus:
         put(talk, "a", ulpdu, how=how)
-    # A Terminate tells of itself, and of the buffer it names.
-    return {(rule, who) for rule, who in told(talk) if rule not in ("terminate", "attack-buffer")}
+    # A Terminate tells of itself.
+    return {(rule, who) for rule, who in told(talk) if rule != "terminate"}
 
 
 @pytest.mark.parametrize("how", HOWS)
