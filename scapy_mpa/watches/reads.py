@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from scapy_mpa.framing.requests import names_of_requests
 from scapy_mpa.receiver.values import Breach, LocatedFPDU
 from scapy_mpa.watches.fpdus import FPDUWatch
 
 #: Requests that are remembered as too many until their number is certain: a bound of memory.
 MOST_DOUBTFUL: Final = 64
-_READ_REQUEST, _ATOMIC_REQUEST = 1, 10
 #: RDMA Read Response, Atomic Response.
 _ANSWERS = (2, 11)
 
@@ -36,7 +36,7 @@ class ReadWatch:
         self._depth = depth
         self._requests = self._answers = 0
         #: Opcodes of the requests.
-        self._opcodes: set[int | None] = set()
+        self._opcodes: set[int] = set()
         #: Requests beyond the depth, and how many were under way by the answers passed so far.
         self._doubtful: list[tuple[LocatedFPDU, int]] = []
 
@@ -87,16 +87,10 @@ class ReadWatch:
         return [
             Breach(
                 "ird-ord-exceeded", one.offset, *one.known,
-                f"{under_way} {self._names} under way, with an ORD of {self._depth}",
+                f"{under_way} {names_of_requests(self._opcodes)} under way, with an ORD of {self._depth}",
             )
             for one, under_way in certain
         ]  # fmt: skip
-
-    @property
-    def _names(self) -> str:
-        if self._opcodes == {_READ_REQUEST}:
-            return "RDMA Reads"
-        return "Atomics" if self._opcodes == {_ATOMIC_REQUEST} else "RDMA Reads and Atomics"
 
     def finish(self) -> Sequence[Breach]:
         """Nothing more comes: what is doubtful was not answered."""

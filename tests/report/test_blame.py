@@ -180,7 +180,7 @@ def test_a_quote_is_compared_with_all_that_was_sent(tmp_path: Path) -> None:
 
 def twice(capture: Path, out: Path, later: Iterable[float]) -> Report:
     """The report of a connection and of copies of it, from other ports, so many seconds later."""
-    packets = list(rdpcap(str(capture)))
+    packets: list[Any] = list(rdpcap(str(capture)))
     made = list(packets)
     for number, seconds in enumerate(later, 1):
         for packet in packets:

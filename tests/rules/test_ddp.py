@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from scapy_mpa.craft.stream import HalfStream
 from scapy_mpa.craft.ulpdus import (
+    ATOMIC_REQUEST,
     READ_REQUEST,
     READ_RESPONSE,
     SEND,
@@ -346,6 +347,18 @@ def test_more_rdma_reads_than_the_peer_has_room_for() -> None:
     put(talk, "a", read_request(2))
     talk.put("b", seq, early[:20])
     assert told(talk) == {remark}
+
+
+@pytest.mark.parametrize(
+    ("opcodes", "names"),
+    [((1, 1), "RDMA Reads"), ((10, 10), "Atomics"), ((10, 1), "RDMA Reads and Atomics")],
+)
+def test_atomics_are_not_called_reads(opcodes: tuple[int, int], names: str) -> None:
+    talk = reading(1, answered=False, count=0)
+    for msn, opcode in enumerate(opcodes, 1):
+        put(talk, "a", read_request(msn) if opcode == READ_REQUEST else untagged(ATOMIC_REQUEST, 1, msn, bytes(52)))
+    (found,) = (one for one in findings(feed([talk.segments])) if one.rule.id == "ird-ord-exceeded")
+    assert found.detail == f"2 {names} under way, with an ORD of 1"
 
 
 @pytest.mark.parametrize("stops", [True, False])
