@@ -133,7 +133,7 @@ class FullOperation:
     __slots__ = (
         "_listener", "_told", "copies", "counts", "deviating", "diagnosis", "direction", "first_frame", "fpdus", "gaps",
         "half", "is_replaced", "key", "log", "messages", "mpa", "path_mtu", "peer", "reader", "reads", "report_to",
-        "segments", "seq_start", "terminated",
+        "segments", "seq_start", "terminated", "went_on_at",
     )  # fmt: skip
 
     def __init__(
@@ -171,6 +171,7 @@ class FullOperation:
         self.reads: tuple[ReadWatch, ReadWatch] | None = None
         self.peer: FullOperation | None = None
         self.terminated: Terminated | None = None
+        self.went_on_at: Moment | None = None
         self.report_to = HalfFindings(mpa, direction, self.half)
         self.log = FPDULog(self.seq_start if self.markers else None) if log else None
         self._listener = listener
@@ -257,6 +258,9 @@ class FullOperation:
                 if found := gaps.arrived(arrival):
                     self.report(found)
         self.messages.acknowledged = half.peer.last_ack_sent
+        peer = self.peer
+        if peer is not None and self.went_on_at is None and peer.reader.error_acked < NEVER:
+            self._note_going_on(arrivals, peer.reader.error_acked)
         for wrong in reader.contradictions:
             self.report((self.fpdus.contradicted(wrong),))
             if not wrong.offset and not wrong.is_damaged:
@@ -291,6 +295,13 @@ class FullOperation:
             self.report(self.copies.left_out(octets, fin[1] if fin is not None else 0, half.start))
         reader.left_out = []
         self._judge(self.counts.judged())
+
+    def _note_going_on(self, arrivals: Iterable[Arrival], acked: int) -> None:
+        """Note the first segment in order of those that came after this side had acknowledged an error of its peer."""
+        for one in arrivals:
+            if one.frame > acked and one.new == one.end - one.start and not one.is_out_of_order:
+                self.went_on_at = one.frame, one.time
+                return
 
     def _judge(self, segments: Iterable[UnalignedSegment]) -> None:
         for segment in segments:
@@ -403,6 +414,7 @@ class FullOperation:
             error_frame=error[0] if error is not None else None,
             has_gap=self.gapped,
             went_on=self.counts.sent_after(acked) if acked < NEVER else None,
+            went_on_at=self.went_on_at,
             is_deviating=self.diagnosis is not None,
             is_in_operation=True,
         )

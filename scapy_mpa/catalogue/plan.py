@@ -30,7 +30,6 @@ PacketChange: TypeAlias = Callable[[list[TcpPacket]], list[TcpPacket]]
 FrameChange: TypeAlias = Callable[[list[Packet]], list[Packet]]
 
 _LATER = 1000  # nanoseconds
-_DDP = 1
 
 
 class Foreign(NamedTuple):
@@ -91,9 +90,7 @@ class Plan:
     def _react(self, peer: Peer) -> None:
         """Have the peer do what it must."""
         if peer.reaction == "terminate":
-            # RFC 5040 §4.8, figure 10: DDP's errors have the header of the segment.
-            quote = " quote=true" if peer.layer == _DDP else ""
-            self.answer = f"{self.peer} terminate layer={peer.layer} etype={peer.etype} code={peer.code}{quote}"
+            self.answer = f"{self.peer} terminate layer={peer.layer} etype={peer.etype} code={peer.code}"
             self.setup["closes"] = self.peer
         elif peer.reaction in ("wait", "lose"):
             self.answer = None

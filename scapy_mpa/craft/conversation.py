@@ -185,10 +185,10 @@ class Conversation:
             raise ConversationError(f"Immediate Data has 8 octets, not {len(octets)}")
         return self._say(side, Message(ulpdus.IMMEDIATE_SE if solicited else ulpdus.IMMEDIATE, octets))
 
-    def terminate(self: C, side: Role, layer: int = 0, etype: int = 0, code: int = 0, *, quote: bool = False) -> C:
-        """A Terminate that names no segment; with ``quote`` the last one of the peer (RFC 5040 §4.8)."""
+    def terminate(self: C, side: Role, layer: int = 0, etype: int = 0, code: int = 0) -> C:
+        """A Terminate that names no segment (RFC 5040 §4.8)."""
         body = ulpdus.terminate_body(_unsigned(layer, 4), _unsigned(etype, 4), _unsigned(code, 8))
-        self._say(side, Message(ulpdus.TERMINATE, body, quotes=quote))
+        self._say(side, Message(ulpdus.TERMINATE, body))
         self._terminated.add(_role(side))
         return self
 

@@ -52,7 +52,6 @@ class Message(NamedTuple):
 
     ``stag`` and ``to`` are those of a tagged message; ``stag`` is also the Invalidate STag of the Sends that have one.
     ``crc``, ``pad`` and ``ulpdu_length`` are what its FPDUs have in place of what is right; None: that.
-    ``quotes``: it is a Terminate, which goes on with the DDP header of the peer's last DDP Segment.
     """
 
     opcode: int
@@ -62,7 +61,6 @@ class Message(NamedTuple):
     crc: int | None = None
     pad: bytes | None = None
     ulpdu_length: int | None = None
-    quotes: bool = False
 
     @property
     def is_wrong(self) -> bool:

@@ -19,12 +19,11 @@ from scapy_mpa.craft.stream import HalfStream, LaidFPDU
 from scapy_mpa.craft.talk import WINDOW, WINDOW_SHIFT, Party, Side, Talk
 from scapy_mpa.craft.tcppacket import SentHalf, TcpPacket
 from scapy_mpa.craft.turns import End, PathMTU, Pause, Say, Start, Step, Streaming, turns
-from scapy_mpa.craft.ulpdus import terminate_body
-from scapy_mpa.framing.ddp import UNTAGGED_HEADER_LENGTH, header_length, opcode_of
+from scapy_mpa.framing.ddp import opcode_of
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.mulpdu import mulpdu
-from scapy_mpa.framing.role import ROLES, Role, peer_of
+from scapy_mpa.framing.role import ROLES, Role
 
 
 class Clock:
@@ -131,8 +130,6 @@ class _Sender:
         self.rng = random.Random(seed << 1 | side)
         self.version = setup.ddp_version
         self._mulpdu = setup.mulpdu[side]
-        #: The first octets of the last ULPDU, and how many it has.
-        self.last_ulpdu = b"", 0
 
     def lay(self, messages: list[Message], emss: int) -> tuple[bytes, list[LaidFPDU]]:
         """The FPDUs of a turn, for segments of ``emss`` octets; they are noted in the half."""
@@ -150,7 +147,6 @@ class _Sender:
             for self._message in messages:
                 for ulpdu in segments(self._message, self.queues, room, self.version):
                     opcodes.append(opcode_of(ulpdu))
-                    self.last_ulpdu = ulpdu[:UNTAGGED_HEADER_LENGTH], len(ulpdu)
                     yield ulpdu
 
         is_wrong = any(message.is_wrong for message in messages)
@@ -270,7 +266,6 @@ class Sending:
         self._clock.wait(self._delay)
         if sender.half.origin is None:
             sender.half.origin = talk.sent(side)
-        messages = [self._quoting(one, peer_of(role)) if one.quotes else one for one in messages]
         start, posted, self._posted_emss = sender.stream.offset, self._posted_emss, None
         octets, laid = sender.lay(messages, posted or talk.emss)
         # What was posted for longer segments is a plain stream to TCP.
@@ -293,16 +288,6 @@ class Sending:
             talk.hold(receiver)
             yield from talk.transfer(side, octets[at - start : at - start + window], part, at)
             yield from talk.read(receiver)
-
-    def _quoting(self, terminate: Message, peer: Role) -> Message:
-        """A Terminate with the header of the last DDP Segment that the peer sent (RFC 5040 §4.8)."""
-        ulpdu, length = self._senders[peer].last_ulpdu
-        if len(ulpdu) < header_length(ulpdu):
-            return terminate
-        kind, code = terminate.payload[:2]
-        header = ulpdu[: header_length(ulpdu)]
-        body = terminate_body(kind >> 4, kind & 0x0F, code, ddp_header=header, length=length)
-        return terminate._replace(payload=body)
 
     def _acknowledge(self) -> Iterator[TcpPacket]:
         """What delayed-acknowledgement timers do."""

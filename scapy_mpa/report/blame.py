@@ -65,7 +65,7 @@ def weighed(known: Circumstances, found: Terminated, sender: Role) -> str:
     if numbers == _CRC:
         return _crc(known, peer)
     if numbers == _MARKER:
-        return _marker(known, peer, found.frame)
+        return _marker(known, peer)
     message = found.message
     if numbers == _OF_STREAM and message is not None and message.misaligned_to is not None:
         at = f" of frame {message.last_frame}" if found.header is None else ""
@@ -148,16 +148,14 @@ def _crc(known: Circumstances, peer: Role) -> str:
     return f"{those} of {who(peer)} {good} behind this tap, or computed otherwise by its receiver"
 
 
-def _marker(known: Circumstances, peer: Role, frame: int) -> str:
-    """What the capture shows up to a frame of a Marker that disagrees with ULPDU_Length."""
+def _marker(known: Circumstances, peer: Role) -> str:
+    """What the capture shows of a Marker that disagrees with ULPDU_Length."""
     half = known.connection.half(peer)
     deviating = known.finding("deviating-sender", direction=peer)
     if deviating is not None:
         return _deviates(peer, deviating)
     if half.markers is False:
-        unused = f"no Markers are in use in what {who(peer)} sends (M 0, RFC 5044 §7.1.1)"
-        bad = known.finding("crc", direction=peer, until=frame)
-        return unused if bad is None else f"{unused}; {_came_before(bad, peer)}"
+        return f"no Markers are in use in what {who(peer)} sends (M 0, RFC 5044 §7.1.1)"
     lack = _lacks(known, peer)
     if lack:
         return f"whose fault it is {_CANNOT_TELL}: {lack}"

@@ -47,7 +47,7 @@ def _noted(field: Field) -> Field:
     parts = field.parts
     if not parts or not parts[0].name.endswith(_ATOMIC_TO) or not int(parts[0].value) % 8:
         return field
-    return field._replace(note="not 64-bit aligned (RFC 7306 §8.2)", severity="warning")
+    return field._replace(note="not 64-bit aligned (RFC 7306 §8.2)")
 
 
 def _fields(packet: Packet, at: int, prefix: str) -> Iterator[Field]:

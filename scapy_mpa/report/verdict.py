@@ -86,16 +86,18 @@ def _says_terminate(known: Circumstances) -> str:
     bad = _named_by(known, found, peer_of(sender))
     if bad is not None:
         said = f"{_error(bad)} in frame {bad.frame}, then a Terminate from the receiver at frame {found.frame}"
-        right = "" if went_on(known) else ", as RFC 5044 §8 specifies"
-        return said + right + _after(known, found.frame)
+        if found.said is not None and found.said.code != bad.code:
+            said += f", which says {_why(known, found, sender)}"
+        elif not went_on(known):
+            said += ", as RFC 5044 §8 specifies"
+        return said + _after(known, found.frame)
     said = f"{who(sender)} terminated it at frame {found.frame}: {_why(known, found, sender)}"
     return said + _after(known, found.frame)
 
 
 def _named_by(known: Circumstances, found: Terminated, direction: Role) -> Finding | None:
-    """The CRC or Marker error of a direction that a Terminate of its peer names."""
-    bad, said = bad_before(known, found.frame, direction), found.said
-    return bad if bad is not None and said is not None and (said.layer, said.code) == (2, bad.code) else None
+    """The CRC or Marker error of a direction after which its peer sent a Terminate for an error of MPA."""
+    return bad_before(known, found.frame, direction) if found.said is not None and found.said.layer == 2 else None
 
 
 def _why(known: Circumstances, found: Terminated, sender: Role) -> str:

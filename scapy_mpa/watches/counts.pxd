@@ -9,7 +9,7 @@ cdef class _Unjudged:
     cdef public object idle, number
 
 cdef class Counts:
-    cdef public array.array _brought, _brought_at, _brought_by, _brought_end, _ends, _left_out_ends, _left_out_starts, _starts
+    cdef public array.array _brought, _brought_by, _brought_end, _ends, _left_out_ends, _left_out_starts, _starts
     cdef public list _late, _unjudged
     cdef public object _next, _time
     cdef public long long _located, _seen, crc_errors, cut_fpdus, delivered_late, fpdu_aligned_segments, fpdus

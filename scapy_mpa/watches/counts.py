@@ -31,14 +31,13 @@ COUNT_KEYS: Final = (
 
 
 class Sent(NamedTuple):
-    """What was sent after a frame: offset, frame and time of the first segment, the last frame, how many octets."""
+    """What was sent after a frame: the offset and frame of the first segment, the last frame, how many octets."""
 
     offset: int
     first_frame: int
     last_frame: int
     segments: int
     octets: int
-    first_time: int = 0
 
 
 class UnalignedSegment(NamedTuple):
@@ -75,7 +74,6 @@ class Counts:
 
     __slots__ = (
         "_brought",
-        "_brought_at",
         "_brought_by",
         "_brought_end",
         "_ends",
@@ -125,9 +123,8 @@ class Counts:
         self._time = 0
         #: Where octets that were not believed begin and end, ascending.
         self._left_out_starts, self._left_out_ends = array("q"), array("q")
-        #: Where the last segments begin that went on after all others, ascending, where they end, frames and times.
+        #: Where the last segments begin that went on after all others, ascending, where they end, and their frames.
         self._brought, self._brought_end, self._brought_by = array("q"), array("q"), array("q")
-        self._brought_at = array("q")
 
     @property
     def placed(self) -> int:
@@ -171,9 +168,8 @@ class Counts:
             append_number(self._brought, start)
             append_number(self._brought_end, end)
             append_number(self._brought_by, arrival.frame)
-            append_number(self._brought_at, arrival.time)
             if len(self._brought) > 2 * REMEMBERED:
-                for numbers in (self._brought, self._brought_end, self._brought_by, self._brought_at):
+                for numbers in (self._brought, self._brought_end, self._brought_by):
                     del numbers[:-REMEMBERED]
 
     def passed(self, fpdu: LocatedFPDU, delivered: int) -> None:
@@ -292,8 +288,7 @@ class Counts:
         if index == count:
             return None
         first, last = self._brought_by[index], self._brought_by[-1]
-        octets = self._brought_end[-1] - self._brought[index]
-        return Sent(self._brought[index], first, last, count - index, octets, self._brought_at[index])
+        return Sent(self._brought[index], first, last, count - index, self._brought_end[-1] - self._brought[index])
 
     def _repeated(self, offset: int) -> tuple[int, int] | None:
         """Return offset and frame of the segment that brought the octet at ``offset`` and began with an FPDU."""

@@ -44,6 +44,7 @@ class DirectionEnd(NamedTuple):
         has_gap: whether octets of it are missing.
         went_on: what its sender sent after it had acknowledged the first error of a peer, or after that of one that
             deviates; None if there is none.
+        went_on_at: the moment of the first segment of that, None if it is not known.
         is_deviating: whether its sender is known to deviate, so that an error is what its peer may accept.
         is_in_operation: whether Full Operation began.
     """
@@ -62,6 +63,7 @@ class DirectionEnd(NamedTuple):
     error_frame: int | None = None
     has_gap: bool = False
     went_on: Sent | None = None
+    went_on_at: Moment | None = None
     is_deviating: bool = False
     is_in_operation: bool = True
 
@@ -210,7 +212,7 @@ def _close_after_error(mine: DirectionEnd, peer: DirectionEnd) -> Iterator[Breac
         if not peer.is_deviating:
             frames = f"{went_on.octets} octets in frames {went_on.first_frame} to {went_on.last_frame}"
             detail = f"{frames}, after the error of frame {error} was acknowledged"
-            yield Breach("error-went-on", went_on.offset, went_on.first_frame, went_on.first_time, detail)
+            yield Breach("error-went-on", went_on.offset, *(mine.went_on_at or mine.last), detail)
         return
     end = mine.fin if mine.fin is not None else (reset[0].offset, reset[0].frame, reset[0].time) if reset else None
     if error is None or end is None or end[1] <= error or mine.terminated is not None or mine.has_gap:

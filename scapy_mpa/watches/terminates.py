@@ -11,6 +11,7 @@ from typing import Final
 from scapy_mpa.framing.ddp import (
     LAYER_NAMES,
     OPCODE_NAMES,
+    TAGGED_HEADER_LENGTH,
     UNTAGGED_HEADER_LENGTH,
     Terminate,
     UntaggedHeader,
@@ -25,10 +26,7 @@ from scapy_mpa.framing.ddp import (
 _CONTROL, _SEGMENT_LENGTH, _READ_REQUEST_HEADER = 4, 2, 28
 #: Octets of a Terminate that are read: its header, control word, DDP Segment Length, a DDP header, an RDMA header.
 TERMINATE_OCTETS: Final = 2 * UNTAGGED_HEADER_LENGTH + _CONTROL + _SEGMENT_LENGTH + _READ_REQUEST_HEADER
-_RDMAP, _DDP, _LLP = range(3)
-_REMOTE_PROTECTION = _RDMAP, 1
-#: DDP's errors of which figure 10 has the header quoted, and those of its version, after which it cannot be read.
-_OF_BUFFERS, _OF_VERSION = ((_DDP, 1), (_DDP, 2)), ((_DDP, 1, 4), (_DDP, 2, 6))
+_LLP, _REMOTE_PROTECTION = 2, (0, 1)
 _READ_REQUEST_OPCODE = 1
 #: Immediate Data, Atomic Requests and Responses: their RDMA header is quoted as zeros (RFC 7306 §8.1).
 _OF_RFC_7306: Final = frozenset((8, 9, 10, 11))
@@ -65,26 +63,25 @@ def error_numbers(said: Terminate) -> str:
 def _header_faults(said: Terminate, body: bytes, body_length: int) -> Iterator[str]:
     """Yield how M, D and R differ from figure 10, or from what follows the control word.
 
+    Nothing is said of a Terminate without headers: that its bits SHOULD be set does not have all senders quote.
     ``body`` are the first octets of the Terminate's payload, ``body_length`` is how many there are.
     """
     quoted = body[_CONTROL + _SEGMENT_LENGTH :] if said.d else b""
     opcode = opcode_of(quoted)
-    needed = _CONTROL + _SEGMENT_LENGTH * (said.m or said.d) + header_length(quoted) * said.d
-    rdma_header = body[needed : needed + _READ_REQUEST_HEADER]
-    needed += _READ_REQUEST_HEADER * said.r
+    start = _CONTROL + _SEGMENT_LENGTH * (said.m or said.d)
+    rdma_header = body[start + header_length(quoted) * said.d :][:_READ_REQUEST_HEADER]
+    # A header may be of either kind: it is there if the shorter one has room.
+    needed = start + TAGGED_HEADER_LENGTH * said.d + _READ_REQUEST_HEADER * said.r
     if body_length < needed:
         bits = ", ".join(name for name in "MDR" if getattr(said, name.lower()))
-        yield f"{bits} announce {needed - _CONTROL} octets after the control word, of {body_length - _CONTROL}"
+        yield f"{bits} set, with {body_length - _CONTROL} octets after the control word"
     if said.m != said.d:
         yield "M is set without D" if said.m else "D is set without M"
     if not is_defined(said):
         return
     kind = said.layer, said.etype
-    if said.layer == _LLP or not said.etype:
-        if said.d:
-            yield f"a DDP header is quoted in an error of {_name(said)}, which has none"
-    elif kind in _OF_BUFFERS and not said.d and (*kind, said.code) not in _OF_VERSION:
-        yield f"no DDP header is quoted in an error of {_name(said)}"
+    if said.d and (said.layer == _LLP or not said.etype):
+        yield f"a DDP header is quoted in an error of {_name(said)}, which has none"
     if opcode in _OF_RFC_7306:
         if said.r and any(rdma_header):
             yield f"an RDMA header is quoted of an {OPCODE_NAMES[opcode]}, in place of zeros"

@@ -105,8 +105,8 @@ CASES: tuple[tuple[str, Ulpdus, Ulpdus], ...] = (
     ),
     (
         "terminate-layout",
-        (untagged(TERMINATE, 2, 1, b"\x11\x00\x03\x00" + bytes(20)),),
-        (untagged(TERMINATE, 2, 1, b"\x11\x00\xc0\x00" + bytes(20)),),
+        (untagged(TERMINATE, 2, 1, b"\x11\x00\x03\x00" + bytes(16)),),
+        (untagged(TERMINATE, 2, 1, b"\x11\x00\xc0\x00" + bytes(16)),),
     ),
     (
         "terminate-layout",
@@ -121,8 +121,8 @@ CASES: tuple[tuple[str, Ulpdus, Ulpdus], ...] = (
             ("terminate-code", "30000000", "20010000"),
             ("terminate-code", "03000000", "02060000"),
             ("terminate-code", "20080000", "20070000"),
-            ("terminate-layout", "12030000", "1203c0000012" + send(1, b"").hex()),
-            ("terminate-layout", "1203c0000012" + send(1, b"")[:17].hex(), "12060000"),
+            ("terminate-layout", "1203c000", "1203c0000012" + send(1, b"").hex()),
+            ("terminate-layout", "1203c0000012" + send(1, b"")[:13].hex(), "12060000"),
             ("terminate-layout", "120380000012", "1203c0000012" + send(1, b"").hex()),
             ("terminate-layout", "2001c0000012" + send(1, b"").hex(), "20010000"),
             ("terminate-layout", "0207e000002e" + read_request(1).hex(), "0207c000002e" + read_request(1)[:18].hex()),

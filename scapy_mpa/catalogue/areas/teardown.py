@@ -141,19 +141,19 @@ _TERMINATES = (
     *(
         Case(
             f"terminate-{layer}-{etype}-{code:02x}", f"A Terminate: {what}", "plain",
-            (says(_FIRST, _SAID, *_said_before(header), _quoting(layer, etype, code, header)), answers(None)),
+            (says(_FIRST, _SAID, _terminate(terminate_body(layer, etype, code))), answers(None)),
             ("terminate",), _ENDS, clause="RFC 5040 §4.8",
         )
-        for layer, etype, code, what, header in (
-            (0, 0, 0, "a local catastrophic error of RDMAP", b""),
-            (0, 1, 0, "an STag of RDMAP that is not valid", b""),
-            (0, 1, 1, "a base or bounds violation of RDMAP", b""),
-            (0, 2, 6, "an unexpected OpCode", b""),
-            (1, 1, 0, "an STag of DDP that is not valid", _WRITE),
-            (1, 1, 4, "a DDP version that is not valid, in a tagged segment", b""),
-            (1, 2, 1, "a QN that is not valid", _SEND),
-            (2, 0, 1, "MPA: the TCP connection is lost", b""),
-            (2, 0, 4, "MPA: an invalid startup frame", b""),
+        for layer, etype, code, what in (
+            (0, 0, 0, "a local catastrophic error of RDMAP"),
+            (0, 1, 0, "an STag of RDMAP that is not valid"),
+            (0, 1, 1, "a base or bounds violation of RDMAP"),
+            (0, 2, 6, "an unexpected OpCode"),
+            (1, 1, 0, "an STag of DDP that is not valid"),
+            (1, 1, 4, "a DDP version that is not valid, in a tagged segment"),
+            (1, 2, 1, "a QN that is not valid"),
+            (2, 0, 1, "MPA: the TCP connection is lost"),
+            (2, 0, 4, "MPA: an invalid startup frame"),
         )
     ),
     Case(
@@ -186,8 +186,6 @@ _TERMINATES = (
              _quoting(2, 0, 1, _SEND), _SEND, _SECTION),
             ("header-of-local-error", "for a local catastrophic error, with a DDP header", "terminate-layout",
              _quoting(0, 0, 0, _SEND), _SEND, _SECTION),
-            ("without-header", "for an error of DDP, without a DDP header", "terminate-layout",
-             _terminate(terminate_body(1, 2, 3)), b"", _SECTION),
             ("header-missing", "whose bits announce a DDP header that does not follow", "terminate-layout",
              _terminate(bytes.fromhex("1203c000")), b"", _SECTION),
             ("length-missing", "with D and without M", "terminate-layout",
