@@ -1,4 +1,4 @@
-"""What the capture shows of the error that a Terminate names: who broke which clause, or that it cannot be told.
+"""What the capture shows of the error that a Terminate names: who broke which clause, or that nobody knows.
 
 A Terminate is the word of its sender.  A finding about the other side before it is evidence for it; where all that the
 other side sent was captured and such an error would show on the wire, that there is none is evidence against it.  What
@@ -19,7 +19,7 @@ from scapy_mpa.values.lifecycle import Terminated
 #: Rules of FPDUs whose error codes are 2 and 3.
 BAD_FPDU: Final = ("crc", "marker-length")
 _LLP = 2
-_CANNOT_TELL = "cannot be told from this capture"
+_NOT_KNOWN = "cannot be known from this capture"
 #: Layer, error type and code of MPA's errors of CRC and Marker (RFC 5044 §8), of an RDMAP Stream (RFC 5040 §4.8).
 _CRC, _MARKER, _OF_STREAM = (2, 0, 2), (2, 0, 3), (0, 2, 7)
 
@@ -113,7 +113,7 @@ def _not_shown(known: Circumstances, said: Terminate, peer: Role) -> str:
         return ""  # it says nothing of a message
     if said[:3] in _ON_THE_WIRE and not _lacks(known, peer):
         return f"no FPDU captured of {who(peer)} shows that"
-    return f"who is to blame {_CANNOT_TELL}"
+    return f"who is to blame {_NOT_KNOWN}"
 
 
 def _lacks(known: Circumstances, direction: Role) -> str:
@@ -142,7 +142,7 @@ def _crc(known: Circumstances, peer: Role) -> str:
     counts = known.connection.half(peer).counts
     if lack or counts.crc_errors:
         why = lack or "a bad one was captured later"
-        return f"whose fault it is {_CANNOT_TELL}: {why}"
+        return f"whose fault it is {_NOT_KNOWN}: {why}"
     those = f"all {counts.fpdus} FPDUs" if counts.fpdus > 1 else "the only FPDU"
     good = "were captured good here: damaged" if counts.fpdus > 1 else "was captured good here: damaged"
     return f"{those} of {who(peer)} {good} behind this tap, or computed otherwise by its receiver"
@@ -158,7 +158,7 @@ def _marker(known: Circumstances, peer: Role) -> str:
         return f"no Markers are in use in what {who(peer)} sends (M 0, RFC 5044 §7.1.1)"
     lack = _lacks(known, peer)
     if lack:
-        return f"whose fault it is {_CANNOT_TELL}: {lack}"
+        return f"whose fault it is {_NOT_KNOWN}: {lack}"
     markers = plural(half.counts.marker_count, "Marker")
     return (
         f"{markers} of {who(peer)} agreed with ULPDU_Length here: damaged behind this tap, or misread by its receiver"

@@ -81,9 +81,9 @@ SAID = {
     "queue-send-1": "the Initiator broke RFC 5040 §4.1, as captured: Send in queue 1 (frame 8)",
     "msn-twice": "the Initiator broke RFC 5041 §4.3, as captured: MSN 2 of queue 0 after 2 (frame 9)",
     "terminate-1-2-01": "DDP untagged buffer error: invalid QN; no FPDU captured of the Responder shows that",
-    "terminate-1-1-00": "DDP tagged buffer error: invalid STag; who is to blame cannot be told from this capture",
+    "terminate-1-1-00": "DDP tagged buffer error: invalid STag; who is to blame cannot be known from this capture",
     "terminate-quotes-another-msn": "the Initiator broke RFC 5040 §4.8: the Responder never sent what it quotes",
-    "terminate-quotes-what-was-sent": "who is to blame cannot be told from this capture",
+    "terminate-quotes-what-was-sent": "who is to blame cannot be known from this capture",
 }
 
 
@@ -152,7 +152,7 @@ def test_where_octets_are_missing_a_bad_crc_may_be_among_them(tmp_path: Path) ->
     (found,) = (one for one in analyze(CRC).connections[0].initiator.fpdus)
     report = kept(CRC, tmp_path / "lacks.pcap", lambda number, _: number not in found.frames)
     said = report.connections[0].verdict
-    assert "whose fault it is cannot be told from this capture: " in said and "captured good" not in said
+    assert "whose fault it is cannot be known from this capture: " in said and "captured good" not in said
 
 
 QUOTES = "terminate-quotes-another-stag"

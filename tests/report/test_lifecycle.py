@@ -100,13 +100,13 @@ SENTENCES = {
     "siw-terminate": [
         (
             "the Responder terminated it at frame 17: the Send (MSN 1, 2,848 octets of it captured, frames 16-19) "
-            "found no buffer; who is to blame cannot be told from this capture; then FIN by the Responder at frame 18, "
-            "RST by the Responder at frame 20, 1 message (1,448 octets) of the Initiator unacknowledged"
+            "found no buffer; who is to blame cannot be known from this capture; then FIN by the Responder at frame 18"
+            ", RST by the Responder at frame 20, 1 message (1,448 octets) of the Initiator unacknowledged"
         )
     ],
     "siw-three-in-a-row": [
         f"the Responder terminated it at frame {frame}: the RDMA Read Response of {octets} octets (STag {stag}, "
-        f"TO 0x7f0ef8000e00, frame {frame - 1}) went beyond the bounds of its buffer; who is to blame cannot be told "
+        f"TO 0x7f0ef8000e00, frame {frame - 1}) went beyond the bounds of its buffer; who is to blame cannot be known "
         f"from this capture; then FIN by the Responder at frame {frame + 1}, FIN by the Initiator at frame {frame + 2}"
         f"; also of these hosts: {others}"
         for frame, octets, stag, others in (
