@@ -14,7 +14,7 @@ cdef class HalfFindings:
 cdef class FullOperation:
     cdef public object _listener, _told, deviating, diagnosis, direction, first_frame, fpdus
     cdef public object is_replaced, key, log, messages, mpa, path_mtu, peer, reads, report_to, seq_start
-    cdef public object terminated
+    cdef public object terminated, went_on_at
     cdef public CopyWatch copies
     cdef public Counts counts
     cdef public FPDUReader reader

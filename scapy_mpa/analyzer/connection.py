@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from scapy_mpa.framing.agreement import agreed
-from scapy_mpa.framing.ddp import TERMINATE_OPCODE
+from scapy_mpa.framing.ddp import TERMINATE_OPCODE, message_and_place
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.judgement import Judgement
 from scapy_mpa.framing.profiles import Profile
@@ -46,6 +46,9 @@ from scapy_mpa.watches.pathmtu import PathMTUWatch
 from scapy_mpa.watches.reads import ReadWatch
 from scapy_mpa.watches.segments import SegmentWatch
 from scapy_mpa.watches.startup import StartupPhase, StartupSide, copies_of_frame, judge_startup
+
+#: Rules whose breach shows that octets of a direction exist in two forms, or are another one's.
+_UNCERTAIN = frozenset(("overlap", "tcp-checksum", "crc-dropped", "attack-injection"))
 
 
 class Listener:
@@ -130,7 +133,7 @@ class FullOperation:
     __slots__ = (
         "_listener", "_told", "copies", "counts", "deviating", "diagnosis", "direction", "first_frame", "fpdus", "gaps",
         "half", "is_replaced", "key", "log", "messages", "mpa", "path_mtu", "peer", "reader", "reads", "report_to",
-        "segments", "seq_start", "terminated",
+        "segments", "seq_start", "terminated", "went_on_at",
     )  # fmt: skip
 
     def __init__(
@@ -168,6 +171,7 @@ class FullOperation:
         self.reads: tuple[ReadWatch, ReadWatch] | None = None
         self.peer: FullOperation | None = None
         self.terminated: Terminated | None = None
+        self.went_on_at: Moment | None = None
         self.report_to = HalfFindings(mpa, direction, self.half)
         self.log = FPDULog(self.seq_start if self.markers else None) if log else None
         self._listener = listener
@@ -254,6 +258,9 @@ class FullOperation:
                 if found := gaps.arrived(arrival):
                     self.report(found)
         self.messages.acknowledged = half.peer.last_ack_sent
+        peer = self.peer
+        if peer is not None and self.went_on_at is None and peer.reader.error_acked < NEVER:
+            self._note_going_on(arrivals, peer.reader.error_acked)
         for wrong in reader.contradictions:
             self.report((self.fpdus.contradicted(wrong),))
             if not wrong.offset and not wrong.is_damaged:
@@ -288,6 +295,13 @@ class FullOperation:
             self.report(self.copies.left_out(octets, fin[1] if fin is not None else 0, half.start))
         reader.left_out = []
         self._judge(self.counts.judged())
+
+    def _note_going_on(self, arrivals: Iterable[Arrival], acked: int) -> None:
+        """Note the first segment in order of those that came after this side had acknowledged an error of its peer."""
+        for one in arrivals:
+            if one.frame > acked and one.new == one.end - one.start and not one.is_out_of_order:
+                self.went_on_at = one.frame, one.time
+                return
 
     def _judge(self, segments: Iterable[UnalignedSegment]) -> None:
         for segment in segments:
@@ -338,7 +352,9 @@ class FullOperation:
     def quote(self) -> None:
         """Look for the message that the Terminate quotes: when it is placed, and again at the end."""
         if self.fpdus.terminate is not None:
-            found = terminated(self.fpdus.terminate, self.peer.messages if self.peer is not None else None)
+            terminate = self.fpdus.terminate
+            sent = self.peer.messages if self.peer is not None else None
+            found = terminated(terminate.ulpdu, terminate.known, sent)
             if self.terminated is None or found.message is not None:
                 self.terminated = found
 
@@ -398,6 +414,7 @@ class FullOperation:
             error_frame=error[0] if error is not None else None,
             has_gap=self.gapped,
             went_on=self.counts.sent_after(acked) if acked < NEVER else None,
+            went_on_at=self.went_on_at,
             is_deviating=self.diagnosis is not None,
             is_in_operation=True,
         )
@@ -424,6 +441,32 @@ class FullOperation:
             self.report(self.reads[0].finish())
         if self.log is not None and self.first_error is not None:
             self.log.mark_after(self.first_error, self.seq_start, reader.startup[0])
+
+    def judge_quote(self, sent: DirectionEnd) -> None:
+        """Report that the Terminate quotes what its receiver, whose half connection ended so, never sent."""
+        found, terminate, peer = self.terminated, self.fpdus.terminate, self.peer
+        if found is None or terminate is None or peer is None or found.header is None:
+            return
+        if peer.is_known_up_to(found.frame, sent) and peer.messages.lacks(found.header):
+            name, place = message_and_place(found.header)
+            self.report((Breach("terminate-quote", terminate.offset, *terminate.known, f"{name}, {place}"),))
+
+    def is_known_up_to(self, frame: int, end: DirectionEnd) -> bool:
+        """Return True if all FPDUs that its sender sent up to a frame were captured, each as its receiver got it.
+
+        ``end`` is what is known of the direction when nothing more comes.
+        """
+        reader, counts = self.reader, self.counts
+        if self.diagnosis is not None or self.first_error is not None or self.gapped or reader.has_hole:
+            return False
+        if counts.cut_fpdus or self.fpdus.ddp.losses or reader.rest is not None:
+            return False
+        if self.half.dropped or self.half.late or self.report_to.broken & _UNCERTAIN:
+            return False
+        # A later segment without octets shows that nothing else was sent before it, an acknowledgement that it came.
+        is_over = end.fin is not None and end.fin[0] == end.sent
+        is_acknowledged = end.acknowledged is None or end.acknowledged <= end.sent + is_over
+        return is_acknowledged and end.sent == reader.main.at and (is_over or end.last_moment[0] > frame)
 
 
 def direction_end(half: TCPHalf, sent: int | None = None) -> DirectionEnd:
@@ -727,6 +770,9 @@ class CapturedConnection:
             findings.report(breaches_at_end(ends[d], ends[1 - d]))
             findings.report(dropped_segments(half.dropped, half.start))
             findings.report(other_fins(half.other_fins, half.fin_captured))
+        for d, operation in enumerate(self._operations):
+            if operation is not None:
+                operation.judge_quote(ends[1 - d])
         for one in (*self.reader.connection.late, *strays):
             half = halves[one.direction]
             place = half.space.nearest(one.seq)[1], half.expected, half.peer.right_edge, half.start

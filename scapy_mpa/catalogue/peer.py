@@ -86,6 +86,7 @@ MSN_MISSING = peer(
 BAD_CRC = terminate(2, 0, 2, "the MPA CRC is wrong")
 BAD_MARKER = terminate(2, 0, 3, "Marker and ULPDU_Length disagree")
 BAD_STAG = terminate(0, 1, 0, "invalid STag")
+BAD_WRITE_STAG = terminate(1, 1, 0, "invalid STag")
 NO_IRD = terminate(
     2,
     0,

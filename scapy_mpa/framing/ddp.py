@@ -7,7 +7,8 @@ The control word of a Terminate is: layer 4 bits, error type 4 bits, error code 
 driver lays it out from the least significant bit, so that in the first octet layer and error type change
 places and M, D, R are 0x01, 0x02, 0x04 of the third instead of 0x80, 0x40, 0x20. Nothing in the message says
 which is meant, so ``decode_terminate`` takes what is a defined error; if both are, or neither is, M, D, R
-decide, since RFC 5040 has siw's three bits reserved. Without any of the six bits it is RFC 5040's.
+decide, since RFC 5040 has siw's three bits reserved: siw sets M and D together, and the header that they announce
+follows. It quotes none in errors of MPA and of DDP's version; anything else without is RFC 5040's.
 """
 
 from __future__ import annotations
@@ -53,7 +54,11 @@ SEND_OPCODES = frozenset((3, 4, 5, 6))
 TERMINATE_OPCODE = 7
 #: Control octets of an RDMA Write of one DDP Segment, in version 0 and in 1 (RFC 5040 §4.1, RFC 5041 §4.1).
 WHOLE_WRITES = (0xC000, 0xC140)
-_TERMINATE_CONTROL_LENGTH = 4
+_TERMINATE_CONTROL_LENGTH, _SEGMENT_LENGTH_LENGTH = 4, 2
+#: M and D, and all three bits that follow the error code, as siw lays them out in the third octet.
+_SIW_M_AND_D, _SIW_BITS = 0x03, 0x07
+#: Layer and error type of MPA's errors (RFC 5044 §8); DDP's error "invalid DDP version" (RFC 5041 §7.2).
+_MPA_ERROR, _UNTAGGED_VERSION = (2, 0), (1, 2, 6)
 
 #: What the layer numbers mean (RFC 5040 §4.8).
 LAYER_NAMES = ("RDMAP", "DDP", "LLP")
@@ -173,6 +178,15 @@ def opcode_name(ulpdu: Octets) -> str | None:
     return None if opcode is None else OPCODE_NAMES[opcode]
 
 
+def message_and_place(header: TaggedHeader | UntaggedHeader) -> tuple[str, str]:
+    """The message that a DDP header is of, and what tells it from others: STag and TO, or MSN, of Sends with QN."""
+    name = OPCODE_NAMES[header.opcode] or f"message with opcode {header.opcode}"
+    if isinstance(header, TaggedHeader):
+        return name, f"STag {header.stag:#010x}, TO {header.to:#x}"
+    is_named_by_opcode = not header.qn or header.opcode in (1, 10)
+    return name, f"MSN {header.msn}" if is_named_by_opcode else f"QN {header.qn}, MSN {header.msn}"
+
+
 def is_tagged(ulpdu: Octets) -> bool:
     """Whether its T bit makes a ULPDU a tagged DDP segment; an empty one is none."""
     return bool(ulpdu) and bool(ulpdu[0] & TAGGED)
@@ -227,18 +241,33 @@ def decode_terminate(ulpdu: Octets) -> Terminate | None:
     if ddp.payload_length < _TERMINATE_CONTROL_LENGTH:
         return None
     kind, code, header_control = ulpdu[UNTAGGED_HEADER_LENGTH : UNTAGGED_HEADER_LENGTH + 3]
+    quoted_length = ddp.payload_length - _TERMINATE_CONTROL_LENGTH - _SEGMENT_LENGTH_LENGTH
     high, low = kind >> 4, kind & 0x0F
-    by_rfc5040, by_siw = _defined(high, low, code), _defined(low, high, code)
-    is_siw = by_siw
-    if by_rfc5040 == by_siw:
-        is_siw = bool(header_control & 0x07) and not header_control & 0xE0
-    elif by_rfc5040:
-        is_siw = False
+    is_siw = header_control & _SIW_M_AND_D == _SIW_M_AND_D and not header_control & 0xE0
+    is_siw = is_siw and quoted_length >= TAGGED_HEADER_LENGTH
+    if _defined(high, low, code):
+        is_siw = is_siw and _defined(low, high, code)
+    elif _defined(low, high, code):
+        is_siw = is_siw or (low, high) == _MPA_ERROR or (low, high, code) == _UNTAGGED_VERSION
     if is_siw:
         m, d, r = header_control & 1, header_control >> 1 & 1, header_control >> 2 & 1
         return Terminate(low, high, code, m, d, r, "siw", error_meaning(low, high, code))
     m, d, r = header_control >> 7, header_control >> 6 & 1, header_control >> 5 & 1
     return Terminate(high, low, code, m, d, r, "rfc5040", error_meaning(high, low, code))
+
+
+def terminate_reserved(ulpdu: Octets, layout: Literal["rfc5040", "siw"]) -> int:
+    """The 13 reserved bits of the control word in the ULPDU of a Terminate (RFC 5040 §4.8), where they lie there.
+
+    Those of siw are what its layout leaves of the last two octets.
+    """
+    flags, last = ulpdu[UNTAGGED_HEADER_LENGTH + 2 : UNTAGGED_HEADER_LENGTH + _TERMINATE_CONTROL_LENGTH]
+    return (flags & (0x1F if layout == "rfc5040" else 0xFF ^ _SIW_BITS)) << 8 | last
+
+
+def is_defined(said: Terminate) -> bool:
+    """Whether layer, error type and error code are those of an error that a specification defines."""
+    return _defined(said.layer, said.etype, said.code)
 
 
 def other_reading(said: Terminate) -> Terminate | None:
@@ -256,15 +285,16 @@ def other_reading(said: Terminate) -> Terminate | None:
 def quoted_header(ulpdu: Octets) -> TaggedHeader | UntaggedHeader | None:
     """The DDP header that the Terminate message in a ULPDU quotes, by its bit D; None if it quotes none.
 
-    Behind the control word comes the DDP Segment Length, if M says so, then the header (RFC 5040 §4.8); how many octets
-    followed that header, and its ``payload_length``, is what the DDP Segment Length leaves, 0 without one.
+    Behind the control word comes the DDP Segment Length, which is there with D and valid with M, then the header (RFC
+    5040 §4.8); how many octets followed that header, and its ``payload_length``, is what the DDP Segment Length leaves,
+    0 without a valid one.
     """
     said = decode_terminate(ulpdu)
     if said is None or not said.d:
         return None
     at = UNTAGGED_HEADER_LENGTH + _TERMINATE_CONTROL_LENGTH
     length = int.from_bytes(ulpdu[at : at + 2], "big") if said.m else 0
-    quoted = bytes(ulpdu[at + 2 if said.m else at :])
+    quoted = bytes(ulpdu[at + _SEGMENT_LENGTH_LENGTH :])
     header = decode_ddp(quoted[: header_length(quoted)])
     return header._replace(payload_length=max(0, length - header_length(quoted))) if header is not None else None
 

@@ -39,11 +39,12 @@ _READ_SIZE = slice(UNTAGGED_HEADER_LENGTH + 12, UNTAGGED_HEADER_LENGTH + 16)
 
 
 class Deviation(NamedTuple):
-    """One thing that is not as it should be."""
+    """One thing that is not as it should be; ``topic`` is what the clause is about, where the rule leaves it open."""
 
     id: str
     by: Role
     text: str
+    topic: str = ""
 
 
 class Seen(NamedTuple):
@@ -297,4 +298,4 @@ def _terminate_violations(close: Close, by: Role, ulpdu: bytes) -> list[Deviatio
     if said is None or (said.layer, said.etype, said.code) in ((2, 0, close.code), (2, 0, _LOCAL_CATASTROPHIC)):
         return []
     text = f"a Terminate with layer {said.layer}, type {said.etype} and code {said.code}, not code {close.code}"
-    return [Deviation("terminate-code", by, f"{text}: {close.reason}")]
+    return [Deviation("terminate-code", by, f"{text}: {close.reason}", "enhanced-errors")]

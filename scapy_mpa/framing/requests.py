@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from struct import Struct
 from typing import NamedTuple
+
+READ_REQUEST, ATOMIC_REQUEST = 1, 10
 
 _BODY = Struct(">IQIIQ")
 _HOST_BODY = Struct("<IQIIQ")
@@ -21,6 +24,13 @@ class ReadRequest(NamedTuple):
     size: int
     source_stag: int
     source_to: int
+
+
+def names_of_requests(opcodes: Set[int]) -> str:
+    """What Requests of these opcodes are called together."""
+    if ATOMIC_REQUEST not in opcodes:
+        return "RDMA Reads"
+    return "RDMA Reads and Atomics" if READ_REQUEST in opcodes else "Atomics"
 
 
 def read_requests(body: bytes) -> list[ReadRequest]:

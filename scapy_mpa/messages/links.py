@@ -11,7 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterable
 from typing import NamedTuple
 
-from scapy_mpa.framing.requests import ReadRequest
+from scapy_mpa.framing.requests import ATOMIC_REQUEST, READ_REQUEST, ReadRequest, names_of_requests
 from scapy_mpa.ulp.header import NamedMemory
 
 #: Of each half connection: requests without an answer, STags, calls without a reply that are remembered.
@@ -188,14 +188,22 @@ class Requests:
     def __init__(self, limit: int | None) -> None:
         self._reads, self._atomics = WaitingRequests(), WaitingRequests()
         self.under_way = UnderWay(limit)
+        self._opcodes: set[int] = set()
+
+    @property
+    def names(self) -> str:
+        """What they are: RDMA Reads, Atomics or both."""
+        return names_of_requests(self._opcodes)
 
     def ask_read(self, said: Iterable[ReadRequest], pending: Pending, frame: int) -> None:
         """A Read Request was sent; ``said`` is what it may mean."""
+        self._opcodes.add(READ_REQUEST)
         self._reads.add(tuple({(one.sink_stag, one.sink_to): None for one in said}), pending)
         self._count(frame, pending.time)
 
     def ask_atomic(self, request_id: int, pending: Pending, frame: int) -> None:
         """An Atomic Request was sent."""
+        self._opcodes.add(ATOMIC_REQUEST)
         self._atomics.add((request_id,), pending)
         self._count(frame, pending.time)
 

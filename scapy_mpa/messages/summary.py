@@ -127,15 +127,15 @@ class ConnectionSummary(NamedTuple):
             yield f"; ms to the reply: {_spread_words(self.messages.latencies)}\n" if self.messages.replies else "\n"
         for direction, half in zip(ROLES, self.messages.halves, strict=True):
             if half.requests.under_way.most:
-                yield from self._reads(direction, half.requests.under_way)
+                yield from self._reads(direction, half.requests.names, half.requests.under_way)
 
-    def _reads(self, direction: Role, under_way: UnderWay) -> Iterator[str]:
+    def _reads(self, direction: Role, names: str, under_way: UnderWay) -> Iterator[str]:
         peer = "responder" if direction == "initiator" else "initiator"
         of = "" if under_way.limit is None else f" of {under_way.limit} (its ORD)"
         ird = self._peer_ird(direction)
         if ird is not None:
             of += f", the {peer}'s IRD is {ird}"
-        yield f"  RDMA Reads of the {direction}: at most {under_way.most} under way{of}, "
+        yield f"  {names} of the {direction}: at most {under_way.most} under way{of}, "
         yield f"first at frame {under_way.most_frame}\n"
         total = sum(under_way.levels.values())
         if total:

@@ -39,6 +39,7 @@ IMMEDIATE_DATA_LENGTH = 8
 ATOMIC_REQUEST_LENGTH = 52
 ATOMIC_RESPONSE_LENGTH = 12
 
+_ATOMIC_REQUEST = 10
 ATOMIC_OPCODES = {0: "FetchAdd", 2: "CmpSwap"}
 
 
@@ -127,6 +128,13 @@ class RDMAPAtomicRequest(_Named):
     dispatch_hook = raw_if_short(ATOMIC_REQUEST_LENGTH)
 
 
+class RDMAPAtomicRequestPart(_Named):
+    """The first 28 octets of an Atomic Request: as many as a Terminate has room for (RFC 5040 §4.8, RFC 7306 §8.1)."""
+
+    name = "RDMAP Atomic Request, its first 28 octets"
+    fields_desc = RDMAPAtomicRequest.fields_desc[:6]
+
+
 class RDMAPAtomicResponse(_Named):
     """Atomic Response (RFC 7306 §5.2.2)."""
 
@@ -152,7 +160,10 @@ class _SegmentLength(ShortField):
 
 
 class _TerminatedHeader(PacketField):
-    """A header out of the terminated message: there if its flag is set, nothing on the wire if None."""
+    """A header out of the terminated message: there if its flag is set, nothing on the wire if None.
+
+    An RDMA header is that of a Read Request, unless the DDP header before it says that it is an Atomic Request.
+    """
 
     __slots__ = ["flag"]
 
@@ -169,6 +180,10 @@ class _TerminatedHeader(PacketField):
         if self.flag == "d":
             cls = DDPTagged if is_tagged(s) else DDPUntagged
             length = header_length(s)
+        elif getattr(pkt.getfieldval("ddp_header"), "opcode", None) == _ATOMIC_REQUEST:
+            cls = RDMAPAtomicRequestPart
+            if len(s) >= ATOMIC_REQUEST_LENGTH:
+                cls, length = RDMAPAtomicRequest, ATOMIC_REQUEST_LENGTH
         if len(s) < length:
             return s, None
         header = cls(s[:length], _parent=pkt)

@@ -20,6 +20,7 @@ from scapy_mpa.reading.placed import PlacedRecords
 from scapy_mpa.reading.query import EVERYTHING, Asked, Query, Selection, query_of
 from scapy_mpa.report.connection import Connection, mark_twins
 from scapy_mpa.report.model import Report
+from scapy_mpa.report.together import mark_ended_together, report_buffers_not_offered
 from scapy_mpa.report.unfinished import report_unfinished
 from scapy_mpa.rules.findings import Finding, Findings
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
@@ -122,6 +123,8 @@ def report_of(parts: Sequence[ReportPart], index: FrameIndex) -> Report:
     for connection in connections:
         connection.take_service(first.services or {})
     report_unfinished(connections, findings)
+    mark_ended_together(connections)
+    report_buffers_not_offered(connections, findings)
     _report_notes(first.notes, findings)
     return Report(
         first.captures,

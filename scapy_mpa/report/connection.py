@@ -55,6 +55,8 @@ class Connection:
         self.inferred = mpa.inferred
         #: The port of the Responder's service, if a port mapper has given it the port of this connection.
         self.service_port: int | None = None
+        #: What is said of others of the same hosts that ended within a short time, "" if none did.
+        self.ended_with = ""
         #: Whether another connection has the same addresses and ports in another network, as ``path`` tells.
         self.has_twin = False
         self.rejected = mpa.rejected
@@ -118,7 +120,7 @@ class Connection:
     def verdict(self) -> str:
         """What became of it, in one sentence."""
         said = verdict(self, stated_limits(self.upper_layer))
-        return "; ".join((said, *remarkable_beginning(self.startup_events)))
+        return "; ".join(filter(None, (said, *remarkable_beginning(self.startup_events), self.ended_with)))
 
     @cached_property
     def upper_layer(self) -> UpperLayer:
@@ -177,7 +179,8 @@ class Connection:
 
     def _deviation(self, found: Deviation) -> dict[str, Any]:
         rule = RULES[found.id]
-        where = rule.clause_in(self.profile.name)
+        name = self.profile.name
+        where = rule.clause_about(name, found.topic) if found.topic else rule.clause_in(name)
         return {"id": found.id, "by": found.by, "clause": where, "code": rule.code, "text": found.text}
 
     def half(self, direction: Role) -> HalfConnection:

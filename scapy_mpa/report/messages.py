@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 #: Runs of bits, by the first of them.
 _CONTROLS = {"Layer": "Terminate control", "M": "header control", "T": "DDP control", "RV": "RDMAP control"}
+_ATOMIC_TO = "Remote TO"
 _WORDS = {"stag": "STag", "ddp": "DDP", "msn": "MSN", "aopcode": "AOpCode", "etype": "EType", "rsvdulp": "RsvdULP"}
 
 
@@ -31,6 +32,7 @@ def message_fields(ulpdu: bytes) -> list[Field]:
     if not isinstance(message, Packet) or isinstance(message, Raw) or not message.fields_desc:
         return []
     fields = list(_fields(message, UNTAGGED_HEADER_LENGTH, ""))
+    fields = [_noted(field) for field in fields]
     terminate = decode_terminate(ulpdu)
     if terminate is not None:
         fields[0] = fields[0]._replace(note=terminate.meaning)
@@ -38,6 +40,14 @@ def message_fields(ulpdu: bytes) -> list[Field]:
             note = f"{terminate.meaning}; laid out from the least significant bit, as Linux siw does"
             fields[0] = fields[0]._replace(note=note, severity="warning")
     return fields
+
+
+def _noted(field: Field) -> Field:
+    """Say that the TO of an Atomic Request is not 64-bit aligned (RFC 7306 §8.2)."""
+    parts = field.parts
+    if not parts or not parts[0].name.endswith(_ATOMIC_TO) or not int(parts[0].value) % 8:
+        return field
+    return field._replace(note="not 64-bit aligned (RFC 7306 §8.2)")
 
 
 def _fields(packet: Packet, at: int, prefix: str) -> Iterator[Field]:

@@ -12,8 +12,8 @@ from scapy_mpa.framing.ddp import OPCODE_NAMES, UNTAGGED_HEADER_LENGTH, Untagged
 from scapy_mpa.framing.requests import read_requests
 from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.framing.startup import StartupFrame
+from scapy_mpa.report.circumstances import StatedLimit
 from scapy_mpa.report.half import HalfConnection
-from scapy_mpa.report.verdict import StatedLimit
 from scapy_mpa.ulp.identify import UpperLayer
 
 

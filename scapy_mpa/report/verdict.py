@@ -7,18 +7,17 @@ stated, which is handed in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple
 
-from scapy_mpa.framing.ddp import OPCODE_NAMES, TaggedHeader, Terminate, UntaggedHeader
+from scapy_mpa.framing.ddp import TaggedHeader, UntaggedHeader, message_and_place
 from scapy_mpa.framing.role import ROLES, Role, peer_of
-from scapy_mpa.framing.startup import StartupFrame
-from scapy_mpa.report.half import HalfConnection
+from scapy_mpa.report.blame import bad_before, evidence, weighed, went_on
+from scapy_mpa.report.circumstances import Circumstances, JudgedConnection, StatedLimits, who
 from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Finding
-from scapy_mpa.values.lifecycle import HalfEnd, Lifecycle, Quoted, Terminated
+from scapy_mpa.values.lifecycle import HalfEnd, Quoted, Terminated
 from scapy_mpa.values.segment import is_stream
-from scapy_mpa.values.startup import PartOfFrame
 
 #: Octets of Private Data that are quoted.
 _MOST_QUOTED = 32
@@ -64,70 +63,12 @@ _DID: dict[tuple[int, int, int], str] = {
 _TOO_LONG = ((1, 2, 0x05), (1, 2, 0x02))
 
 
-class StatedLimit(NamedTuple):
-    """The longest message that one side said it takes: ``protocol`` is where, ``octets`` of payload."""
-
-    protocol: str
-    octets: int
-
-
-#: What each side said that it takes, as far as it did; the key is who receives.
-StatedLimits = Mapping[str, StatedLimit]
-
-
-class JudgedConnection(Protocol):
-    """A connection of the report, as far as a verdict asks it."""
-
-    request_frame: int | None
-    reply_frame: int | None
-    part: PartOfFrame | None
-    findings: list[Finding]
-    lifecycle: Lifecycle
-
-    @property
-    def request(self) -> StartupFrame | None:
-        """The Request, None if it was not captured."""
-
-    @property
-    def reply(self) -> StartupFrame | None:
-        """The Reply, None if it was not captured."""
-
-    def half(self, direction: Role) -> HalfConnection:
-        """The half connection that ``direction`` sent."""
-
-
-class Circumstances(NamedTuple):
-    """What a row of the table may ask."""
-
-    connection: JudgedConnection
-    life: Lifecycle
-    limits: StatedLimits
-
-    def finding(self, *rules: str) -> Finding | None:
-        """The first finding of these rules."""
-        found = [one for one in self.connection.findings if one.rule.id in rules]
-        return min(found, key=lambda one: one.frame, default=None)
-
-    def end(self, direction: str) -> HalfEnd:
-        """The end of what a direction sent."""
-        return self.life.half(direction)
-
-    @property
-    def has_fpdus(self) -> bool:
-        """Whether an FPDU was captured."""
-        return any(self.connection.half(direction).counts.fpdus for direction in ROLES)
-
-
 def verdict(connection: JudgedConnection, limits: StatedLimits) -> str:
     """What became of a connection; ``limits`` are what the upper layers stated."""
     known = Circumstances(connection, connection.lifecycle, limits)
     row = next(row for row in CAUSES if row.fits(known))
-    return row.says(known) + _accepted(known) + _errors(known)
-
-
-def who(direction: str | None) -> str:
-    """A side, in a sentence."""
-    return f"the {direction.capitalize()}" if direction is not None else "somebody"
+    said = "; ".join(filter(None, (went_on(known), row.says(known))))
+    return said + _accepted(known) + _errors(known)
 
 
 # --- a Terminate ---
@@ -142,51 +83,62 @@ def _says_terminate(known: Circumstances) -> str:
     assert sender is not None
     found = known.end(sender).terminated
     assert found is not None
-    bad = _bad_before(known, found.frame, peer_of(sender))
-    if bad is not None and found.said is not None and found.said.layer == 2:
+    bad = _named_by(known, found, peer_of(sender))
+    if bad is not None:
         said = f"{_error(bad)} in frame {bad.frame}, then a Terminate from the receiver at frame {found.frame}"
-        return f"{said}, as RFC 5044 §8 specifies" + _after(known, found.frame)
-    return f"{who(sender)} terminated it at frame {found.frame}: {_why(known, found, sender)}" + _after(
-        known, found.frame
-    )
+        if found.said is not None and found.said.code != bad.code:
+            said += f", which says {_why(known, found, sender)}"
+        elif not went_on(known):
+            said += ", as RFC 5044 §8 specifies"
+        return said + _after(known, found.frame)
+    said = f"{who(sender)} terminated it at frame {found.frame}: {_why(known, found, sender)}"
+    return said + _after(known, found.frame)
 
 
-def _why(known: Circumstances, found: Terminated, sender: str) -> str:
+def _named_by(known: Circumstances, found: Terminated, direction: Role) -> Finding | None:
+    """The CRC or Marker error of a direction after which its peer sent a Terminate for an error of MPA."""
+    return bad_before(known, found.frame, direction) if found.said is not None and found.said.layer == 2 else None
+
+
+def _why(known: Circumstances, found: Terminated, sender: Role) -> str:
+    """What a Terminate says, and what the capture shows of that."""
+    limit = _limit(known, found, sender)
+    shown = limit or weighed(known, found, sender)
+    return _claim(known, found, sender) + (f"; {shown}" if shown else "")
+
+
+def _claim(known: Circumstances, found: Terminated, sender: Role) -> str:
     said = found.said
     if said is None:
         return "the Terminate does not say why"
     if found.header is None:
         return said.meaning
     did = _DID.get((said.layer, said.etype, said.code))
-    name = _message(found.header, found.message)
-    return f"{name} {did}{_limit(known, said, found, sender)}" if did is not None else f"{name}: {said.meaning}"
+    is_unsent = known.finding("terminate-quote", direction=sender) is not None
+    name = _message(found.header, found.message, is_unsent=is_unsent)
+    return f"{name} {did}" if did is not None else f"{name}: {said.meaning}"
 
 
-def _limit(known: Circumstances, said: Terminate, found: Terminated, sender: str) -> str:
+def _limit(known: Circumstances, found: Terminated, sender: Role) -> str:
     """The limit that the sender of a Terminate had stated, if it was passed, or may have been."""
-    limit = known.limits.get(sender)
-    if limit is None or (said.layer, said.etype, said.code) not in _TOO_LONG:
+    limit, said = known.limits.get(sender), found.said
+    if limit is None or said is None or found.header is None:
+        return ""
+    if (said.layer, said.etype, said.code) not in _TOO_LONG:
         return ""
     if found.message is not None and found.message.octets <= limit.octets:
         return ""
-    return f"; {limit.protocol} had agreed on at most {limit.octets:,}"
+    return f"{limit.protocol} had agreed on at most {limit.octets:,}"
 
 
-def _message(header: TaggedHeader | UntaggedHeader, message: Quoted | None) -> str:
+def _message(header: TaggedHeader | UntaggedHeader, message: Quoted | None, *, is_unsent: bool) -> str:
     """A message by the DDP header that a Terminate quotes, its size and its frames."""
-    name = OPCODE_NAMES[header.opcode] or f"message with opcode {header.opcode}"
-    if isinstance(header, TaggedHeader):
-        which = [f"STag {header.stag:#010x}, TO {header.to:#x}"]
-    elif header.qn and name not in ("RDMA Read Request", "Atomic Request"):
-        which = [f"QN {header.qn}, MSN {header.msn}"]
-    else:
-        which = [f"MSN {header.msn}"]
-    if message is None:
-        return f"the {name} ({which[0]}, which was not captured)"
-    size = "" if not message.is_whole else f" of {message.octets:,} octets"
-    if not message.is_whole:
-        which.append(f"{message.octets:,} octets of it captured")
-    return f"the {name}{size} ({', '.join([*which, _frames(message.first_frame, message.last_frame)])})"
+    name, place = message_and_place(header)
+    if is_unsent or message is None:
+        return f"the {name} ({place}, which {'was never sent' if is_unsent else 'was not captured'})"
+    size = f" of {message.octets:,} octets" if message.is_whole else ""
+    part = "" if message.is_whole else f"{message.octets:,} octets of it captured, "
+    return f"the {name}{size} ({place}, {part}{_frames(message.first_frame, message.last_frame)})"
 
 
 def _frames(first: int, last: int) -> str:
@@ -196,36 +148,25 @@ def _frames(first: int, last: int) -> str:
 # --- an error of code 2 or 3 ---
 
 
-def _bad_before(known: Circumstances, frame: int, direction: str) -> Finding | None:
-    """The CRC or Marker error of a direction before a frame."""
-    found = [
-        one
-        for one in known.connection.findings
-        if one.rule.id in ("crc", "marker-length") and one.direction == direction and one.frame <= frame
-    ]
-    return min(found, key=lambda one: one.frame, default=None)
-
-
 def _error(found: Finding) -> str:
     return "CRC error" if found.rule.id == "crc" else "Marker and length disagree"
 
 
 def _fails(known: Circumstances) -> bool:
     life = known.life
-    if life.ended not in ("fin", "rst") or life.ended_by is None or life.ended_frame is None:
+    if life.ended not in ("fin", "rst") or life.ended_by is None or life.ended_frame is None or went_on(known):
         return False
-    return _bad_before(known, life.ended_frame, peer_of(life.ended_by)) is not None
+    return bad_before(known, life.ended_frame, peer_of(life.ended_by)) is not None
 
 
 def _says_failure(known: Circumstances) -> str:
     life = known.life
     assert life.ended_by is not None and life.ended_frame is not None
-    bad = _bad_before(known, life.ended_frame, peer_of(life.ended_by))
+    bad = bad_before(known, life.ended_frame, peer_of(life.ended_by))
     assert bad is not None
     close = f"{life.ended.upper()} by the receiver at frame {life.ended_frame}"
-    went_on = any(found.rule.id == "error-went-on" for found in known.connection.findings)
-    said = f"after which the receiver went on; {close}" if went_on else f"then {close}, as RFC 5044 §8 specifies"
-    return f"{_error(bad)} in frame {bad.frame}, {said}" + _after(known, life.ended_frame)
+    said = f"{_error(bad)} in frame {bad.frame}, then {close}, as RFC 5044 §8 specifies"
+    return said + _after(known, life.ended_frame)
 
 
 # --- the beginning ---
@@ -461,8 +402,9 @@ def _errors(known: Circumstances) -> str:
     rules = {one.rule.id: None for one in known.connection.findings if one.severity == "error"}
     ended = known.life.ended
     told = _TOLD if ended in ("terminate", "fin", "rst", "lost") else frozenset()
-    if _bad_at_all(known) and not (_fails(known) or _terminates(known)):
+    if not (_fails(known) or went_on(known)):
         told = told - {"crc", "marker-length"}
+    told = told | _told_by_terminate(known)
     if known.connection.part is not None:
         told = told | {"startup-frame", "startup-pd-length"}  # that is what the sentence says
     if _acceptance(known) is not None:
@@ -471,8 +413,14 @@ def _errors(known: Circumstances) -> str:
     return f"; {'errors' if len(left) > 1 else 'error'} before: {', '.join(left)}" if left else ""
 
 
-def _bad_at_all(known: Circumstances) -> bool:
-    return known.finding("crc", "marker-length") is not None
+def _told_by_terminate(known: Circumstances) -> frozenset[str]:
+    """The rules of errors that the sentence about a Terminate names."""
+    by = known.life.ended_by
+    found = known.end(by).terminated if by is not None and _terminates(known) else None
+    if by is None or found is None:
+        return frozenset()
+    shown, bad = evidence(known, found, by), bad_before(known, found.frame, peer_of(by))
+    return frozenset(one.rule.id for one in (shown, bad if shown is None else None) if one is not None)
 
 
 class Cause(NamedTuple):

@@ -104,7 +104,7 @@ NEGOTIATION_RULES = (
     ),
     Rule(
         "ird-ord-exceeded", "warning", "MUST", None, "ird-ord",
-        "an endpoint has no more RDMA Reads under way than its ORD after negotiation",
+        "an endpoint has no more RDMA Reads and Atomics under way than its ORD after negotiation",
         "The peer reserved that many and no more; it may end the stream at the next one.",
         profiles=ENHANCED,
     ),

@@ -84,9 +84,9 @@ TCP_RULES = (
     ),
     Rule(
         "attack-buffer", "note", "", None, "security",
-        "FPDUs target buffers that their receiver has offered",
-        "A Terminate that names an invalid STag or an offset outside the buffer answers either an error or an attempt "
-        "to reach memory that was not offered.",
+        "a host does not name, on one connection after another, buffers that its peers have not offered",
+        "A Terminate for a buffer mostly answers an ordinary error. If most connections of a host end so, it is "
+        "looking for memory that was not offered, or never works.",
     ),
     Rule(
         "attack-path-mtu", "note", "", None, "security",

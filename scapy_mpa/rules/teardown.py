@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scapy_mpa.rules.rule import ENHANCED, Rule
+from scapy_mpa.rules.rule import Rule
 
 TEARDOWN_RULES = (
     Rule(
@@ -30,9 +30,22 @@ TEARDOWN_RULES = (
     ),
     Rule(
         "terminate-layout", "warning", "MUST", None, "",
-        "the Terminate control word is laid out from the most significant bit",
+        "the Terminate control word is laid out from the most significant bit, with M, D and R as figure 10 has them",
         "Laid out the other way round, layer and type change places, and the receiver reports a different error from "
-        "the one that was found.",
+        "the one that was found. Bits that do not fit what follows have it read headers that are none.",
+        clause="RFC 5040 §4.8",
+    ),
+    Rule(
+        "terminate-reserved", "warning", "MUST", None, "",
+        "the 13 reserved bits of the Terminate control word are zero",
+        "Receivers ignore them.",
+        clause="RFC 5040 §4.8",
+    ),
+    Rule(
+        "terminate-quote", "warning", "MUST", None, "",
+        "the DDP header that a Terminate quotes is one that its receiver sent",
+        "Its receiver looks there for the message that was in error, and blames the wrong one or finds none. It is "
+        "reported only where all that this side sent was captured.",
         clause="RFC 5040 §4.8",
     ),
     Rule(
@@ -42,9 +55,11 @@ TEARDOWN_RULES = (
         clause="RFC 5040 §5.4",
     ),
     Rule(
-        "terminate-code", "warning", "MUST", None, "enhanced-errors",
-        "a Terminate after a failed negotiation has layer 2, type 0 and code 5, 6 or 7",
-        "Its code tells the Responder what to offer next time: more IRD, or another type of RTR message.",
-        profiles=ENHANCED,
+        "terminate-code", "warning", "MUST", None, "",
+        "a Terminate has a layer, an error type and an error code that are defined; after a failed negotiation layer "
+        "2, type 0 and code 5, 6 or 7",
+        "Its receiver cannot tell from other numbers what is wrong. After a failed negotiation (RFC 6581 §8) the code "
+        "tells the Responder what to offer next time: more IRD, or another type of RTR message.",
+        clause="RFC 5040 §4.8",
     ),
 )  # fmt: skip

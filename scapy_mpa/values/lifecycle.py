@@ -25,6 +25,7 @@ class Quoted(NamedTuple):
         first_frame: the frame that brought its first octet that was at hand.
         last_frame: the frame that brought the last one.
         segments: DDP Segments.
+        misaligned_to: the TO of an Atomic Request that is not 64-bit aligned (RFC 7306 §8.2), None if it is.
     """
 
     octets: int
@@ -32,6 +33,7 @@ class Quoted(NamedTuple):
     first_frame: int
     last_frame: int
     segments: int
+    misaligned_to: int | None = None
 
 
 class Terminated(NamedTuple):
@@ -41,13 +43,16 @@ class Terminated(NamedTuple):
         frame: at which it was placed.
         said: its control word, None if it has none.
         header: the DDP header that it quotes, None without one.
-        message: the message with that header, None if that was not found.
+        message: the message with that header, None if that was not found; where a Terminate for an error of its RDMAP
+            Stream quotes none, the last Atomic Request before it whose TO is not 64-bit aligned.
+        time: of that frame, in nanoseconds since the epoch.
     """
 
     frame: int
     said: Terminate | None
     header: TaggedHeader | UntaggedHeader | None
     message: Quoted | None
+    time: int = 0
 
 
 class HalfEnd(NamedTuple):
@@ -88,6 +93,7 @@ class Lifecycle(NamedTuple):
         ended_frame: the frame that did; of ``lost`` the last retransmission.
         reset_by: who sent the first RST that counts, None without one.
         reset_frame: its frame.
+        ended_time: of ``ended_frame``, in nanoseconds since the epoch, 0 without one.
     """
 
     first: _Moment
@@ -99,6 +105,7 @@ class Lifecycle(NamedTuple):
     reset_frame: int | None
     initiator: HalfEnd
     responder: HalfEnd
+    ended_time: int = 0
 
     def half(self, direction: str) -> HalfEnd:
         """The end of what ``direction`` sent."""

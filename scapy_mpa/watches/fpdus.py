@@ -13,7 +13,6 @@ from scapy_mpa.framing.ddp import (
     SEND_OPCODES,
     TERMINATE_OPCODE,
     UNTAGGED_HEADER_LENGTH,
-    Terminate,
     UntaggedHeader,
     decode_ddp,
     decode_terminate,
@@ -39,15 +38,11 @@ from scapy_mpa.values.records import BAD, CUT, GOOD
 from scapy_mpa.watches.ddp import DDPWatch, is_plain_header, ulpdu_of
 from scapy_mpa.watches.gaps import DROPPED
 from scapy_mpa.watches.sizes import SizeWatch
+from scapy_mpa.watches.terminates import TERMINATE_OCTETS, broken_rules, error_numbers
 
 #: Octets of the first ULPDU, and of the first Send, that are kept: all of a ready-to-receive message (RFC 6581 §9.2),
 #: and of what upper layers send first, such as SMB Direct's negotiation or an RPC without chunks.
 FIRST_ULPDU_OCTETS: Final = 96
-#: Octets of a Terminate that are read: its header, control word, DDP Segment Length, a DDP header (RFC 5040 §4.8).
-TERMINATE_OCTETS: Final = 2 * UNTAGGED_HEADER_LENGTH + 4 + 2
-#: (layer, error type) of the Terminates that name a buffer which was not offered (RFC 5040 §4.8, RFC 5041 §7.2), and
-#: the error among them that is about something else: the DDP version of a tagged segment.
-_PROTECTION, _DDP_VERSION = ((0, 1), (1, 1)), (1, 1, 4)
 _LOW_BITS = 3
 
 
@@ -71,6 +66,14 @@ class FirstFPDU(NamedTuple):
     is_doubtful: bool
 
 
+class FoundTerminate(NamedTuple):
+    """The first Terminate of a direction: the first octets of its ULPDU, its offset, and when it was placed."""
+
+    ulpdu: bytes
+    offset: int
+    known: Moment
+
+
 class FPDUWatch:
     """The FPDUs of one direction.
 
@@ -86,7 +89,7 @@ class FPDUWatch:
         sizes: how long FPDUs are.
         first: the first FPDU of Full Operation, None if it was not passed.
         first_send: the first Send with payload, None before it, or if it began before the first FPDU passed.
-        terminate: the first Terminate's ULPDU and the frame that placed it, None without one.
+        terminate: the first Terminate, None without one.
         first_error: frame and offset of the first error of code 2 or 3, None without one.
         requests_before_error: RDMA Read and Atomic Requests before that error, -1 without one.
     """
@@ -106,7 +109,7 @@ class FPDUWatch:
         self.sizes = SizeWatch(emss, layout.markers, said_of_long)
         self.first: FirstFPDU | None = None
         self.first_send: FirstSend | None = None
-        self.terminate: tuple[bytes, int] | None = None
+        self.terminate: FoundTerminate | None = None
         self.first_error: tuple[int, int] | None = None
         self.requests_before_error = -1
 
@@ -215,21 +218,12 @@ class FPDUWatch:
         """Yield what a Terminate reports, and how."""
         ulpdu, place = bytes(ulpdu_of(fpdu, TERMINATE_OCTETS)), (fpdu.offset, *fpdu.known)
         if self.terminate is None:
-            self.terminate = ulpdu, fpdu.known[0]
-        terminate, header = decode_terminate(ulpdu), decode_ddp(ulpdu)
-        if terminate is None:
-            if isinstance(header, UntaggedHeader):
-                detail = f"a body of {header.payload_length} octets has no control word"
-                yield Breach("terminate-layout", *place, detail)
-            return
-        error = f"layer {terminate.layer}, etype {terminate.etype}, code {terminate.code:#04x}"
-        yield Breach("terminate", *place, f"{terminate.meaning} ({error})")
-        if names_buffer(terminate):
-            detail = f"the peer answers with a Terminate: {terminate.meaning}"
-            yield Breach("attack-buffer", *place, detail, is_of_peer=True)
-        if terminate.layout == "siw":
-            detail = "control word laid out from the least significant bit, as siw does"
-            yield Breach("terminate-layout", *place, detail)
+            self.terminate = FoundTerminate(ulpdu, fpdu.offset, fpdu.known)
+        terminate = decode_terminate(ulpdu)
+        if terminate is not None:
+            yield Breach("terminate", *place, f"{terminate.meaning} ({error_numbers(terminate)})")
+        for rule, detail in broken_rules(ulpdu, fpdu.ulpdu_length):
+            yield Breach(rule, *place, detail)
 
 
 def oddities(
@@ -286,13 +280,6 @@ def disagreement(offset: int, marker: int, fpduptr: int, origin: Origin) -> str:
     """Return in words that a Marker does not name the FPDU at an offset from the profile's origin."""
     expected = expected_fpduptr(marker, offset, origin)
     return f"Marker {marker - offset} octets into the FPDU: FPDUPTR {fpduptr}, expected {expected}"
-
-
-def names_buffer(terminate: Terminate) -> bool:
-    """Return True if a Terminate reports that a buffer was targeted which had not been offered."""
-    if (terminate.layer, terminate.etype, terminate.code) == _DDP_VERSION:
-        return False
-    return (terminate.layer, terminate.etype) in _PROTECTION
 
 
 # --- the first octets of Full Operation ---

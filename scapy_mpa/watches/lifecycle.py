@@ -44,6 +44,7 @@ class DirectionEnd(NamedTuple):
         has_gap: whether octets of it are missing.
         went_on: what its sender sent after it had acknowledged the first error of a peer, or after that of one that
             deviates; None if there is none.
+        went_on_at: the moment of the first segment of that, None if it is not known.
         is_deviating: whether its sender is known to deviate, so that an error is what its peer may accept.
         is_in_operation: whether Full Operation began.
     """
@@ -62,6 +63,7 @@ class DirectionEnd(NamedTuple):
     error_frame: int | None = None
     has_gap: bool = False
     went_on: Sent | None = None
+    went_on_at: Moment | None = None
     is_deviating: bool = False
     is_in_operation: bool = True
 
@@ -154,30 +156,29 @@ def lifecycle(
 ) -> Lifecycle:
     """Return how a connection went whose first frame was captured at a moment."""
     ends = half_end(initiator, responder), half_end(responder, initiator)
-    found: list[tuple[int, int, int, Ended, Side | None]] = []
+    found: list[tuple[int, int, Moment, Ended, Side | None]] = []
     resets: list[tuple[int, Side]] = []
     if rejection is not None:
-        frame = rejection.moment[0]
-        found.append((frame, 0, frame, "rejected", "responder"))
+        found.append((rejection.moment[0], 0, rejection.moment, "rejected", "responder"))
     sides: tuple[tuple[Side, DirectionEnd, HalfEnd], ...] = (
         ("initiator", initiator, ends[0]), ("responder", responder, ends[1]),
     )  # fmt: skip
     for side, one, end in sides:
         if end.terminated is not None:
-            found.append((end.terminated.frame, 1, end.terminated.frame, "terminate", side))
+            moment = end.terminated.frame, end.terminated.time
+            found.append((moment[0], 1, moment, "terminate", side))
         if one.fin is not None:
-            found.append((one.fin[1], 2, one.fin[1], "fin", side))
+            found.append((one.fin[1], 2, one.fin[1:], "fin", side))
         for reset in one.accepted_resets[:1]:
-            found.append((reset.frame, 3, reset.frame, "rst", side))
+            found.append((reset.frame, 3, (reset.frame, reset.time), "rst", side))
             resets.append((reset.frame, side))
         if end.in_vain:
-            found.append((end.in_vain_frames[0], 4, end.in_vain_frames[1], "lost", None))
-    frame_of: int | None
+            found.append((end.in_vain_frames[0], 4, one.retransmissions.last, "lost", None))
     ended: Ended
-    _, _, frame_of, ended, by = min(found, key=lambda one: one[:2]) if found else (0, 0, None, "open", None)
+    _, _, moment, ended, by = min(found, key=lambda one: one[:2]) if found else (0, 0, (0, 0), "open", None)
     reset_frame, reset_by = min(resets, default=(None, None))
     last = max(initiator.last_moment, responder.last_moment)
-    return Lifecycle(min(first, last), last, ended, by, frame_of, reset_by, reset_frame, *ends)
+    return Lifecycle(min(first, last), last, ended, by, moment[0] or None, reset_by, reset_frame, *ends, moment[1])
 
 
 def breaches_at_end(mine: DirectionEnd, peer: DirectionEnd) -> Iterator[Breach]:
@@ -211,7 +212,7 @@ def _close_after_error(mine: DirectionEnd, peer: DirectionEnd) -> Iterator[Breac
         if not peer.is_deviating:
             frames = f"{went_on.octets} octets in frames {went_on.first_frame} to {went_on.last_frame}"
             detail = f"{frames}, after the error of frame {error} was acknowledged"
-            yield Breach("error-went-on", went_on.offset, *mine.last, detail)
+            yield Breach("error-went-on", went_on.offset, *(mine.went_on_at or mine.last), detail)
         return
     end = mine.fin if mine.fin is not None else (reset[0].offset, reset[0].frame, reset[0].time) if reset else None
     if error is None or end is None or end[1] <= error or mine.terminated is not None or mine.has_gap:

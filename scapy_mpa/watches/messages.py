@@ -21,14 +21,20 @@ from scapy_mpa.framing.ddp import (
 )
 from scapy_mpa.framing.markers import Octets
 from scapy_mpa.receiver.plain import PlainRun
-from scapy_mpa.receiver.values import LocatedFPDU
+from scapy_mpa.receiver.values import LocatedFPDU, Moment
 from scapy_mpa.values.lifecycle import Quoted, Terminated
 
 #: Acknowledged FPDUs that are kept: a Terminate quotes what came shortly before.  A bound of memory: 100 KiB.
 MOST_ACKNOWLEDGED: Final = 256
 #: FPDUs not acknowledged that are kept.  A bound of memory: 1.5 MiB, of a direction whose peer acknowledges no more.
 MOST_KEPT: Final = 1 << 12
-_LAST = 0x40
+_LAST, _MSN_MASK = 0x40, 0xFFFFFFFF
+_ATOMIC_REQUEST = 10
+#: Where the TO of an Atomic Request lies in its ULPDU, and what its TO is a multiple of (RFC 7306 §5.2.1, §8.2).
+_ATOMIC_TO: Final = UNTAGGED_HEADER_LENGTH + 12, UNTAGGED_HEADER_LENGTH + 20
+_ATOMIC_ALIGNMENT: Final = 8
+#: The error with which RFC 7306 §8.2 has a receiver answer another: RDMAP, remote operation, of its RDMAP Stream.
+_STREAM_ERROR: Final = 0, 2, 0x07
 
 
 class _Kept(NamedTuple):
@@ -36,6 +42,7 @@ class _Kept(NamedTuple):
     frames: tuple[int, ...]
     ulpdu_length: int
     header: bytes
+    misaligned_to: int | None = None
 
 
 class MessageWatch:
@@ -43,19 +50,22 @@ class MessageWatch:
 
     Attributes:
         acknowledged: the offset up to which the peer acknowledged octets, None before it acknowledged any.
+        has_all: whether no FPDU was let go.
     """
 
-    __slots__ = ("_count", "_fpdus", "acknowledged")
+    __slots__ = ("_count", "_fpdus", "acknowledged", "has_all")
 
     def __init__(self) -> None:
         #: FPDUs, and runs of them, and how many FPDUs they are.
         self._fpdus: deque[_Kept | PlainRun] = deque()
         self._count = 0
         self.acknowledged: int | None = None
+        self.has_all = True
 
     def passed(self, fpdu: LocatedFPDU, ulpdu: Octets) -> None:
         """Keep the next FPDU in stream order; ``ulpdu`` are the first octets of its ULPDU."""
-        self._keep(_Kept(fpdu.end, fpdu.frames, fpdu.ulpdu_length, bytes(ulpdu[:UNTAGGED_HEADER_LENGTH])), 1)
+        to = _misaligned_to(ulpdu) if fpdu.opcode == _ATOMIC_REQUEST else None
+        self._keep(_Kept(fpdu.end, fpdu.frames, fpdu.ulpdu_length, bytes(ulpdu[:UNTAGGED_HEADER_LENGTH]), to), 1)
 
     def passed_run(self, run: PlainRun) -> None:
         """Keep FPDUs that were passed together."""
@@ -72,7 +82,7 @@ class MessageWatch:
             if left < MOST_ACKNOWLEDGED or is_needed:
                 break
             fpdus.popleft()
-            self._count = left
+            self._count, self.has_all = left, False
 
     def _kept(self) -> Iterator[_Kept]:
         for one in self._fpdus:
@@ -122,12 +132,41 @@ class MessageWatch:
                 asked = key
             before = messages.get(key)
             if before is None:
-                messages[key] = Quoted(octets, found.last, one.frames[0], one.frames[-1], 1)
+                messages[key] = Quoted(octets, found.last, one.frames[0], one.frames[-1], 1, one.misaligned_to)
             else:
                 total = before.octets + octets if isinstance(found, TaggedHeader) else max(before.octets, octets)
                 last_frame = max(before.last_frame, one.frames[-1])
-                messages[key] = Quoted(total, found.last, before.first_frame, last_frame, before.segments + 1)
+                messages[key] = Quoted(
+                    total, found.last, before.first_frame, last_frame, before.segments + 1, before.misaligned_to
+                )
         return messages.get(asked) if asked is not None else None
+
+    def misaligned_atomic(self, frame: int) -> Quoted | None:
+        """Return the last Atomic Request up to a frame whose TO is not 64-bit aligned, None without one."""
+        found = None
+        for one in self._kept():
+            if one.misaligned_to is not None and one.frames[-1] <= frame:
+                octets = one.ulpdu_length - UNTAGGED_HEADER_LENGTH
+                found = Quoted(octets, True, one.frames[0], one.frames[-1], 1, one.misaligned_to)
+        return found
+
+    def lacks(self, header: TaggedHeader | UntaggedHeader) -> bool:
+        """Return True if no FPDU has this DDP header, and one that had it would have been kept.
+
+        Of an untagged message that is known by those of its queue that are kept: MSN counts them (RFC 5041 §4.3).
+        """
+        is_known = self.has_all
+        for one in self._kept():
+            found = decode_ddp(one.header.ljust(min(one.ulpdu_length, UNTAGGED_HEADER_LENGTH), b"\0"))
+            if found is None or not one.header:
+                return False  # nobody knows what it holds
+            if isinstance(found, UntaggedHeader) and isinstance(header, UntaggedHeader):
+                if found.opcode == header.opcode and found[5:8] == header[5:8]:
+                    return False
+                is_known = is_known or (found.qn == header.qn and header.msn - found.msn & _MSN_MASK <= _MSN_MASK >> 1)
+            elif isinstance(found, TaggedHeader) and isinstance(header, TaggedHeader) and found[3:6] == header[3:6]:
+                return False
+        return is_known
 
 
 def is_last(fpdu: _Kept) -> bool:
@@ -135,10 +174,19 @@ def is_last(fpdu: _Kept) -> bool:
     return not fpdu.header or bool(fpdu.header[0] & _LAST)
 
 
-def terminated(terminate: tuple[bytes, int], sent: MessageWatch | None) -> Terminated:
-    """Return what a Terminate, its ULPDU and frame, reports, and the message of those ``sent`` that it quotes."""
-    ulpdu, frame = terminate
+def _misaligned_to(ulpdu: Octets) -> int | None:
+    """Return the TO of an Atomic Request if it is not 64-bit aligned, else None."""
+    to = int.from_bytes(ulpdu[slice(*_ATOMIC_TO)], "big")
+    return to if to % _ATOMIC_ALIGNMENT and len(ulpdu) >= _ATOMIC_TO[1] else None
+
+
+def terminated(ulpdu: bytes, known: Moment, sent: MessageWatch | None) -> Terminated:
+    """Return what the Terminate placed at a moment reports, and the message of those ``sent`` that it quotes."""
     reported = decode_terminate(ulpdu)
     header = quoted_header(ulpdu) if reported is not None else None
-    message = sent.quoted(header) if sent is not None and header is not None else None
-    return Terminated(frame, reported, header, message)
+    message = None
+    if sent is not None and header is not None:
+        message = sent.quoted(header)
+    elif sent is not None and reported is not None and reported[:3] == _STREAM_ERROR:
+        message = sent.misaligned_atomic(known[0])
+    return Terminated(known[0], reported, header, message, known[1])

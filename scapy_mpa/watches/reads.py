@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from scapy_mpa.framing.requests import names_of_requests
 from scapy_mpa.receiver.values import Breach, LocatedFPDU
 from scapy_mpa.watches.fpdus import FPDUWatch
 
@@ -27,13 +28,15 @@ class ReadWatch:
         depth: ORD of the requester after the negotiation, None if that was not exchanged.
     """
 
-    __slots__ = ("_answers", "_depth", "_doubtful", "_requests", "requester", "responder")
+    __slots__ = ("_answers", "_depth", "_doubtful", "_opcodes", "_requests", "requester", "responder")
 
     def __init__(self, requester: FPDUWatch, responder: FPDUWatch, depth: int | None) -> None:
         self.requester = requester
         self.responder = responder
         self._depth = depth
         self._requests = self._answers = 0
+        #: Opcodes of the requests.
+        self._opcodes: set[int] = set()
         #: Requests beyond the depth, and how many were under way by the answers passed so far.
         self._doubtful: list[tuple[LocatedFPDU, int]] = []
 
@@ -48,6 +51,7 @@ class ReadWatch:
         if ddp.requests == self._requests:
             return ()
         self._requests = ddp.requests
+        self._opcodes.add(fpdu.opcode)
         under_way = ddp.requests - self._answers
         if self._depth is None or under_way <= self._depth or has_hole or ddp.losses or self.responder.ddp.losses:
             return ()
@@ -83,7 +87,7 @@ class ReadWatch:
         return [
             Breach(
                 "ird-ord-exceeded", one.offset, *one.known,
-                f"{under_way} RDMA Reads under way, with an ORD of {self._depth}",
+                f"{under_way} {names_of_requests(self._opcodes)} under way, with an ORD of {self._depth}",
             )
             for one, under_way in certain
         ]  # fmt: skip

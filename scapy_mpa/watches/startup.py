@@ -463,7 +463,7 @@ def _judge_negotiation(startup: StartupPhase, found: StartupFindings) -> None:
         else:
             continue
         if deviation.id != "startup-role":
-            found.add(role, [Breach(deviation.id, *where, deviation.text)])
+            found.add(role, [Breach(deviation.id, *where, deviation.text, topic=deviation.topic)])
 
 
 def _octets(ulpdu: bytes | None) -> bytes | None:

@@ -60,6 +60,9 @@ def test_untagged() -> None:
 
 HEADER = "4147 00000000 00000002 00000001 00000000"
 
+#: A DDP Segment Length and a tagged header, as siw quotes them with M and D.
+QUOTED = "0010" + "c140" + "00" * 12
+
 TERMINATES = [
     # RFC 5040's layout
     ("20020000", (2, 0, 2, 0, 0, 0, "rfc5040", "LLP MPA error: CRC does not match")),
@@ -78,18 +81,23 @@ TERMINATES = [
     # siw's layout, told by what is a defined error
     ("02020000", (2, 0, 2, 0, 0, 0, "siw", "LLP MPA error: CRC does not match")),
     ("02040000", (2, 0, 4, 0, 0, 0, "siw", "LLP MPA error: invalid startup frame")),
-    ("21020300", (1, 2, 2, 1, 1, 0, "siw", "DDP untagged buffer error: invalid MSN, no buffer available")),
-    ("20080300", (0, 2, 8, 1, 1, 0, "siw", "RDMAP remote operation error: catastrophic error, global")),
+    ("21020300" + QUOTED, (1, 2, 2, 1, 1, 0, "siw", "DDP untagged buffer error: invalid MSN, no buffer available")),
+    ("20080300" + QUOTED, (0, 2, 8, 1, 1, 0, "siw", "RDMAP remote operation error: catastrophic error, global")),
     # defined in both: M, D, R tell
-    ("11010300", (1, 1, 1, 1, 1, 0, "siw", "DDP tagged buffer error: base or bounds violation")),
-    ("10000700", (0, 1, 0, 1, 1, 1, "siw", "RDMAP remote protection error: invalid STag")),
+    ("11010300" + QUOTED, (1, 1, 1, 1, 1, 0, "siw", "DDP tagged buffer error: base or bounds violation")),
+    ("10000700" + QUOTED, (0, 1, 0, 1, 1, 1, "siw", "RDMAP remote protection error: invalid STag")),
     ("11018700", (1, 1, 1, 1, 0, 0, "rfc5040", "DDP tagged buffer error: base or bounds violation")),
     ("1000c000", (1, 0, 0, 1, 1, 0, "rfc5040", "DDP local catastrophic error")),
-    ("02060300", (2, 0, 6, 1, 1, 0, "siw", "LLP MPA error: insufficient IRD resources")),
+    ("02060300" + QUOTED, (2, 0, 6, 1, 1, 0, "siw", "LLP MPA error: insufficient IRD resources")),
     ("02060000", (0, 2, 6, 0, 0, 0, "rfc5040", "RDMAP remote operation error: unexpected opcode")),
     # defined in neither
     ("53090000", (5, 3, 9, 0, 0, 0, "rfc5040", "layer 5 error type 3, code 9")),
-    ("53090300", (3, 5, 9, 1, 1, 0, "siw", "layer 3 error type 5, code 9")),
+    ("53090300" + QUOTED, (3, 5, 9, 1, 1, 0, "siw", "layer 3 error type 5, code 9")),
+    # siw quotes a header in such errors; without one they are RFC 5040's, undefined or with reserved bits
+    ("20080000", (2, 0, 8, 0, 0, 0, "rfc5040", "LLP MPA error: code 8")),
+    ("00000400", (0, 0, 0, 0, 0, 0, "rfc5040", "RDMAP local catastrophic error")),
+    ("11010700", (1, 1, 1, 0, 0, 0, "rfc5040", "DDP tagged buffer error: base or bounds violation")),
+    ("21060000", (1, 2, 6, 0, 0, 0, "siw", "DDP untagged buffer error: invalid DDP version")),
     ("20630000", (2, 0, 0x63, 0, 0, 0, "rfc5040", "LLP MPA error: code 99")),
 ]
 

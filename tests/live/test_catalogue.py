@@ -29,7 +29,10 @@ NOT_MPA = {
     **{rule.id: "TCP hands over octets, not segments" for rule in (*GROUPS["Alignment"], *GROUPS["TCP and attacks"])},
     **dict.fromkeys(("mulpdu", "mulpdu-filled", "mulpdu-minimum"), "TCP hands over octets, not segments"),
     **dict.fromkeys(("rnic-version", "rnic-version-mixed", "ird-ord-exceeded"), "DDP and RDMAP look into ULPDUs"),
-    **dict.fromkeys(("terminate", "terminate-layout", "terminate-last"), "DDP and RDMAP look into ULPDUs"),
+    **dict.fromkeys(
+        ("terminate", "terminate-layout", "terminate-reserved", "terminate-quote", "terminate-last"),
+        "DDP and RDMAP look into ULPDUs",
+    ),
     "deviating-sender": "of a whole capture; a receiver stops at the first CRC or Marker, if that tells",
     "fpdu-format": "what follows an error is not looked at",
     "marker-agree": "one Marker that disagrees ends it",
@@ -39,6 +42,10 @@ NOT_MPA = {
 
 #: Cases in which the endpoint raises another rule than the analysis finds (None: none), and why.
 OTHERWISE: dict[str, tuple[str | None, str]] = {
+    **dict.fromkeys(
+        ("terminate-layer-3", "terminate-type-3", "terminate-code-8"),
+        (None, "what a Terminate says is for RDMAP, but after a failed negotiation"),
+    ),
     "request-key-last-octet": ("startup-key", "the analysis cannot tell that it is MPA"),
     "request-of-7-octets": ("startup-frame", "the analysis cannot tell that it is MPA"),
     "octets-before-reply": ("startup-key", "they are read as the Key of the Reply"),

@@ -13,10 +13,11 @@ from scapy_mpa import analyze
 from scapy_mpa.catalogue.malformed import Malformed
 from scapy_mpa.craft.scenario import load
 from scapy_mpa.framing.startup import startup_frame
+from scapy_mpa.report.circumstances import StatedLimit
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.text import report_lines
-from scapy_mpa.report.verdict import CAUSES, StatedLimit, verdict
+from scapy_mpa.report.verdict import CAUSES, verdict
 from tests.conftest import PCAPS, captures
 
 CAPTURES = {path.stem: path for path in captures()}
@@ -99,18 +100,19 @@ SENTENCES = {
     "siw-terminate": [
         (
             "the Responder terminated it at frame 17: the Send (MSN 1, 2,848 octets of it captured, frames 16-19) "
-            "found no buffer; then FIN by the Responder at frame 18, RST by the Responder at frame 20, "
-            "1 message (1,448 octets) of the Initiator unacknowledged"
+            "found no buffer; who is to blame cannot be known from this capture; then FIN by the Responder at frame 18"
+            ", RST by the Responder at frame 20, 1 message (1,448 octets) of the Initiator unacknowledged"
         )
     ],
     "siw-three-in-a-row": [
         f"the Responder terminated it at frame {frame}: the RDMA Read Response of {octets} octets (STag {stag}, "
-        f"TO 0x7f0ef8000e00, frame {frame - 1}) went beyond the bounds of its buffer; "
-        f"then FIN by the Responder at frame {frame + 1}, FIN by the Initiator at frame {frame + 2}"
-        for frame, octets, stag in (
-            (13, "1,001", "0xf1bed700"),
-            (27, "1,002", "0x3ee5d700"),
-            (41, "1,003", "0x5715e300"),
+        f"TO 0x7f0ef8000e00, frame {frame - 1}) went beyond the bounds of its buffer; who is to blame cannot be known "
+        f"from this capture; then FIN by the Responder at frame {frame + 1}, FIN by the Initiator at frame {frame + 2}"
+        f"; also of these hosts: {others}"
+        for frame, octets, stag, others in (
+            (13, "1,001", "0xf1bed700", "#1 was terminated 0.167 s later, #2 was terminated 0.325 s later"),
+            (27, "1,002", "0x3ee5d700", "#2 was terminated 0.158 s later, #0 was terminated 0.167 s earlier"),
+            (41, "1,003", "0x5715e300", "#1 was terminated 0.158 s earlier, #0 was terminated 0.325 s earlier"),
         )
     ],
     "suiw-two-hosts": [
@@ -158,7 +160,10 @@ def test_the_scenarios_say_how_they_end() -> None:
         for name in ("ended-by-nothing", "ended-by-terminate", "startup-rejected")
     }
     assert found["ended-by-nothing"] == ["still open when the capture ends (last frame 25)"]
-    said = "the Responder terminated it at frame 7: LLP MPA error: CRC does not match"
+    said = (
+        "the Responder terminated it at frame 7: LLP MPA error: CRC does not match; the only FPDU of the Initiator was"
+    )
+    said += " captured good here: damaged behind this tap, or computed otherwise by its receiver"
     assert found["ended-by-terminate"] == [f"{said}; then RST by the Responder at frame 9"]
     reason = 'its Private Data says "no such service"; the Initiator closed (FIN, frame 9)'
     assert found["startup-rejected"] == [f"rejected by the Responder (Reply, frame 5): {reason}"]

@@ -168,6 +168,9 @@ MODULES = {
                 "unfinished",
                 "upper",
                 "verdict",
+                "blame",
+                "circumstances",
+                "together",
             ),
             "words",
         )

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from scapy_mpa.craft.stream import HalfStream
 from scapy_mpa.craft.ulpdus import (
+    ATOMIC_REQUEST,
     READ_REQUEST,
     READ_RESPONSE,
     SEND,
@@ -112,6 +113,22 @@ CASES: tuple[tuple[str, Ulpdus, Ulpdus], ...] = (
         (untagged(TERMINATE, 2, 1, b"\x20\x02\x00"),),
         (untagged(TERMINATE, 2, 1, b"\x20\x02\x00\x00"),),
     ),
+    *(
+        (rule, (untagged(TERMINATE, 2, 1, bytes.fromhex(wrong)),), (untagged(TERMINATE, 2, 1, bytes.fromhex(right)),))
+        for rule, wrong, right in (
+            ("terminate-reserved", "00000400", "00000000"),
+            ("terminate-reserved", "20021fff", "20020000"),
+            ("terminate-code", "30000000", "20010000"),
+            ("terminate-code", "03000000", "02060000"),
+            ("terminate-code", "20080000", "20070000"),
+            ("terminate-layout", "1203c000", "1203c0000012" + send(1, b"").hex()),
+            ("terminate-layout", "1203c0000012" + send(1, b"")[:13].hex(), "12060000"),
+            ("terminate-layout", "120380000012", "1203c0000012" + send(1, b"").hex()),
+            ("terminate-layout", "2001c0000012" + send(1, b"").hex(), "20010000"),
+            ("terminate-layout", "0207e000002e" + read_request(1).hex(), "0207c000002e" + read_request(1)[:18].hex()),
+            ("terminate-layout", "0100c000002e" + read_request(1)[:18].hex(), "0100e000002e" + read_request(1).hex()),
+        )
+    ),
     (
         "mulpdu-minimum",
         (rdma_write(1, 0, bytes(113), last=False), rdma_write(1, 113, b"")),
@@ -124,8 +141,8 @@ def tells(m: tuple[int, int], how: How, ulpdus: Ulpdus) -> set[tuple[str, str | 
     talk = begun(m=m)
     for ulpdu in ulpdus:
         put(talk, "a", ulpdu, how=how)
-    # A Terminate tells of itself, and of the buffer it names.
-    return {(rule, who) for rule, who in told(talk) if rule not in ("terminate", "attack-buffer")}
+    # A Terminate tells of itself.
+    return {(rule, who) for rule, who in told(talk) if rule != "terminate"}
 
 
 @pytest.mark.parametrize("how", HOWS)
@@ -330,6 +347,18 @@ def test_more_rdma_reads_than_the_peer_has_room_for() -> None:
     put(talk, "a", read_request(2))
     talk.put("b", seq, early[:20])
     assert told(talk) == {remark}
+
+
+@pytest.mark.parametrize(
+    ("opcodes", "names"),
+    [((1, 1), "RDMA Reads"), ((10, 10), "Atomics"), ((10, 1), "RDMA Reads and Atomics")],
+)
+def test_atomics_are_not_called_reads(opcodes: tuple[int, int], names: str) -> None:
+    talk = reading(1, answered=False, count=0)
+    for msn, opcode in enumerate(opcodes, 1):
+        put(talk, "a", read_request(msn) if opcode == READ_REQUEST else untagged(ATOMIC_REQUEST, 1, msn, bytes(52)))
+    (found,) = (one for one in findings(feed([talk.segments])) if one.rule.id == "ird-ord-exceeded")
+    assert found.detail == f"2 {names} under way, with an ORD of 1"
 
 
 @pytest.mark.parametrize("stops", [True, False])

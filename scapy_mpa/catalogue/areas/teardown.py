@@ -6,8 +6,21 @@ from scapy_mpa.catalogue.case import Case
 from scapy_mpa.catalogue.fpdu import cut, cut_at_marker
 from scapy_mpa.catalogue.frame import answers, ends, says
 from scapy_mpa.catalogue.packet import in_vain, reset, reset_in_answer
-from scapy_mpa.catalogue.peer import ACCEPT, DISCARD, LOSE, peer
-from scapy_mpa.craft.ulpdus import TERMINATE, send, terminate_body, untagged
+from scapy_mpa.catalogue.peer import ACCEPT, BAD_WRITE_STAG, DISCARD, LOSE, peer
+from scapy_mpa.catalogue.plan import Step
+from scapy_mpa.catalogue.wire import repeated
+from scapy_mpa.craft.ulpdus import (
+    ATOMIC_REQUEST,
+    READ_REQUEST,
+    TERMINATE,
+    atomic_request_body,
+    rdma_write,
+    read_request_body,
+    send,
+    terminate_body,
+    untagged,
+)
+from scapy_mpa.framing.ddp import UNTAGGED_HEADER_LENGTH
 
 _FIRST, _SAID, _LONG = "initiator send 30", "responder send 30", "initiator send 60"
 _ENDS = peer(
@@ -18,6 +31,10 @@ _MISREADS = peer(
     "It reads layer and type as they stand, and so reports a different error, and closes the connection.",
     ("close", "silence"),
 )
+_TAKES = peer(
+    "ignore", "It ignores them, takes the Terminate, and its ULP closes the connection.", ("close", "silence")
+)
+_SECTION = "RFC 5040 §4.8"
 _DROPS = peer("discard", "It has given up the stream with the Terminate, and drops what follows.", ("close", "silence"))
 _LOSES_ALL = peer("lose", "What it has not read yet is lost with the connection (code 1 if an FPDU was begun).")
 
@@ -26,6 +43,22 @@ def _terminate(control: bytes) -> bytes:
     return untagged(TERMINATE, 2, 1, control)
 
 
+def _quoting(layer: int, etype: int, code: int, quoted: bytes, rdmap_header: bytes = b"") -> bytes:
+    """A Terminate that quotes the DDP header of a ULPDU without payload, if one is given."""
+    return _terminate(
+        terminate_body(layer, etype, code, ddp_header=quoted, length=len(quoted), rdmap_header=rdmap_header)
+    )
+
+
+def _said_before(ulpdu: bytes) -> tuple[Step, ...]:
+    """The step in which the Responder sends a ULPDU that a Terminate quotes, if there is one."""
+    return (("responder", ulpdu),) if ulpdu else ()
+
+
+#: An RDMA Write and a Send of the Responder without payload, which a Terminate quotes.
+_WRITE, _SEND = rdma_write(0x1234, 64, b""), send(2, b"")
+_READ = untagged(READ_REQUEST, 1, 1, read_request_body(1, 4096, 100, 2, 8192))
+_ATOMIC = untagged(ATOMIC_REQUEST, 1, 1, atomic_request_body(2, 17, 0x22, 0x34, 1, 2, 3, 4))
 #: A Terminate of layer 2, type 0, code 2 as Linux siw lays it out, from the least significant bit on.
 _REVERSED = bytes.fromhex("02020000")
 
@@ -109,14 +142,14 @@ _TERMINATES = (
         Case(
             f"terminate-{layer}-{etype}-{code:02x}", f"A Terminate: {what}", "plain",
             (says(_FIRST, _SAID, _terminate(terminate_body(layer, etype, code))), answers(None)),
-            ("terminate", *more), _ENDS, clause="RFC 5040 §4.8",
+            ("terminate",), _ENDS, clause="RFC 5040 §4.8",
         )
-        for layer, etype, code, what, *more in (
+        for layer, etype, code, what in (
             (0, 0, 0, "a local catastrophic error of RDMAP"),
-            (0, 1, 0, "an STag of RDMAP that is not valid", "attack-buffer@peer"),
-            (0, 1, 1, "a base or bounds violation of RDMAP", "attack-buffer@peer"),
+            (0, 1, 0, "an STag of RDMAP that is not valid"),
+            (0, 1, 1, "a base or bounds violation of RDMAP"),
             (0, 2, 6, "an unexpected OpCode"),
-            (1, 1, 0, "an STag of DDP that is not valid", "attack-buffer@peer"),
+            (1, 1, 0, "an STag of DDP that is not valid"),
             (1, 1, 4, "a DDP version that is not valid, in a tagged segment"),
             (1, 2, 1, "a QN that is not valid"),
             (2, 0, 1, "MPA: the TCP connection is lost"),
@@ -131,6 +164,55 @@ _TERMINATES = (
     Case(
         "terminate-bits-in-order", "A Terminate for a CRC error, its bits in the order of the specification", "plain",
         (says(_FIRST, _SAID, _terminate(bytes.fromhex("20020000"))), answers(None)), ("terminate",), _ENDS,
+    ),
+    *(
+        Case(
+            f"terminate-{name}", f"A Terminate {what}", "plain",
+            (says(_FIRST, _SAID, *_said_before(before), said), answers(None)),
+            ("terminate", rule), _TAKES if rule == "terminate-reserved" else _MISREADS, clause=clause,
+        )
+        for name, what, rule, said, before, clause in (
+            ("reserved-bits", "with all 13 reserved bits set", "terminate-reserved",
+             _terminate(bytes.fromhex("00001fff")), b"", _SECTION),
+            ("reserved-bits-of-siw", "with those reserved bits set that Linux siw has for M, D and R",
+             "terminate-reserved", _terminate(bytes.fromhex("11040700")), b"", _SECTION),
+            ("layer-3", "with a layer that is none", "terminate-code",
+             _terminate(terminate_body(3, 0, 0)), b"", _SECTION),
+            ("type-3", "with an error type that RDMAP does not have", "terminate-code",
+             _terminate(terminate_body(0, 3, 0)), b"", _SECTION),
+            ("code-8", "with an error code that MPA does not have", "terminate-code",
+             _terminate(terminate_body(2, 0, 8)), b"", _SECTION),
+            ("header-of-mpa", "for an error of MPA, with a DDP header", "terminate-layout",
+             _quoting(2, 0, 1, _SEND), _SEND, _SECTION),
+            ("header-of-local-error", "for a local catastrophic error, with a DDP header", "terminate-layout",
+             _quoting(0, 0, 0, _SEND), _SEND, _SECTION),
+            ("header-missing", "whose bits announce a DDP header that does not follow", "terminate-layout",
+             _terminate(bytes.fromhex("1203c000")), b"", _SECTION),
+            ("length-missing", "with D and without M", "terminate-layout",
+             _terminate(bytes.fromhex("120340000012") + _SEND), _SEND, _SECTION),
+            ("rdma-header", "for an error of DDP, with an RDMA header", "terminate-layout",
+             _quoting(1, 2, 3, _READ[:UNTAGGED_HEADER_LENGTH], rdmap_header=_READ[UNTAGGED_HEADER_LENGTH:]),
+             _READ, _SECTION),
+            ("rdma-header-missing", "for a remote protection error of an RDMA Read, without its RDMA header",
+             "terminate-layout", _quoting(0, 1, 0, _READ[:UNTAGGED_HEADER_LENGTH]), _READ, _SECTION),
+            ("atomic-quoted", "that quotes an Atomic Request, also its RDMA header", "terminate-layout",
+             _quoting(0, 2, 7, _ATOMIC[:UNTAGGED_HEADER_LENGTH], rdmap_header=_ATOMIC[UNTAGGED_HEADER_LENGTH:]),
+             _ATOMIC, "RFC 7306 §8.1"),
+            ("quotes-another-msn", "that quotes a Send which was never sent", "terminate-quote",
+             _quoting(1, 2, 3, send(9, b"")), b"", _SECTION),
+            ("quotes-another-stag", "that quotes an RDMA Write to an STag which was never sent", "terminate-quote",
+             _quoting(1, 1, 0, rdma_write(0x4321, 64, b"")), _WRITE, _SECTION),
+        )
+    ),
+    Case(
+        "terminate-quotes-what-was-sent", "A Terminate that quotes a Send of its receiver", "plain",
+        (says(_FIRST, _SAID, ("responder", _SEND), _quoting(1, 2, 3, _SEND)), answers(None)), ("terminate",), _ENDS,
+        clause="RFC 5040 §4.8",
+    ),
+    Case(
+        "buffers-not-offered", "Twenty connections from one address, each with an RDMA Write to a buffer that is none",
+        "plain", (says(_FIRST, _SAID, rdma_write(0x1234, 0, bytes(20))), repeated(20)),
+        ("terminate@peer", "attack-buffer@capture"), BAD_WRITE_STAG, clause="RFC 5044 §9.1",
     ),
     Case(
         "terminate-not-last", "An FPDU after a Terminate", "plain",

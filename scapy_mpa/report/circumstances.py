@@ -1,0 +1,79 @@
+"""What a verdict may ask about a connection: its findings, how it went, and what the upper layers stated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+from scapy_mpa.framing.role import ROLES, Role
+from scapy_mpa.framing.startup import StartupFrame
+from scapy_mpa.report.half import HalfConnection
+from scapy_mpa.rules.findings import Finding
+from scapy_mpa.values.lifecycle import HalfEnd, Lifecycle
+from scapy_mpa.values.startup import PartOfFrame
+
+
+class StatedLimit(NamedTuple):
+    """The longest message that one side said it takes: ``protocol`` is where, ``octets`` of payload."""
+
+    protocol: str
+    octets: int
+
+
+#: What each side said that it takes, as far as it did; the key is who receives.
+StatedLimits = Mapping[str, StatedLimit]
+
+
+class JudgedConnection(Protocol):
+    """A connection of the report, as far as a verdict asks it."""
+
+    crc: bool
+    request_frame: int | None
+    reply_frame: int | None
+    part: PartOfFrame | None
+    findings: list[Finding]
+    lifecycle: Lifecycle
+
+    @property
+    def request(self) -> StartupFrame | None:
+        """The Request, None if it was not captured."""
+
+    @property
+    def reply(self) -> StartupFrame | None:
+        """The Reply, None if it was not captured."""
+
+    def half(self, direction: Role) -> HalfConnection:
+        """The half connection that ``direction`` sent."""
+
+
+class Circumstances(NamedTuple):
+    """What a row of the table of verdicts may ask."""
+
+    connection: JudgedConnection
+    life: Lifecycle
+    limits: StatedLimits
+
+    def finding(self, *rules: str, direction: str | None = None, until: int | None = None) -> Finding | None:
+        """The first finding of these rules, of one direction, up to a frame, if these are given."""
+        found = [
+            one
+            for one in self.connection.findings
+            if one.rule.id in rules
+            and (direction is None or one.direction == direction)
+            and (until is None or one.frame <= until)
+        ]
+        return min(found, key=lambda one: one.frame, default=None)
+
+    def end(self, direction: str) -> HalfEnd:
+        """The end of what a direction sent."""
+        return self.life.half(direction)
+
+    @property
+    def has_fpdus(self) -> bool:
+        """Whether an FPDU was captured."""
+        return any(self.connection.half(direction).counts.fpdus for direction in ROLES)
+
+
+def who(direction: str | None) -> str:
+    """A side, in a sentence."""
+    return f"the {direction.capitalize()}" if direction is not None else "somebody"

@@ -1,0 +1,96 @@
+"""What connections of the same hosts show together: ends within a short time, and buffers named that nobody offered.
+
+Nothing is remembered for that while the capture is read: the connections are at hand anyway.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from typing import Final
+
+from scapy_mpa.framing.role import ROLES, Role, peer_of
+from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.words import plural
+from scapy_mpa.rules.findings import Findings
+from scapy_mpa.values.segment import addresses_of
+from scapy_mpa.watches.startup import FEWEST_OF_AN_ADDRESS
+
+#: Nanoseconds within which ends may have one cause: as long as the RTO after a lost segment at first (RFC 6298 §2.1).
+SHORT_TIME: Final = 1_000_000_000
+#: So many others are named, the nearest in time.
+MOST_NAMED: Final = 3
+#: (layer, error type) of Terminates for a buffer that was not offered (RFC 5040 §4.8, RFC 5041 §7.2), and the error
+#: among them that is about the DDP version.
+_OF_BUFFERS, _OF_VERSION = ((0, 1), (1, 1)), (1, 1, 4)
+_READ_RESPONSE = 2
+_NANOSECONDS = 1_000_000_000
+
+
+def mark_ended_together(connections: Sequence[Connection]) -> None:
+    """Have connections name others of the same two hosts that were reset or terminated within SHORT_TIME."""
+    ends: dict[frozenset[bytes], list[tuple[int, Connection]]] = {}
+    for one in connections:
+        if _is_broken(one):
+            hosts = frozenset(addresses_of(one.initiator.key))
+            ends.setdefault(hosts, []).append((one.lifecycle.ended_time, one))
+    for some in ends.values():
+        some.sort(key=itemgetter(0))
+        times = [time for time, _ in some]
+        for index, (time, one) in enumerate(some):
+            first, last = bisect_left(times, time - SHORT_TIME), bisect_right(times, time + SHORT_TIME)
+            near = some[max(first, index - MOST_NAMED) : min(last, index + MOST_NAMED + 1)]
+            others = sorted((other for other in near if other[1] is not one), key=lambda other: abs(other[0] - time))
+            one.ended_with = _words(time, others[:MOST_NAMED], last - first - 1)
+
+
+def _is_broken(connection: Connection) -> bool:
+    """Return True if a connection ended by a Terminate or a RST, or by a FIN, and a RST before all was acknowledged."""
+    life = connection.lifecycle
+    return life.ended in ("terminate", "rst") or (life.ended == "fin" and life.is_unfinished)
+
+
+def _words(time: int, others: Sequence[tuple[int, Connection]], count: int) -> str:
+    """Name other connections, of ``count`` in all, by when they ended; "" if there are none."""
+    if not others:
+        return ""
+    named = []
+    for at, one in others:
+        how = "terminated" if one.lifecycle.ended == "terminate" else "reset"
+        when = "later" if at >= time else "earlier"
+        named.append(f"#{one.number} was {how} {abs(at - time) / _NANOSECONDS:.3f} s {when}")
+    more = f", and {count - len(others)} more" if count > len(others) else ""
+    return f"also of these hosts: {', '.join(named)}{more}"
+
+
+def report_buffers_not_offered(connections: Sequence[Connection], findings: Findings) -> None:
+    """Report hosts most of whose connections end as they name a buffer that their peer did not offer."""
+    speaking: dict[bytes, int] = {}
+    ended: dict[bytes, list[tuple[Connection, Role]]] = {}
+    for one in connections:
+        for role, host in zip(ROLES, addresses_of(one.initiator.key), strict=True):
+            speaking[host] = speaking.get(host, 0) + bool(one.half(role).counts.fpdus)
+        for role, host in _named_no_buffer(one):
+            ended.setdefault(host, []).append((one, role))
+    for host, some in ended.items():
+        if len(some) < FEWEST_OF_AN_ADDRESS or 2 * len(some) <= speaking[host]:
+            continue
+        places = sorted((one.lifecycle.ended_frame or 0, one.lifecycle.ended_time) for one, _ in some)
+        first, role = some[0]
+        address = first.half(role).endpoint.rpartition(":")[0].strip("[]")
+        detail = f"{plural(len(some), 'connection')} of {address}, each ended by a Terminate for a buffer that it names"
+        seq = first.half(role).seq_start or 0
+        findings.add("attack-buffer", None, *places[0], seq, detail, count=len(some), last_frame=places[-1][0])
+
+
+def _named_no_buffer(connection: Connection) -> Iterator[tuple[Role, bytes]]:
+    """Yield the side, and its address, that a Terminate of its peer says named a buffer which was not offered."""
+    life = connection.lifecycle
+    for role, host in zip(ROLES, addresses_of(connection.initiator.key), strict=True):
+        found = life.half(peer_of(role)).terminated
+        said = found.said if found is not None else None
+        if found is None or said is None or said[:3] == _OF_VERSION or said[:2] not in _OF_BUFFERS:
+            continue
+        if found.header is None or found.header.opcode != _READ_RESPONSE:
+            yield role, host
