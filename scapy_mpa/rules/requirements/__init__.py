@@ -11,6 +11,7 @@ from scapy_mpa.framing.profiles import PROFILES
 from scapy_mpa.rules.requirements.culley_02 import CULLEY_02
 from scapy_mpa.rules.requirements.rddp_01 import RDDP_01
 from scapy_mpa.rules.requirements.rfc5040 import RFC_5040
+from scapy_mpa.rules.requirements.rfc5041 import RFC_5041
 from scapy_mpa.rules.requirements.rfc5044 import RFC_5044
 from scapy_mpa.rules.requirements.rfc6581 import RFC_6581
 from scapy_mpa.rules.requirements.row import Row, Sections
@@ -25,6 +26,7 @@ REQUIREMENTS: dict[str, Sections] = {
     "rddp-01": RDDP_01,
     "culley-02": CULLEY_02,
     "rfc5040": RFC_5040,
+    "rfc5041": RFC_5041,
 }
 
 #: What each is called where a clause is named.
