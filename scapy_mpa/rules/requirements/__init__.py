@@ -14,6 +14,7 @@ from scapy_mpa.rules.requirements.rfc5040 import RFC_5040
 from scapy_mpa.rules.requirements.rfc5041 import RFC_5041
 from scapy_mpa.rules.requirements.rfc5044 import RFC_5044
 from scapy_mpa.rules.requirements.rfc6581 import RFC_6581
+from scapy_mpa.rules.requirements.rfc7306 import RFC_7306
 from scapy_mpa.rules.requirements.row import Row, Sections
 from scapy_mpa.rules.requirements.unobservable import REASONS
 
@@ -27,6 +28,7 @@ REQUIREMENTS: dict[str, Sections] = {
     "culley-02": CULLEY_02,
     "rfc5040": RFC_5040,
     "rfc5041": RFC_5041,
+    "rfc7306": RFC_7306,
 }
 
 #: What each is called where a clause is named.
