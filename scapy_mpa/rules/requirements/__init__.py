@@ -12,6 +12,7 @@ from scapy_mpa.rules.requirements.culley_02 import CULLEY_02
 from scapy_mpa.rules.requirements.rddp_01 import RDDP_01
 from scapy_mpa.rules.requirements.rfc5040 import RFC_5040
 from scapy_mpa.rules.requirements.rfc5041 import RFC_5041
+from scapy_mpa.rules.requirements.rfc5042 import RFC_5042
 from scapy_mpa.rules.requirements.rfc5044 import RFC_5044
 from scapy_mpa.rules.requirements.rfc6581 import RFC_6581
 from scapy_mpa.rules.requirements.rfc7306 import RFC_7306
@@ -29,6 +30,7 @@ REQUIREMENTS: dict[str, Sections] = {
     "rfc5040": RFC_5040,
     "rfc5041": RFC_5041,
     "rfc7306": RFC_7306,
+    "rfc5042": RFC_5042,
 }
 
 #: What each is called where a clause is named.
