@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from scapy_mpa.catalogue.rules import Requirement, requirements
-from scapy_mpa.framing.profiles import PROFILES
-from scapy_mpa.rules.requirements import REASONS, REQUIREMENTS
+from scapy_mpa.rules.requirements import REASONS, REQUIREMENTS, TITLES
 from scapy_mpa.rules.rule import Rule
 from scapy_mpa.rules.table import GROUPS, RULES
 
@@ -15,11 +14,12 @@ _INTRODUCTION = """\
 Every requirement of the specifications in the order of their texts, with the rules that a breach of it breaks, or
 the reason why there is none. `scapy-mpa rules ID` explains a rule, `scapy-mpa analyze --rules ID` looks for it. A row
 stands for one occurrence of MUST, SHALL, SHOULD, REQUIRED or RECOMMENDED, negated or not, and has its number within
-the section; left out are only the paragraphs that say what these words mean. What is asked for is in our words.
+the section; of what MPA carries (RFC 5040 and those after it) MAY and OPTIONAL have rows too. Left out are only the
+paragraphs that say what these words mean. What is asked for is in our words.
 """.splitlines()
 _OTHERS = (
-    "Those whose clause is of another specification judge what MPA runs over and what it carries, as far as it\n"
-    "explains trouble with MPA; those without a clause judge the capture."
+    "Those whose clause is of no specification above judge what MPA runs over, as far as it explains trouble with\n"
+    "MPA; those without a clause judge the capture."
 )
 
 
@@ -36,14 +36,14 @@ def markdown_lines() -> Iterator[str]:
     yield "## Why there is no rule"
     yield ""
     yield from _table(("reason", "what it means", "requirements"), _reasons())
-    for profile, sections in REQUIREMENTS.items():
+    for name, sections in REQUIREMENTS.items():
         yield ""
-        yield f"## {PROFILES[profile].title}"
+        yield f"## {TITLES[name]}"
         for section in sections:
             yield ""
-            yield f"### {PROFILES[profile].title} §{section}"
+            yield f"### {TITLES[name]} §{section}"
             yield ""
-            rows = [found for found in requirements() if (found.profile, found.section) == (profile, section)]
+            rows = [found for found in requirements() if (found.specification, found.section) == (name, section)]
             yield from _table(("", "requirement", "what it asks for", "rules"), map(_cells, rows))
     yield ""
     yield "## Rules"
@@ -59,8 +59,8 @@ def markdown_lines() -> Iterator[str]:
 
 def _counts() -> Iterator[str]:
     rows = []
-    for name, profiles in (*((PROFILES[one].title, {one}) for one in REQUIREMENTS), ("together", {*REQUIREMENTS})):
-        found = Counter(one.observable for one in requirements() if one.profile in profiles)
+    for name, chosen in (*((TITLES[one], {one}) for one in REQUIREMENTS), ("together", {*REQUIREMENTS})):
+        found = Counter(one.observable for one in requirements() if one.specification in chosen)
         counts = found.total(), found["capture"], found["endpoint"], found[None]
         rows.append((name, *map(str, counts)))
     head = ("specification", "requirements", "seen in a capture", "seen by a peer only", "not observable")

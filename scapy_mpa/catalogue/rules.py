@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from scapy_mpa.framing.profiles import PROFILES
-from scapy_mpa.rules.requirements import REASONS, REQUIREMENTS, Row
+from scapy_mpa.rules.requirements import REASONS, REQUIREMENTS, TITLES, TO_COME, Row
 from scapy_mpa.rules.rule import Rule
 from scapy_mpa.rules.table import GROUPS, RULES
 
@@ -17,7 +16,7 @@ SCHEMA_VERSION = 1
 class Requirement(NamedTuple):
     """A requirement and where it stands: the ``number``-th of its section."""
 
-    profile: str
+    specification: str
     section: str
     number: int
     row: Row
@@ -25,19 +24,19 @@ class Requirement(NamedTuple):
     @property
     def clause(self) -> str:
         """As in "RFC 5044 §4.4"."""
-        return f"{PROFILES[self.profile].title} §{self.section}"
+        return f"{TITLES[self.specification]} §{self.section}"
 
     @property
     def observable(self) -> str | None:
         """Where a breach shows: "capture", "endpoint" only, or None."""
-        places = {RULES[rule].observable for rule in self.row.rules}
+        places = {"capture" if rule in TO_COME else RULES[rule].observable for rule in self.row.rules}
         return "capture" if "capture" in places else "endpoint" if places else None
 
     def as_dict(self) -> dict[str, Any]:
         """The requirement with the keys of the JSON."""
         row = self.row
         return {
-            "specification": PROFILES[self.profile].title,
+            "specification": TITLES[self.specification],
             "section": self.section,
             "number": self.number,
             "requirement": row.word,
@@ -51,10 +50,10 @@ class Requirement(NamedTuple):
 
 def requirements() -> Iterator[Requirement]:
     """Every requirement of every specification, in the order of the texts."""
-    for profile, sections in REQUIREMENTS.items():
+    for specification, sections in REQUIREMENTS.items():
         for section, rows in sections.items():
             for number, row in enumerate(rows, 1):
-                yield Requirement(profile, section, number, row)
+                yield Requirement(specification, section, number, row)
 
 
 def requirements_of(rule: Rule) -> list[Requirement]:

@@ -346,6 +346,8 @@ class Judge:
             return self._unreadable()
         if not self._case.begins_full_operation and self._case.reach.role == "responder" and seen.frame is not None:
             return ProbeJudgement("fail", "the peer answers a Request that is not whole", "RFC 5044 §7.1.2")
+        if seen.responses and "receiver-delivery" in self._case.case.tests:
+            return ProbeJudgement("fail", "the peer answers an RDMA Read before the message before it has come")
         if seen.terminate is not None:
             return self._accept_terminate(seen.terminate)
         if seen.end is not None:

@@ -92,4 +92,44 @@ ENDPOINT_RULES = (
         "Set them without setting A: the connection must work as if they were not set.",
         observable="endpoint", profiles=ENHANCED,
     ),
+    # --- DDP and RDMAP (RFC 5040, RFC 5041) ---
+    Rule(
+        "receiver-ddp-reserved", "error", "MUST", None, "",
+        "a receiver ignores the reserved bits of DDP and RDMAP, and an Invalidate STag where nothing is invalidated",
+        "Send FPDUs with each of them set: they must be accepted.",
+        clause="RFC 5041 §4.1", observable="endpoint",
+    ),
+    Rule(
+        "receiver-ddp-tagged", "error", "MUST", None, "",
+        "a receiver ends the stream at a tagged DDP Segment whose STag, TO or DV is not valid, and says so in a "
+        "Terminate",
+        "Send one of each kind: a Terminate must name the error, and nothing from there on may have an effect.",
+        clause="RFC 5041 §7.1", observable="endpoint",
+    ),
+    Rule(
+        "receiver-ddp-untagged", "error", "MUST", None, "",
+        "a receiver ends the stream at an untagged DDP Segment whose QN, MSN, MO or DV is not valid, and says so in a "
+        "Terminate",
+        "Send one of each kind: a Terminate must name the error, and nothing from there on may have an effect.",
+        clause="RFC 5041 §7.1", observable="endpoint",
+    ),
+    Rule(
+        "receiver-zero-length", "error", "MUST NOT", None, "",
+        "a receiver does not check STag and TO of an RDMA Write or an RDMA Read of 0 octets",
+        "Send both with an STag and a TO of no buffer: the Write must be accepted, the Read answered.",
+        clause="RFC 5041 §5.2", observable="endpoint",
+    ),
+    Rule(
+        "receiver-delivery", "error", "MUST", None, "",
+        "a receiver acts on a message only when all of it and all messages before it have come",
+        "Leave out an MSN: a Read Request after it must not be answered.",
+        clause="RFC 5041 §5.4", observable="endpoint",
+    ),
+    Rule(
+        "receiver-rdmap", "error", "MUST", None, "",
+        "a receiver ends the stream at an RDMAP message that is not valid, and says so in a Terminate",
+        "Send unknown opcodes, other versions, requests for memory that it has not offered: a Terminate must name the "
+        "error, and nothing from there on may have an effect.",
+        clause="RFC 5040 §7.2", observable="endpoint",
+    ),
 )  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scapy_mpa.craft.ulpdus import TERMINATE, rdma_write, terminate_body, untagged
+from scapy_mpa.craft.ulpdus import READ_RESPONSE, TERMINATE, rdma_write, tagged, terminate_body, untagged
 from scapy_mpa.framing.startup import REPLY_KEY, startup_frame
 from scapy_mpa.live.errors import RemoteProtocolError
 from scapy_mpa.probe.choice import all_cases
@@ -94,6 +94,8 @@ ROWS: list[tuple[str, SeenPeer, Spoken, str, str]] = [
     ("fin-in-ulpdu", seen(), Spoken(), "allowed", "no clause"),
     ("msn-left-out", seen(), Spoken(), "pass", ""),
     ("msn-left-out", seen(terminate(1, 2, 3)), Spoken(), "allowed", "allowed"),
+    ("msn-of-another-queue", seen(), Spoken(requests=True), "pass", ""),
+    ("msn-of-another-queue", seen(tagged(READ_RESPONSE, 0, 0, b"")), Spoken(requests=True), "fail", "before"),
 ]  # fmt: skip
 
 

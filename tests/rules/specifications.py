@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from scapy_mpa.framing.profiles import PROFILES
 from tests.conftest import SHARED
 
 assert SHARED is not None, "SCAPY_MPA_SHARED names no folder"
@@ -16,22 +17,32 @@ TEXTS = {
     "culley-02": SHARED / "draft-culley-iwarp-mpa-02.txt",
     "rddp-01": SHARED / "draft-ietf-rddp-mpa-01.txt",
     "rfc5044": SHARED / "rfc5044.txt",
-    "rfc6581": SHARED / "rfc6581.txt",
+    **{name: SHARED / f"{name}.txt" for name in ("rfc5040", "rfc5041", "rfc5042", "rfc6581", "rfc7306")},
 }
 
+_BINDING = r"(?:MUST|SHALL|SHOULD)(?:\s+(?:NOT|not))?|(?:NOT\s+)?(?:REQUIRED|RECOMMENDED)"
 #: "MUST not" occurs, and is meant so.
-WORD = re.compile(r"\b((?:MUST|SHALL|SHOULD)(?:\s+(?:NOT|not))?|(?:NOT\s+)?(?:REQUIRED|RECOMMENDED))\b")
+WORD = re.compile(rf"\b({_BINDING})\b")
+#: In the RFCs above MPA what is permitted counts too.
+_WORD_ABOVE = re.compile(rf"\b({_BINDING}|MAY|OPTIONAL)\b")
 #: What the top and the bottom of a page say.
 _PAGE = re.compile(
     r"^\s*(Culley,? et|P\. Culley et|Kanevsky,? et|RFC \d+ +\S.*20\d\d$|INTERNET-DRAFT|\f)|\[Page \d+\]\s*$"
 )
-_NUMBERED = re.compile(r"^\s*(?:<u>)?(\d+(?:\.\d+)*|[A-C](?:\.\d+)+)\.?(?:</u>)?\s+(\S.*)$")
+_NUMBERED = re.compile(
+    r"^\s*(?:<u>)?(?:Appendix )?(\d+(?:\.\d+)*|[A-C](?:\.\d+)+|(?<=Appendix )[A-C])[.:]?(?:</u>)?\s+(\S.*)$"
+)
+
+
+def word_of(name: str) -> re.Pattern[str]:
+    """Matches a requirement word as that specification's rows count them."""
+    return WORD if name in PROFILES else _WORD_ABOVE
 
 
 def requirements(name: str) -> Iterator[tuple[str, int, str]]:
     """Section, how many words of the section come before it plus one, and the requirement word."""
     for section, text in sections(name):
-        for ordinal, found in enumerate(WORD.finditer(text), 1):
+        for ordinal, found in enumerate(word_of(name).finditer(text), 1):
             yield section, ordinal, " ".join(found[1].split()).upper()
 
 

@@ -6,17 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from scapy_mpa.rules.requirements import REASONS, REQUIREMENTS, Row
+from scapy_mpa.framing.profiles import PROFILES
+from scapy_mpa.rules.requirements import REASONS, REQUIREMENTS, TITLES, TO_COME, Row
 from scapy_mpa.rules.rule import Rule
 from scapy_mpa.rules.table import GROUPS, RULES
 
-#: Rules of MPA that no requirement word asks for by itself, and why they are rules.
+#: Rules that no requirement word asks for by itself, and why they are rules.
 WITHOUT_A_ROW = {
     "startup-request-r": "RFC 5044 §7.1.1 says so without a requirement word",
     "ird-ord-responder-ird": "correct, and worth knowing",
     "rtr-read-depth": "correct by the letter, and cannot work",
-    "teardown-reset": "RFC 5044 §7.2 describes the normal end",
-    "teardown-unacknowledged": "RFC 5044 §7.2 describes the normal end",
     "ulpdu-length-zero": "RFC 5044 §3 permits ULPDUs from one octet on, and forbids none of 0",
     "startup-rejected": "RFC 5044 §7.1.2 allows it",
     "attack-injection": "RFC 5044 §9.1 describes it",
@@ -26,7 +25,12 @@ WITHOUT_A_ROW = {
     "attack-buffer": "RFC 5044 §9.1 describes it",
     "attack-path-mtu": "RFC 5044 §9.1 describes it",
     "attack-unfinished-startup": "RFC 5044 §7.1.2 asks for a timeout against it",
+    "placement-overlap": "RFC 5040 §5.5 leaves open what the buffer holds",
+    "placement-early": "RFC 5040 §5.5 leaves open what the buffer holds",
 }
+
+#: The specifications of what MPA carries.
+ABOVE_MPA = {title for name, title in TITLES.items() if name not in PROFILES}
 
 every_row = [
     pytest.param(profile, section, number, row, id=f"{profile} {section}:{number}")
@@ -44,7 +48,7 @@ def rows_of(rule: Rule) -> Iterator[tuple[str, str, Row]]:
 
 @pytest.mark.parametrize(("profile", "section", "number", "row"), every_row)
 def test_a_row_has_rules_or_a_reason(profile: str, section: str, number: int, row: Row) -> None:
-    assert set(row.rules) <= set(RULES)
+    assert set(row.rules) - TO_COME <= set(RULES)
     assert len(row.rules) == len(set(row.rules))
     assert bool(row.rules) != bool(row.reason)
     assert row.reason in ("", *REASONS)
@@ -62,12 +66,12 @@ def test_every_reason_is_given() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES.keys())
-def test_a_rule_of_mpa_has_a_requirement(rule: Rule) -> None:
+def test_a_rule_of_these_specifications_has_a_requirement(rule: Rule) -> None:
     rows = [*rows_of(rule)]
     if rule.id in WITHOUT_A_ROW:
         assert not rows and rule.requirement in ("", "MAY")
         return
-    if not rule.topic:
+    if not rule.topic and rule.clause.rpartition(" §")[0] not in ABOVE_MPA:
         return
     assert rows
     words = {word for _, _, row in rows for word in row.word.split()}
@@ -75,8 +79,10 @@ def test_a_rule_of_mpa_has_a_requirement(rule: Rule) -> None:
 
 
 def test_rules_of_other_specifications_need_none() -> None:
-    others = {rule.id for rule in RULES.values() if not rule.topic and not [*rows_of(rule)]}
-    around = {
-        rule.id for name in ("Teardown", "DDP and RDMAP", "TCP and attacks", "The capture") for rule in GROUPS[name]
-    }
-    assert others <= around
+    others = {rule.id for rule in RULES.values() if not [*rows_of(rule)]} - set(WITHOUT_A_ROW)
+    assert others <= {rule.id for name in ("TCP and attacks", "The capture") for rule in GROUPS[name]}
+
+
+def test_what_is_to_come_is_not_there_yet() -> None:
+    """Till TO_COME is deleted: it passes over nothing but what another branch adds."""
+    assert not TO_COME & set(RULES)

@@ -60,9 +60,25 @@ def _bits(ulpdu: bytes, first: int = 0, second: int = 0) -> bytes:
     return bytes((ulpdu[0] ^ first, ulpdu[1] ^ second)) + ulpdu[2:]
 
 
-def _case(name: str, purpose: str, raises: tuple[str, ...], take: Peer, *ulpdus: bytes, clause: str = "") -> Case:
+#: The endpoint's rule of which a conforming peer's reaction is a part.
+_TESTED: dict[Peer, str] = {
+    BAD_TO: "receiver-ddp-tagged",
+    BAD_TAGGED_VERSION: "receiver-ddp-tagged",
+    **dict.fromkeys((BAD_UNTAGGED_VERSION, BAD_QUEUE, BAD_MSN, BAD_MO), "receiver-ddp-untagged"),
+    **dict.fromkeys((BAD_OPCODE, BAD_RDMAP_VERSION, BAD_STAG), "receiver-rdmap"),
+    MSN_MISSING: "receiver-delivery",
+    IGNORE: "receiver-ddp-reserved",
+}
+
+
+def _case(
+    name: str, purpose: str, raises: tuple[str, ...], take: Peer, *said: bytes | str, clause: str = "", tests: str = ""
+) -> Case:
     more = ("terminate@peer",) if take.reaction == "terminate" else ()
-    return Case(name, purpose, "plain", (says(_FIRST, _SAID, *ulpdus),), (*raises, *more), take, clause=clause)
+    tested = tuple(filter(None, (tests or _TESTED.get(take, ""),)))
+    return Case(
+        name, purpose, "plain", (says(_FIRST, _SAID, *said),), (*raises, *more), take, clause=clause, tests=tested
+    )
 
 
 def _host_order(body: bytes) -> bytes:
@@ -102,6 +118,8 @@ _HEADERS = (
           _bits(send(2, bytes(20)), 0x3C)),
     _case("ddp-reserved-bit-tagged", "A reserved bit in an RDMA Write", ("ddp-reserved",), IGNORE,
           _bits(rdma_write(1, 0, bytes(20)), 4)),
+    _case("send-with-invalidate-stag", "The Invalidate STag of a Send without Invalidate is not zero", (), IGNORE,
+          send(2, bytes(20))[:2] + b"\0\0\x12\x34" + send(2, bytes(20))[6:], clause="RFC 5040 §4.1"),
     _case("rdmap-reserved-bits", "Both reserved bits of the RDMAP control octet are set", ("ddp-reserved",), IGNORE,
           _bits(send(2, bytes(20)), 0, 0x30), clause="RFC 5040 §4.1"),
 )  # fmt: skip
@@ -118,7 +136,7 @@ _QUEUES = (
     _case("msn-twice", "MSN 2 twice", ("ddp-msn",), BAD_MSN, send(2, bytes(20)), send(2, bytes(20))),
     _case("msn-0", "MSN 0, where messages are counted from 1", ("ddp-msn",), BAD_MSN, send(0, bytes(20))),
     _case("msn-of-another-queue", "An RDMA Read Request with the MSN of the Sends", ("ddp-msn",), MSN_MISSING,
-          untagged(READ_REQUEST, 1, 2, _BODY)),
+          untagged(READ_REQUEST, 1, 2, read_request_body(0, 0, 0, 0, 0))),
 )  # fmt: skip
 
 _MESSAGES = (
@@ -142,6 +160,11 @@ _MESSAGES = (
           rdma_write(1, (1 << 64) - 201, bytes(200)), clause="RFC 5041 §7.1"),
     _case("to-wraps", "An RDMA Write whose TO and length pass 2^64", (), BAD_TO,
           rdma_write(1, (1 << 64) - 100, bytes(200)), clause="RFC 5041 §7.1"),
+    _case("write-of-nothing", "An RDMA Write of 0 octets with an STag and a TO of no buffer", (), ACCEPT,
+          rdma_write(0xFFFFFFFF, (1 << 64) - 1, b""), clause="RFC 5041 §5.2", tests="receiver-zero-length"),
+    _case("read-of-nothing", "An RDMA Read of 0 octets with STags and TOs of no buffer", (), ACCEPT,
+          "initiator read 0 sink=0xfffffffe,0xffffffffffffffff source=0xffffffff,0xffffffffffffffff",
+          clause="RFC 5040 §5.2.1", tests="receiver-zero-length"),
     _case("read-request-of-32", "An RDMA Read Request whose body has 32 octets", ("rdmap-read-request",),
           NO_SUCH_READ, untagged(READ_REQUEST, 1, 1, _BODY + bytes(4)), clause="RFC 5040 §4.4"),
     _case("read-request-of-27", "An RDMA Read Request whose body is one octet short", ("rdmap-read-request",),
