@@ -371,9 +371,10 @@ class FullOperation:
     def _use(self, stag: int, opcode: int, offset: int, moment: Moment) -> None:
         """Look for the Send that invalidated an STag, which a tagged segment names that is not empty."""
         peer = self.peer
-        if peer is None:
+        if peer is None or stag not in self.invalidated.stags:
             return
-        found = self.invalidated.invalidation_of(stag, peer.fpdus.ddp.end, peer.half.peer.last_ack_sent)
+        received = peer.half.peer.acknowledged_at(moment[0])
+        found = self.invalidated.invalidation_of(stag, peer.fpdus.ddp.end, received)
         # Where the peer had it before it was captured, the order of the capture is not that of the network.
         if found is not None and self.half.peer.acked_frame(found.offset, found.end) >= found.frame:
             self.report((used(found, opcode, offset, moment),))
@@ -390,15 +391,23 @@ class FullOperation:
             peer.report(found)
         if peer.diagnosis is None and (found := others.answer_after_error(fpdu)):
             self.report(found)
+        for operation in (self, peer):  # what the peer sent before both were known was not taken yet
+            operation.take_related(fpdu.offset if operation is self else -1)
+        self._judge_answers()
+
+    def take_related(self, offset: int) -> None:
+        """Take the messages that have to do with the peer's; the last FPDU passed begins at an offset."""
         related, self.fpdus.ddp.related = self.fpdus.ddp.related, []
+        if self.reads is None or self.peer is None:
+            return
+        mine, others = self.reads
         for one in related:
             if isinstance(one, Request):
                 mine.outstanding.requested(one)
             elif isinstance(one, Response):
-                others.outstanding.answered(one, peer.half.peer.acknowledged_at(one.first_frame))
-            elif one.offset == fpdu.offset:
-                self.invalidated.invalidate(one, peer.fpdus.ddp.end)
-        self._judge_answers()
+                others.outstanding.answered(one, self.peer.half.peer.acknowledged_at(one.first_frame))
+            elif one.offset == offset:
+                self.invalidated.invalidate(one, self.peer.fpdus.ddp.end)
 
     def _judge_answers(self) -> None:
         if self.reads is not None and self.peer is not None:
@@ -505,6 +514,8 @@ class FullOperation:
         if mine.fin is None or not closes_in_order(mine, peer) or self.fpdus.ddp.end != mine.fin[0]:
             return
         peer_closed = peer.fin[1] if peer.fin is not None else NEVER
+        if peer.fin is None and (peer.acknowledged or 0) > peer.sent:
+            peer_closed = 0  # nobody knows when
         # Where the peer closed first, what its sender had still to send may be on its way.
         if mine.fin[1] < peer_closed or self.half.peer.acknowledged_by(mine.fin[0]) < peer_closed:
             self.report(self.fpdus.ddp.unfinished(mine.fin))

@@ -38,18 +38,18 @@ class InvalidationWatch:
         if len(self.stags) < MOST_STAGS:
             self.stags.setdefault(one.stag, one)
 
-    def invalidation_of(self, stag: int, peer_end: int, received: int | None) -> Invalidation | None:
+    def invalidation_of(self, stag: int, peer_end: int, received: int) -> Invalidation | None:
         """Return how an STag was invalidated that is used; None if it may be valid.
 
         Args:
             stag: the STag.
             peer_end: as :meth:`invalidate` has it.
-            received: the offset up to which the sender has acknowledged the peer's stream, None if that is not known.
+            received: the offset up to which the sender had acknowledged the peer's stream, or a higher one.
         """
         if peer_end != self._peer_end:
             self.stags.clear()
-        if received is None or received > peer_end:
-            return None  # it has got something that is not known here
+        if received > peer_end:
+            return None  # it had got something that is not known here
         return self.stags.get(stag)
 
 

@@ -115,7 +115,7 @@ class Outstanding:
 
         Args:
             fin: the responder's FIN: offset, frame and time.
-            asker_closed: the frame of the requester's FIN, that of none captured if it sent none.
+            asker_closed: the frame of the requester's FIN, one after all others if it sent none.
             acknowledged_by: returns a frame by which the responder had acknowledged octets up to an offset.
         """
         if not self.is_known or self._responder.end != fin[0] or self._reads.answers or self._atomics.answers:
