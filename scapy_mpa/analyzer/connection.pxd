@@ -12,7 +12,7 @@ cdef class HalfFindings:
     cdef public object _mpa, _role, _stream, broken
 
 cdef class FullOperation:
-    cdef public object _listener, _told, deviating, diagnosis, direction, first_frame, fpdus
+    cdef public object _listener, _told, deviating, diagnosis, direction, first_frame, fpdus, invalidated
     cdef public object is_replaced, key, log, messages, mpa, path_mtu, peer, reads, report_to, seq_start
     cdef public object terminated, went_on_at
     cdef public CopyWatch copies

@@ -11,7 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from scapy_mpa.framing.agreement import agreed
-from scapy_mpa.framing.ddp import TERMINATE_OPCODE, message_and_place
+from scapy_mpa.framing.ddp import (
+    CONTROL_LENGTH,
+    TAGGED_HEADER_LENGTH,
+    TAGGED_OPCODES,
+    TERMINATE_OPCODE,
+    is_tagged,
+    message_and_place,
+)
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.judgement import Judgement
 from scapy_mpa.framing.profiles import Profile
@@ -27,20 +34,31 @@ from scapy_mpa.receiver.startup import FoundFrame
 from scapy_mpa.receiver.values import Breach, Gap, LocatedFPDU, Moment
 from scapy_mpa.receiver.window import Layout
 from scapy_mpa.rules.findings import Findings
+from scapy_mpa.rules.table import GROUPS, RULES
 from scapy_mpa.stream.connection import Arrival, Stray, TCPHalf
 from scapy_mpa.stream.peer_state import NEVER
 from scapy_mpa.values.lifecycle import Lifecycle, Terminated
+from scapy_mpa.values.octets import place
 from scapy_mpa.values.options import Announced, emss_of
 from scapy_mpa.values.records import BAD, LENGTH, FPDULog, FPDURow, flags
 from scapy_mpa.values.segment import Segment, endpoints, reverse_key
 from scapy_mpa.values.startup import PartOfFrame
 from scapy_mpa.watches.copies import CopyWatch, dropped_segments, other_fins, stray
 from scapy_mpa.watches.counts import Counts, UnalignedSegment
-from scapy_mpa.watches.ddp import ulpdu_of
+from scapy_mpa.watches.ddp import Request, Response, ulpdu_of
 from scapy_mpa.watches.deviating import DeviationWatch
 from scapy_mpa.watches.fpdus import FirstFPDU, FirstSend, FPDUWatch
 from scapy_mpa.watches.gaps import GapWatch
-from scapy_mpa.watches.lifecycle import DirectionEnd, Rejection, breaches_at_end, closed_by, lifecycle, rejected
+from scapy_mpa.watches.invalidated import InvalidationWatch, used
+from scapy_mpa.watches.lifecycle import (
+    DirectionEnd,
+    Rejection,
+    breaches_at_end,
+    closed_by,
+    closes_in_order,
+    lifecycle,
+    rejected,
+)
 from scapy_mpa.watches.messages import MessageWatch, terminated
 from scapy_mpa.watches.pathmtu import PathMTUWatch
 from scapy_mpa.watches.reads import ReadWatch
@@ -49,6 +67,12 @@ from scapy_mpa.watches.startup import StartupPhase, StartupSide, copies_of_frame
 
 #: Rules whose breach shows that octets of a direction exist in two forms, or are another one's.
 _UNCERTAIN = frozenset(("overlap", "tcp-checksum", "crc-dropped", "attack-injection"))
+#: Opcodes of what has to do with the other direction: Requests, answers to them, Sends that invalidate an STag.
+_RELATED = frozenset((1, 2, 4, 6, 10, 11))
+#: The bits of ULPDU_Length in what a PlainRun has of each FPDU.
+_ULPDU_LENGTH = 0xFFFF
+#: What one side breaks as the octets of the other show it.
+_OF_BOTH = {"error-passed", "read-response-unasked", "read-response-differs", "atomic-response", "request-unanswered"}
 
 
 class Listener:
@@ -102,6 +126,11 @@ class HalfFindings:
             place = one.frame, one.time, (base + one.offset) & SEQ_MASK
             self._mpa.findings.add(one.rule, role, *place, one.detail, code=one.code, topic=one.topic, count=count)
 
+    @property
+    def has_faults(self) -> bool:
+        """True if its receiver may rightly take no notice of a message of it."""
+        return any(RULES[rule].severity != "note" or RULES[rule] in GROUPS["DDP and RDMAP"] for rule in self.broken)
+
     def forget(self, rules: set[str]) -> None:
         """Forget what was found of these rules: it was misread."""
         self._mpa.findings.forget(self._role, rules)
@@ -132,8 +161,8 @@ class FullOperation:
 
     __slots__ = (
         "_listener", "_told", "copies", "counts", "deviating", "diagnosis", "direction", "first_frame", "fpdus", "gaps",
-        "half", "is_replaced", "key", "log", "messages", "mpa", "path_mtu", "peer", "reader", "reads", "report_to",
-        "segments", "seq_start", "terminated", "went_on_at",
+        "half", "invalidated", "is_replaced", "key", "log", "messages", "mpa", "path_mtu", "peer", "reader", "reads",
+        "report_to", "segments", "seq_start", "terminated", "went_on_at",
     )  # fmt: skip
 
     def __init__(
@@ -169,6 +198,7 @@ class FullOperation:
         self.copies = CopyWatch(layout, frame.frame if frame is not None else 0)
         self.gaps = GapWatch(is_beginning, layout.crc)
         self.reads: tuple[ReadWatch, ReadWatch] | None = None
+        self.invalidated = InvalidationWatch()
         self.peer: FullOperation | None = None
         self.terminated: Terminated | None = None
         self.went_on_at: Moment | None = None
@@ -320,6 +350,11 @@ class FullOperation:
         self.gaps.passed_run(run)
         self.fpdus.ddp.passed_run(run)
         self.messages.passed_run(run)
+        if self.invalidated.stags:
+            for index, start in enumerate(run.starts):
+                stag, _ = place(run.headers, index * TAGGED_HEADER_LENGTH + CONTROL_LENGTH)
+                if run.fpdus[index] & _ULPDU_LENGTH > TAGGED_HEADER_LENGTH:
+                    self._use(stag, 0, start, run.moment_of(index))
 
     def _pass(self, fpdu: LocatedFPDU, delivered: int) -> None:
         """Hand the next FPDU in stream order to the watches."""
@@ -336,18 +371,65 @@ class FullOperation:
             self.report(self.segments.explained(found))
         if not fpdu.offset and self.fpdus.first is not None and self.fpdus.first.is_doubtful:
             self.report(self.fpdus.wrong_beginning(self.reader.first_octets, fpdu.known))
-        self.messages.passed(fpdu, ulpdu_of(fpdu))
+        ulpdu = ulpdu_of(fpdu)
+        self.messages.passed(fpdu, ulpdu)
         if fpdu.opcode == TERMINATE_OPCODE:
             self.quote()
+        if fpdu.opcode in _RELATED:
+            self._relate(fpdu)
+        if self.invalidated.stags and fpdu.opcode in TAGGED_OPCODES and self.fpdus.ddp.end == fpdu.end:
+            has_payload = fpdu.ulpdu_length > TAGGED_HEADER_LENGTH and is_tagged(ulpdu)
+            if has_payload:
+                self._use(place(ulpdu, CONTROL_LENGTH)[0], fpdu.opcode, fpdu.offset, fpdu.known)
+
+    def _use(self, stag: int, opcode: int, offset: int, moment: Moment) -> None:
+        """Look for the Send that invalidated an STag, which a tagged segment names that is not empty."""
         peer = self.peer
-        if self.reads is not None and peer is not None:
+        if peer is None or stag not in self.invalidated.stags:
+            return
+        received = peer.half.peer.acknowledged_at(moment[0])
+        found = self.invalidated.invalidation_of(stag, peer.fpdus.ddp.end, received)
+        # Where the peer had it before it was captured, the order of the capture is not that of the network.
+        if found is not None and self.half.peer.acked_frame(found.offset, found.end) >= found.frame:
+            self.report((used(found, opcode, offset, moment),))
+
+    def _relate(self, fpdu: LocatedFPDU) -> None:
+        """Hand a Request, an answer or an STag that is invalidated to who knows both directions."""
+        peer = self.peer
+        if self.reads is None or peer is None:
+            return
+        mine, others = self.reads
+        if mine.has_new_requests and (found := mine.requested(fpdu, peer.has_hole)):
+            self.report(found)
+        if found := others.answered(fpdu):
+            peer.report(found)
+        if peer.diagnosis is None and (found := others.answer_after_error(fpdu)):
+            self.report(found)
+        for operation in (self, peer):  # what the peer sent before both were known was not taken yet
+            operation.take_related(fpdu.offset if operation is self else -1)
+        self._judge_answers()
+
+    def take_related(self, offset: int) -> None:
+        """Take the messages that have to do with the peer's; the last FPDU passed begins at an offset."""
+        related, self.fpdus.ddp.related = self.fpdus.ddp.related, []
+        if self.reads is None or self.peer is None:
+            return
+        mine, others = self.reads
+        for one in related:
+            if isinstance(one, Request):
+                mine.outstanding.requested(one)
+            elif isinstance(one, Response):
+                others.outstanding.answered(one, self.peer.half.peer.acknowledged_at(one.first_frame))
+            elif one.offset == offset:
+                self.invalidated.invalidate(one, self.peer.fpdus.ddp.end)
+
+    def _judge_answers(self) -> None:
+        if self.reads is not None and self.peer is not None:
             mine, others = self.reads
-            if mine.has_new_requests and (found := mine.requested(fpdu, peer.has_hole)):
+            if found := others.outstanding.judge():
                 self.report(found)
-            if found := others.answered(fpdu):
-                peer.report(found)
-            if peer.diagnosis is None and (found := others.answer_after_error(fpdu)):
-                self.report(found)
+            if found := mine.outstanding.judge():
+                self.peer.report(found)
 
     def quote(self) -> None:
         """Look for the message that the Terminate quotes: when it is placed, and again at the end."""
@@ -439,8 +521,24 @@ class FullOperation:
             self.mpa.findings.add("path-mtu", self.direction, *place, detail, count=count)
         if self.reads is not None:
             self.report(self.reads[0].finish())
+            self._judge_answers()
+        self._report_unfinished(mine, peer)
         if self.log is not None and self.first_error is not None:
             self.log.mark_after(self.first_error, self.seq_start, reader.startup[0])
+
+    def _report_unfinished(self, mine: DirectionEnd, peer: DirectionEnd) -> None:
+        """Report messages without their end, and Requests of the peer without an answer, if nothing explains them."""
+        if mine.fin is None or not closes_in_order(mine, peer) or self.fpdus.ddp.end != mine.fin[0]:
+            return
+        peer_closed = peer.fin[1] if peer.fin is not None else NEVER
+        if peer.fin is None and (peer.acknowledged or 0) > peer.sent:
+            peer_closed = 0  # nobody knows when
+        # Where the peer closed first, what its sender had still to send may be on its way.
+        if mine.fin[1] < peer_closed or self.half.peer.acknowledged_by(mine.fin[0]) < peer_closed:
+            self.report(self.fpdus.ddp.unfinished(mine.fin))
+        if self.reads is not None and self.peer is not None and not self.peer.report_to.has_faults:
+            outstanding, acknowledged_by = self.reads[1].outstanding, self.peer.half.peer.acknowledged_by
+            self.report(outstanding.unanswered(mine.fin, peer_closed, acknowledged_by))
 
     def judge_quote(self, sent: DirectionEnd) -> None:
         """Report that the Terminate quotes what its receiver, whose half connection ended so, never sent."""
@@ -726,15 +824,17 @@ class CapturedConnection:
             before.is_replaced = True
             before.report_to.forget(before.report_to.broken)
             # What it sent was no error, so nobody answered in spite of one.
-            self._findings_of(1 - d).forget({"error-passed"})
+            self._findings_of(1 - d).forget(_OF_BOTH)
             operation.take(self._arrivals[d])
         self.operations[role] = self._operations[d] = operation
         first, second = self._operations
         if first is not None and second is not None:
             first.peer, second.peer = second, first
             depths = self._depths()
-            ours = ReadWatch(first.fpdus, second.fpdus, depths.get(first.direction))
-            others = ReadWatch(second.fpdus, first.fpdus, depths.get(second.direction))
+            both = first, second
+            is_known = before is None and all(one.reader.is_beginning and one.diagnosis is None for one in both)
+            ours = ReadWatch(first.fpdus, second.fpdus, depths.get(first.direction), is_known)
+            others = ReadWatch(second.fpdus, first.fpdus, depths.get(second.direction), is_known)
             first.reads, second.reads = (ours, others), (others, ours)
         return operation
 

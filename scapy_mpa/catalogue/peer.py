@@ -122,3 +122,20 @@ TOO_LONG = terminate(
     "It may also accept the ULPDU, but need not (RFC 5044 §3); no clause names a code.",
     ("accept", "close", "terminate", "silence"),
 )
+UNASKED = terminate(
+    0,
+    2,
+    6,
+    "unexpected OpCode",
+    "It may send a different Terminate, or none: no clause names a code. It must not take it for an answer.",
+    ("close", "terminate", "silence"),
+)
+NO_SUCH_OPERATION = terminate(
+    0,
+    2,
+    7,
+    _BROKEN,
+    "It may send a different Terminate where no clause names a code. It must not do what is asked.",
+    ("close", "terminate", "silence"),
+)
+ENDED_STAG = terminate(1, 1, 0, "invalid STag")

@@ -18,7 +18,7 @@ cdef class PlainWrites:
     cdef public long long _control, _longest, _longest_part, _state, _end
     cdef public unsigned long long _stag, _to
 
-    @cython.locals(stag=cython.ulonglong, to=cython.ulonglong, is_last=cython.longlong)
+    @cython.locals(stag=cython.ulonglong, to=cython.ulonglong, after=cython.ulonglong, is_last=cython.longlong)
     cpdef bint fits(
         self, object data, long long index, long long header, long long ulpdu_length, long long control, long long phase
     ) except -1

@@ -178,8 +178,11 @@ class PlainWrites:
             return False
         if not has_usual_octets(data, index, phase, ulpdu_length, self._origin):
             return False
+        after = to + ulpdu_length - TAGGED_HEADER_LENGTH & 0xFFFFFFFFFFFFFFFF
+        if after and after < to:
+            return False  # its octets pass 2^64
         self._state = _CLOSED if is_last else _OPEN
-        self._stag, self._to = stag, to + ulpdu_length - TAGGED_HEADER_LENGTH & 0xFFFFFFFFFFFFFFFF
+        self._stag, self._to = stag, after
         return True
 
     def passed(self, fpdu: LocatedFPDU) -> None:

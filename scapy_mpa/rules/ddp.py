@@ -1,4 +1,4 @@
-"""Rules of DDP and RDMAP, as far as they explain trouble with MPA (RFC 5040, RFC 5041, RFC 7306)."""
+"""Rules of DDP Segments, and of RDMAP's control octet and Read Requests (RFC 5041, RFC 5040)."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ DDP_RULES = (
         clause="RFC 5040 §4.1",
     ),
     Rule(
-        "ddp-msn", "note", "MUST", None, "",
+        "ddp-msn", "error", "MUST", None, "",
         "MSN counts the messages of each queue from 1, without a gap",
-        "The receiver takes its buffers by MSN. Some user-space stacks count across queues, which works only among "
-        "themselves.",
+        "The receiver takes its buffers by MSN, and ends the stream or waits for the one that is missing. Some "
+        "user-space stacks count across queues, which works only among themselves.",
         clause="RFC 5041 §4.3",
     ),
     Rule(
-        "ddp-mo", "note", "MUST", None, "",
+        "ddp-mo", "error", "MUST", None, "",
         "MO is the offset of a DDP Segment in its message, in network byte order",
-        "The receiver writes the payload there. Some user-space stacks send it in host order.",
+        "The receiver writes the payload there, or ends the stream. Some user-space stacks send it in host order.",
         clause="RFC 5041 §5.2",
     ),
     Rule(
@@ -48,6 +48,18 @@ DDP_RULES = (
         "L is set in the last DDP Segment of a message and in no other",
         "Delivery depends on L: a message without it is never complete; one that has it too early is too short.",
         clause="RFC 5041 §4.1",
+    ),
+    Rule(
+        "ddp-unfinished", "error", "MUST", None, "",
+        "a message has all of its DDP Segments, up to the one with L, before its sender closes",
+        "What came of the message was placed, and is never delivered.",
+        clause="RFC 5041 §5.2",
+    ),
+    Rule(
+        "ddp-to-wraps", "error", "MUST", None, "",
+        "TO and the length of a tagged DDP Segment do not pass 2^64",
+        "No buffer holds these octets. The receiver places none of them and ends the stream.",
+        clause="RFC 5041 §7.1",
     ),
     Rule(
         "ddp-reserved", "note", "MUST", None, "",

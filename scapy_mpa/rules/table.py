@@ -9,6 +9,7 @@ from scapy_mpa.rules.endpoint import ENDPOINT_RULES
 from scapy_mpa.rules.fpdu import FPDU_RULES
 from scapy_mpa.rules.markers import MARKER_RULES
 from scapy_mpa.rules.negotiation import NEGOTIATION_RULES
+from scapy_mpa.rules.rdmap import RDMAP_RULES
 from scapy_mpa.rules.rule import SEVERITIES, Rule, Severity
 from scapy_mpa.rules.startup import STARTUP_RULES
 from scapy_mpa.rules.tcp import TCP_RULES
@@ -24,7 +25,7 @@ GROUPS: dict[str, tuple[Rule, ...]] = {
     "Markers": MARKER_RULES,
     "Alignment": ALIGNMENT_RULES,
     "Teardown": TEARDOWN_RULES,
-    "DDP and RDMAP": DDP_RULES,
+    "DDP and RDMAP": (*DDP_RULES, *RDMAP_RULES),
     "TCP and attacks": TCP_RULES,
     "The capture": CAPTURE_RULES,
     "Endpoints": ENDPOINT_RULES,

@@ -148,6 +148,24 @@ class PeerState:
             index += 1
         return frame
 
+    def acknowledged_at(self, frame: int) -> int:
+        """Return the highest offset that was acknowledged by a frame; a higher one, or NEVER, if that is not known."""
+        found = self.acked_by(frame)
+        if found is not None:
+            return found
+        first = self._starts[0] if self._starts else self.last_ack_sent
+        return NEVER if first is None or first < _LOWEST // 2 else first
+
+    def acknowledged_by(self, end: int) -> int:
+        """Return a frame by which all octets below an offset were acknowledged, NEVER if they were not.
+
+        It is the first such frame, or a later one where that was dropped.
+        """
+        if self.last_ack_sent is None or end > self.last_ack_sent:
+            return NEVER
+        index = bisect_left(self._ends, end)
+        return self._frames[index] if index < len(self._frames) else self.last_frame
+
     def take_timestamp(self, tsval: int, time: int) -> None:
         """Take the timestamp of a SYN (RFC 7323 §4.3)."""
         self.ts_recent, self._ts_time = tsval, time

@@ -1,14 +1,15 @@
-"""DDP Segments in stream order: control octets, queues, MSN, MO, STag, TO, L (RFC 5040 §4, RFC 5041 §4).
+"""DDP Segments in stream order: control octets, queues, MSN, MO, STag, TO, L (RFC 5040 §4, RFC 5041 §4, RFC 7306).
 
-In: FPDUs whose CRC is not bad, with the first octets of their ULPDUs.  Out: the rules that they break.  What is
-unknown, at the beginning of a capture or after octets that are missing, is learnt from what comes next.
+In: FPDUs whose CRC is not bad, with the first octets of their ULPDUs.  Out: the rules that they break, and what has to
+do with the other direction: Requests, the answers to them, STags that are invalidated.  What is unknown, at the
+beginning of a capture or after octets that are missing, is learnt from what comes next.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from scapy_mpa.framing.ddp import (
     OPCODE_NAMES,
@@ -21,17 +22,30 @@ from scapy_mpa.framing.ddp import (
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MARKER_LENGTH, Octets, remove_markers
 from scapy_mpa.framing.mulpdu import MIN_MULPDU
+from scapy_mpa.framing.requests import ReadRequest, atomic_request_id, original_request_id, read_requests
 from scapy_mpa.receiver.plain import PlainRun
 from scapy_mpa.receiver.values import Breach, LocatedFPDU
-from scapy_mpa.values.octets import place, queued
+from scapy_mpa.values.octets import place, queued, word
 
-#: Octets of a ULPDU that are inspected: an untagged header and the body of an RDMA Read Request (RFC 5040 §4.4).
-INSPECTED_OCTETS: Final = 46
+#: Octets of a ULPDU that are inspected: an untagged header and the body of an RDMA Read Request (RFC 5040 §4.4), which
+#: has 32 octets in some user-space stacks.
+INSPECTED_OCTETS: Final = 50
 READ_REQUEST_LENGTH: Final = 28
+#: Octets of Immediate Data (RFC 7306 §6.3).
+IMMEDIATE_LENGTH: Final = 8
+#: Messages that have to do with the other direction and were not asked for yet: a bound of memory, 1 MiB.
+MOST_RELATED: Final = 1 << 12
 
 _READ_REQUEST, _READ_RESPONSE, _ATOMIC_REQUEST, _ATOMIC_RESPONSE = 1, 2, 10, 11
+_PLAIN_SENDS, _INVALIDATING, _IMMEDIATES = (3, 5), (4, 6), (8, 9)
+#: FetchAdd and CmpSwap (RFC 7306 §5.2.1, figure 5).
+_ATOMIC_OPERATIONS = (0, 2)
+#: Where an Atomic Request has its Remote STag, how long it is up to the end of its TO, and how TO is aligned, octets.
+_ATOMIC_STAG, _ATOMIC_HEADER, _ATOMIC_ALIGNMENT = UNTAGGED_HEADER_LENGTH + 8, 20, 8
 _TAGGED, _LAST, _RESERVED, _VERSIONS = 0x8000, 0x4000, 0x3C30, 0x03C0
 _LAST_MSN, _LAST_TO = (1 << 32) - 1, (1 << 64) - 1
+#: Where RsvdULP is, but for its first octet, and where the first octet of a TO is (RFC 5041 §4.2, §4.3).
+_RSVDULP, _TO_AT, _HIGHEST_OCTET = 2, 6, 0xFF
 
 _read_request = Struct(">IQIIQ").unpack_from
 
@@ -68,6 +82,69 @@ def is_plain_header(ulpdu: Octets, ulpdu_length: int) -> bool:
     return bool(queue == QUEUE_OF[opcode] and msn)
 
 
+class Request(NamedTuple):
+    """An RDMA Read or Atomic Request.
+
+    Attributes:
+        opcode: of the message.
+        offset: of its last FPDU; ``end`` is the offset after it.
+        frame: that placed it.
+        reads: what it asks for as a Read, by each way to read its body; none if that is not known.
+        request_id: of an Atomic, None if that is not known.
+        is_plain: whether its body can be read in one way only.
+    """
+
+    opcode: int
+    offset: int
+    end: int
+    frame: int
+    reads: tuple[ReadRequest, ...]
+    request_id: int | None
+    is_plain: bool
+
+
+class Response(NamedTuple):
+    """An RDMA Read or Atomic Response.
+
+    Attributes:
+        opcode: of the message.
+        offset: of its last FPDU.
+        first_frame: that brought its first octet.
+        frame: that placed its last FPDU; ``time`` is that of the frame.
+        stag: of a Read Response, as ``to``, that of its first octet.
+        octets: of the payload; -1 if it is not known which segments belong to it.
+        request_id: the Original Request ID of an Atomic Response, None if that is not known.
+    """
+
+    opcode: int
+    offset: int
+    first_frame: int
+    frame: int
+    time: int
+    stag: int
+    to: int
+    octets: int
+    request_id: int | None
+
+
+class Invalidation(NamedTuple):
+    """A Send that invalidates an STag of the peer: offset and end of its last FPDU, the frame that placed it."""
+
+    stag: int
+    offset: int
+    end: int
+    frame: int
+
+
+class _Open(NamedTuple):
+    """An untagged message that is not complete: the MO that comes next, opcode, RsvdULP, and its first frame."""
+
+    mo: int
+    opcode: int
+    rsvdulp: int
+    frame: int
+
+
 class DDPWatch:
     """The DDP Segments of one direction.
 
@@ -75,8 +152,11 @@ class DDPWatch:
         is_beginning: whether the first FPDU inspected is the first one of the direction.
 
     Attributes:
+        end: where the next FPDU begins if none is missing.
         requests: RDMA Read and Atomic Requests so far.
         answers: Responses to such, whole ones, so far.
+        related: messages that have to do with the other direction and that nobody has taken yet.
+        untagged_frame: the frame that brought the first octet of the last untagged segment, 0 without one.
         losses: how often octets were missing, or not to be trusted.
         terminated: the frame of the Terminate, 0 without one.
         longest_part: the longest ULPDU of a DDP Segment that is not the last of its message, 0 if there was none.
@@ -84,26 +164,28 @@ class DDPWatch:
     """
 
     __slots__ = (
-        "_breaches", "_end", "_expected", "_messages", "_open", "_response", "_versions", "_write", "answers",
-        "first_part", "longest_part", "losses", "requests", "terminated",
+        "_answer", "_breaches", "_expected", "_messages", "_open", "_response", "_versions", "_write", "answers",
+        "end", "first_part", "longest_part", "losses", "related", "requests", "terminated", "untagged_frame",
     )  # fmt: skip
 
     def __init__(self, is_beginning: bool) -> None:
         self._breaches: list[Breach] = []
-        #: Where the next FPDU begins if none is missing.
-        self._end = 0
+        self.end = 0
         #: DV and RV of the first segment, -1 before it.
         self._versions = -1
         #: The MSN of the last message of each queue.
         self._messages: dict[int, int] = dict.fromkeys(QUEUE_OF.values(), 0) if is_beginning else {}
-        #: Messages that are not complete: the next MO by queue; STag and next TO of a Read Response and of a Write.
-        self._open: dict[int, int] = {}
+        #: Messages that are not complete: by queue; STag and next TO of a Read Response and of a Write.
+        self._open: dict[int, _Open] = {}
         self._response: tuple[int, int] | None = None
+        #: STag, TO and first frame of the Read Response that is not complete, None if they are not known.
+        self._answer: tuple[int, int, int] | None = None
         self._write: tuple[int, int] | None = None
         #: Control octets of a whole RDMA Write, or of the next segment of one; -1 if every segment is inspected.
         self._expected = -1
-        self.requests = self.answers = self.losses = self.terminated = self.longest_part = 0
+        self.requests = self.answers = self.losses = self.terminated = self.longest_part = self.untagged_frame = 0
         self.first_part = 0, 0, 0
+        self.related: list[Request | Response | Invalidation] = []
 
     @property
     def plain_control(self) -> int:
@@ -112,26 +194,29 @@ class DDPWatch:
 
     def passed_run(self, run: PlainRun) -> None:
         """Note segments of RDMA Writes that show nothing remarkable."""
-        if run.offset != self._end:
+        if run.offset != self.end:
             self._lose()
-        self._end, self._write = run.end, run.write
+        self.end, self._write = run.end, run.write
         self._expect()
 
     def passed(self, fpdu: LocatedFPDU, ulpdu: Octets) -> Sequence[Breach]:
         """Inspect the ULPDU of an FPDU, of which ``ulpdu`` are the first INSPECTED_OCTETS."""
-        if fpdu.offset != self._end:
+        if fpdu.offset != self.end:
             self._lose()
-        self._end, length = fpdu.end, fpdu.ulpdu_length
+        self.end, length = fpdu.end, fpdu.ulpdu_length
         if length < TAGGED_HEADER_LENGTH:
             self._too_short(fpdu)
         else:
             control, write = ulpdu[0] << 8 | ulpdu[1], self._write
             if control == self._expected:
                 if write is None:
-                    return ()
-                if place(ulpdu, 2) == write and MIN_MULPDU <= length <= self.longest_part:
-                    self._write = write[0], write[1] + length - TAGGED_HEADER_LENGTH & _LAST_TO
-                    return ()
+                    if ulpdu[_TO_AT] != _HIGHEST_OCTET or not _wraps(place(ulpdu, 2)[1], length):
+                        return ()
+                elif place(ulpdu, 2) == write and MIN_MULPDU <= length <= self.longest_part:
+                    after = write[1] + length - TAGGED_HEADER_LENGTH
+                    if after <= _LAST_TO:
+                        self._write = write[0], after
+                        return ()
             opcode = _PLAIN.get(control, -1)
             if opcode < 0 or control & _VERSIONS != self._versions or self.terminated:
                 opcode = self._inspect_control(control, fpdu)
@@ -140,8 +225,7 @@ class DDPWatch:
             elif not control & _TAGGED:
                 self._inspect_untagged(opcode, control, fpdu, ulpdu)
             elif opcode == _READ_RESPONSE:
-                self._response = self._next_place("RDMA Read Response", self._response, control, fpdu, ulpdu)
-                self.answers += self._response is None
+                self._inspect_read_response(control, fpdu, ulpdu)
             else:
                 self._write = self._next_place("RDMA Write", write, control, fpdu, ulpdu)
                 self._expect()
@@ -156,7 +240,7 @@ class DDPWatch:
     def _lose(self) -> None:
         """Octets are missing: which messages are under way is not known any more."""
         self.losses += 1
-        self._messages, self._open, self._response, self._write = {}, {}, None, None
+        self._messages, self._open, self._response, self._write, self._answer = {}, {}, None, None, None
         self._expect()
 
     def _expect(self) -> None:
@@ -199,10 +283,40 @@ class DDPWatch:
         stag, to = place(ulpdu, 2)
         if expected is not None and expected != (stag, to):
             self._find("ddp-last", fpdu, f"another {name} begins before the last segment of the one before")
+        if _wraps(to, fpdu.ulpdu_length):
+            octets = fpdu.ulpdu_length - TAGGED_HEADER_LENGTH
+            self._find("ddp-to-wraps", fpdu, f"{octets} octets of an {name} from TO {to:#x} on pass 2^64")
         if control & _LAST:
             return None
         self._inspect_part(fpdu)
         return stag, to + fpdu.ulpdu_length - TAGGED_HEADER_LENGTH & _LAST_TO
+
+    def _inspect_read_response(self, control: int, fpdu: LocatedFPDU, ulpdu: Octets) -> None:
+        stag, to = place(ulpdu, 2)
+        expected, answer = self._response, self._answer
+        self._response = self._next_place("RDMA Read Response", expected, control, fpdu, ulpdu)
+        if expected is None:
+            answer = stag, to, fpdu.frames[0]
+            if self._write == (stag, to):
+                detail = "an RDMA Read Response goes on where an RDMA Write has no last segment"
+                self._find("rdmap-message-changes", fpdu, detail)
+                answer, self._write = None, None
+                self._expect()
+        elif expected != (stag, to):
+            answer = None
+        self._answer = answer
+        if self._response is not None:
+            return
+        self.answers += 1
+        first_stag, first_to, first_frame = answer or (stag, to, fpdu.frames[0])
+        octets = (to - first_to & _LAST_TO) + fpdu.ulpdu_length - TAGGED_HEADER_LENGTH if answer is not None else -1
+        found = _READ_RESPONSE, fpdu.offset, first_frame, *fpdu.known, first_stag, first_to, octets, None
+        self._relate(Response(*found))
+
+    def _relate(self, message: Request | Response | Invalidation) -> None:
+        """Keep what has to do with the other direction; where nobody asks for it, the first ones."""
+        if len(self.related) < MOST_RELATED:
+            self.related.append(message)
 
     def _inspect_untagged(self, opcode: int, control: int, fpdu: LocatedFPDU, ulpdu: Octets) -> None:
         if fpdu.ulpdu_length < UNTAGGED_HEADER_LENGTH:
@@ -212,9 +326,10 @@ class DDPWatch:
         if queue != QUEUE_OF[opcode]:
             self._find("ddp-queue", fpdu, f"{OPCODE_NAMES[opcode]} in queue {queue}")
             return
-        before, expected = self._messages.get(queue), self._open.pop(queue, None)
+        before, opened = self._messages.get(queue), self._open.pop(queue, None)
         self._messages[queue] = msn
-        if expected is not None:
+        self.untagged_frame = fpdu.frames[0]
+        if opened is not None:
             if msn != before:
                 detail = (
                     f"{OPCODE_NAMES[opcode]} {msn} begins before the last segment of message {before} of queue {queue}"
@@ -222,11 +337,12 @@ class DDPWatch:
                 self._find("ddp-last", fpdu, detail)
             else:
                 before = None  # the same message goes on
-                if mo != expected:
-                    detail = f"MO {mo}, although {expected} octets of the message came before"
-                    if int.from_bytes(mo.to_bytes(4, "little"), "big") == expected:
+                if mo != opened.mo:
+                    detail = f"MO {mo}, although {opened.mo} octets of the message came before"
+                    if int.from_bytes(mo.to_bytes(4, "little"), "big") == opened.mo:
                         detail += ", which matches in the other byte order"
                     self._find("ddp-mo", fpdu, detail)
+                self._inspect_same(opened, opcode, fpdu, ulpdu)
         elif mo and before is not None:
             if msn == before:
                 detail = f"MSN {msn} of queue {queue} continues at MO {mo} after the segment with L"
@@ -237,16 +353,73 @@ class DDPWatch:
             self._find("ddp-msn", fpdu, f"MSN {msn} of queue {queue} after {before or 'none'}")
         if not control & _LAST:
             self._inspect_part(fpdu)
-            self._open[queue] = mo + fpdu.ulpdu_length - UNTAGGED_HEADER_LENGTH
+            after = mo + fpdu.ulpdu_length - UNTAGGED_HEADER_LENGTH
+            first = opened.frame if opened is not None and before is None else fpdu.frames[0]
+            self._open[queue] = _Open(after, opcode, word(ulpdu, _RSVDULP), first)
+        if opcode not in _PLAIN_SENDS:
+            self._inspect_other(opcode, mo, bool(control & _LAST), fpdu, ulpdu)
+
+    def _inspect_same(self, opened: _Open, opcode: int, fpdu: LocatedFPDU, ulpdu: Octets) -> None:
+        """Compare a segment with those of its message before it (RFC 5041 §4.3: RsvdULP is the same in all)."""
+        message = f"frame {fpdu.known[0]} continues the {OPCODE_NAMES[opened.opcode]} that frame {opened.frame} began"
+        rsvdulp = word(ulpdu, _RSVDULP)
+        if opcode != opened.opcode:
+            self._find("rdmap-message-changes", fpdu, f"{message} as a {OPCODE_NAMES[opcode]}")
+        elif rsvdulp != opened.rsvdulp:
+            field = "Invalidate STag" if opcode in _INVALIDATING else "RsvdULP"
+            values = f"{rsvdulp:#010x} after {opened.rsvdulp:#010x}"
+            self._find("rdmap-message-changes", fpdu, f"{message} with {field} {values}")
+
+    def _inspect_other(self, opcode: int, mo: int, is_last: bool, fpdu: LocatedFPDU, ulpdu: Octets) -> None:
+        """Inspect an untagged segment of what is no Send without an STag."""
+        length = fpdu.ulpdu_length - UNTAGGED_HEADER_LENGTH
+        is_whole = is_last and not mo
         if opcode in (_READ_REQUEST, _ATOMIC_REQUEST):
             self.requests += 1
             if opcode == _READ_REQUEST:
                 self._inspect_read_request(fpdu, ulpdu)
+            elif not mo:
+                self._inspect_atomic_request(fpdu, ulpdu, length)
+            if is_last:
+                self._relate(_request(opcode, fpdu, ulpdu, length if is_whole else 0))
         elif opcode == _ATOMIC_RESPONSE:
             self.answers += 1
+            if is_last:
+                request_id = original_request_id(bytes(ulpdu[UNTAGGED_HEADER_LENGTH:])) if is_whole else None
+                found = _ATOMIC_RESPONSE, fpdu.offset, fpdu.frames[0], *fpdu.known, 0, 0, length, request_id
+                self._relate(Response(*found))
+        elif opcode in _INVALIDATING:
+            if is_last:
+                self._relate(Invalidation(word(ulpdu, _RSVDULP), fpdu.offset, fpdu.end, fpdu.known[0]))
+        elif opcode in _IMMEDIATES:
+            if mo or not is_last or length != IMMEDIATE_LENGTH:
+                octets = f"{mo + length} octets" + ("" if is_last else ", and more to follow")
+                self._find("immediate-length", fpdu, f"{OPCODE_NAMES[opcode]} of {octets}")
         elif opcode == TERMINATE_OPCODE:
             self.terminated = fpdu.known[0]
             self._expect()
+
+    def _inspect_atomic_request(self, fpdu: LocatedFPDU, ulpdu: Octets, length: int) -> None:
+        if length < _ATOMIC_HEADER:
+            return
+        operation = word(ulpdu, UNTAGGED_HEADER_LENGTH) & 0x0F
+        if operation not in _ATOMIC_OPERATIONS:
+            detail = f"AOpCode {operation}: 0 is FetchAdd, 2 is CmpSwap, no other is defined"
+            self._find("atomic-opcode", fpdu, detail)
+        stag, to = place(ulpdu, _ATOMIC_STAG)
+        if to % _ATOMIC_ALIGNMENT:
+            self._find("atomic-alignment", fpdu, f"an Atomic Request for STag {stag:#010x}, TO {to:#x}")
+
+    def unfinished(self, fin: tuple[int, int, int]) -> Sequence[Breach]:
+        """Report the messages that are not complete; a FIN, its offset, frame and time, follows the last FPDU."""
+        messages = [
+            f"the {OPCODE_NAMES[one.opcode]} of queue {queue} that frame {one.frame} began"
+            for queue, one in self._open.items()
+        ]
+        for name, tagged in (("RDMA Read Response", self._response), ("RDMA Write", self._write)):
+            if tagged is not None:
+                messages.append(f"an {name} that goes on at STag {tagged[0]:#010x}, TO {tagged[1]:#x}")
+        return [Breach("ddp-unfinished", *fin, f"FIN before the last segment of {message}") for message in messages]
 
     def _inspect_part(self, fpdu: LocatedFPDU) -> None:
         """Inspect the length of a DDP Segment that is not the last of its message."""
@@ -262,11 +435,35 @@ class DDPWatch:
         if length != READ_REQUEST_LENGTH:
             self._find("rdmap-read-request", fpdu, f"a body of {length} octets")
             return
-        _, sink, size, _, source = _read_request(ulpdu, UNTAGGED_HEADER_LENGTH)
-        if size and (sink or source) and all(map(_is_reversed, ((size, 4), (sink, 8), (source, 8)))):
+        if _is_in_host_order(ulpdu):
+            _, _, size, _, _ = _read_request(ulpdu, UNTAGGED_HEADER_LENGTH)
             reversed_size = int.from_bytes(size.to_bytes(4, "big"), "little")
             detail = f"host order: a size of {size} octets, {reversed_size} in the other byte order"
             self._find("rdmap-read-request", fpdu, detail)
+
+
+def _wraps(to: int, ulpdu_length: int) -> bool:
+    """Return True if the octets of a tagged segment from a TO on pass 2^64 (RFC 5041 §7.1)."""
+    return to + ulpdu_length - TAGGED_HEADER_LENGTH > _LAST_TO + 1
+
+
+def _request(opcode: int, fpdu: LocatedFPDU, ulpdu: Octets, length: int) -> Request:
+    """Return a Request; ``length`` is that of its body, 0 if that is in several segments."""
+    where = opcode, fpdu.offset, fpdu.end, fpdu.known[0]
+    body = bytes(ulpdu[UNTAGGED_HEADER_LENGTH:])
+    if opcode == _ATOMIC_REQUEST:
+        request_id = atomic_request_id(body) if length else None
+        return Request(*where, (), request_id, request_id is not None)
+    reads = read_requests(body) if length == len(body) else []
+    is_plain = length == READ_REQUEST_LENGTH and not _is_in_host_order(ulpdu)
+    return Request(*where, tuple(reads[:1] if is_plain else reads), None, is_plain)
+
+
+def _is_in_host_order(ulpdu: Octets) -> bool:
+    """Return True if the numbers of a Read Request of 28 octets make sense only when read backwards."""
+    _, sink, size, _, source = _read_request(ulpdu, UNTAGGED_HEADER_LENGTH)
+    fields = (size, 4), (sink, 8), (source, 8)
+    return bool(size and (sink or source) and all(map(_is_reversed, fields)))
 
 
 def _is_reversed(field: tuple[int, int]) -> bool:

@@ -120,6 +120,13 @@ def after(offset: int, start: int | None) -> int | None:
     return None if start is None else offset - start
 
 
+def closes_in_order(mine: DirectionEnd, peer: DirectionEnd) -> bool:
+    """Return True if a direction ends by a FIN behind all of its octets, and neither side had a reason to break off."""
+    reasons = (one.terminated or one.error_frame is not None or one.accepted_resets for one in (mine, peer))
+    is_whole = mine.fin is not None and mine.fin[0] == mine.sent and not mine.has_gap
+    return is_whole and not any(reasons) and not (mine.is_deviating or peer.is_deviating)
+
+
 def closed_by(mine: DirectionEnd, peer: DirectionEnd) -> Closed | None:
     """Return how a direction was closed: by its FIN, else by the last RST of either side."""
     if mine.fin is not None:

@@ -12,6 +12,7 @@ from typing import Final
 from scapy_mpa.framing.requests import names_of_requests
 from scapy_mpa.receiver.values import Breach, LocatedFPDU
 from scapy_mpa.watches.fpdus import FPDUWatch
+from scapy_mpa.watches.outstanding import Outstanding
 
 #: Requests that are remembered as too many until their number is certain: a bound of memory.
 MOST_DOUBTFUL: Final = 64
@@ -26,13 +27,20 @@ class ReadWatch:
         requester: FPDUs of the direction that requests.
         responder: FPDUs of the direction that answers.
         depth: ORD of the requester after the negotiation, None if that was not exchanged.
+        is_known: whether both directions are read from their first FPDU on.
+
+    Attributes:
+        outstanding: which Requests wait for which answers.
     """
 
-    __slots__ = ("_answers", "_depth", "_doubtful", "_opcodes", "_requests", "requester", "responder")
+    __slots__ = (
+        "_answers", "_depth", "_doubtful", "_opcodes", "_requests", "outstanding", "requester", "responder",
+    )  # fmt: skip
 
-    def __init__(self, requester: FPDUWatch, responder: FPDUWatch, depth: int | None) -> None:
+    def __init__(self, requester: FPDUWatch, responder: FPDUWatch, depth: int | None, is_known: bool = False) -> None:
         self.requester = requester
         self.responder = responder
+        self.outstanding = Outstanding(requester.ddp, responder.ddp, is_known)
         self._depth = depth
         self._requests = self._answers = 0
         #: Opcodes of the requests.

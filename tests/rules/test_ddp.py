@@ -89,11 +89,6 @@ CASES: tuple[tuple[str, Ulpdus, Ulpdus], ...] = (
         (rdma_write(1, 0, bytes(200), last=False), rdma_write(1, 201, bytes(200), last=False), rdma_write(1, 401, b"")),
         (rdma_write(1, 0, bytes(200), last=False), rdma_write(1, 200, bytes(200), last=False), rdma_write(1, 400, b"")),
     ),
-    (
-        "ddp-last",
-        (tagged(READ_RESPONSE, 1, 0, bytes(200), last=False), tagged(READ_RESPONSE, 2, 0, b"")),
-        (tagged(READ_RESPONSE, 1, 0, bytes(200), last=False), tagged(READ_RESPONSE, 1, 200, b"")),
-    ),
     ("ddp-reserved", (reserved(send(2, b"")),), (send(2, b""),)),
     ("ddp-reserved", (reserved(rdma_write(1, 0, b"")),), (rdma_write(1, 0, b""),)),
     ("rdmap-read-request", (read_request(1, bytes(32)),), (read_request(1),)),

@@ -27,7 +27,7 @@ KEPT = {
 }  # fmt: skip
 
 #: Habits of deployed implementations that are no faults of MPA, as seen in the captures of pcaps/.
-ODDITIES = {"ddp-msn", "ddp-mo", "rdmap-read-request", "crc-off", "rnic-parameters", "rnic-foreign-revision"}
+ODDITIES = {"rdmap-read-request", "crc-off", "rnic-parameters", "rnic-foreign-revision"}
 
 #: Rules in the table that nothing raises yet; who writes the check takes the id out of here.
 NOT_RAISED = {"crc-field", "marker-position"}

@@ -1,9 +1,9 @@
-"""DDP Segments and RDMAP messages, as far as they explain trouble with MPA (RFC 5040, RFC 5041)."""
+"""DDP Segments and RDMAP messages, and Requests with their answers (RFC 5040, RFC 5041, RFC 7306)."""
 
 from __future__ import annotations
 
 from scapy_mpa.catalogue.case import Case
-from scapy_mpa.catalogue.frame import says
+from scapy_mpa.catalogue.frame import answers, says
 from scapy_mpa.catalogue.peer import (
     ACCEPT,
     BAD_MO,
@@ -15,18 +15,31 @@ from scapy_mpa.catalogue.peer import (
     BAD_TAGGED_VERSION,
     BAD_TO,
     BAD_UNTAGGED_VERSION,
+    ENDED_STAG,
     IGNORE,
     MSN_MISSING,
+    NO_SUCH_OPERATION,
     NO_SUCH_READ,
+    UNASKED,
     Peer,
     peer,
 )
+from scapy_mpa.catalogue.plan import Step
 from scapy_mpa.craft.ulpdus import (
     ATOMIC_REQUEST,
+    ATOMIC_RESPONSE,
+    FETCH_ADD,
+    IMMEDIATE,
+    IMMEDIATE_SE,
     READ_REQUEST,
+    READ_RESPONSE,
     SEND,
+    SEND_INVALIDATE,
+    SEND_SE,
     SEND_SE_INVALIDATE,
     TERMINATE,
+    atomic_request_body,
+    atomic_response_body,
     rdma_write,
     read_request_body,
     send,
@@ -47,12 +60,45 @@ _PLACES_APART = peer(
     "It places the octets where MO says, as long as they lie in the buffer; octets in between are not written.",
     ("close", "terminate", "silence"),
 )
+_PLACES_TWICE = peer(
+    "accept", "It places the octets where MO says: no check finds that one is there.", ("close", "terminate", "silence")
+)
 _SHORT = peer(
     "accept",
     "It must not act on it: no clause says what happens to a segment shorter than its header.",
     ("close", "terminate", "silence"),
 )
 _BODY = read_request_body(1, 4096, 100, 2, 8192)
+#: RFC 5041 §4.3 lets a receiver take RsvdULP, which holds opcode and Invalidate STag, from any segment of a message.
+_ANY_FIELD = peer(
+    "accept",
+    "It takes opcode and Invalidate STag from any one of the segments, and need not compare them.",
+    ("close", "terminate", "silence"),
+)
+#: RFC 5040 §5.2.2: the Data Sink MAY validate STag, TO and length.
+_NEED_NOT_COMPARE = peer(
+    "accept",
+    "It need not compare the Response with its Request; what lies in no buffer of its own is not placed.",
+    ("close", "terminate", "silence"),
+)
+_LEFT_WAITING = peer("accept", "It waits for the Response until its ULP gives up.", ("close", "terminate", "silence"))
+#: What the peer asks for, where the case is about the answer.
+_READ: Step = ("responder", untagged(READ_REQUEST, 1, 1, _BODY))
+_SECOND_READ: Step = ("responder", untagged(READ_REQUEST, 1, 2, read_request_body(3, 0, 60, 2, 8192)))
+_ATOMIC: Step = ("responder", untagged(ATOMIC_REQUEST, 1, 1, atomic_request_body(FETCH_ADD, 7, 2, 8192, 1, 0, 0, 0)))
+
+
+def _response(stag: int = 1, to: int = 4096, size: int = 100) -> bytes:
+    """A Read Response of one segment."""
+    return tagged(READ_RESPONSE, stag, to, bytes(size))
+
+
+def _atomic_response(request_id: int, msn: int = 1) -> bytes:
+    return untagged(ATOMIC_RESPONSE, 3, msn, atomic_response_body(request_id, 0))
+
+
+def _atomic_request(operation: int, to: int) -> bytes:
+    return untagged(ATOMIC_REQUEST, 1, 1, atomic_request_body(operation, 7, 2, to, 1, 0, 0, 0))
 
 
 def _bits(ulpdu: bytes, first: int = 0, second: int = 0) -> bytes:
@@ -72,7 +118,7 @@ _TESTED: dict[Peer, str] = {
 
 
 def _case(
-    name: str, purpose: str, raises: tuple[str, ...], take: Peer, *said: bytes | str, clause: str = "", tests: str = ""
+    name: str, purpose: str, raises: tuple[str, ...], take: Peer, *said: Step, clause: str = "", tests: str = ""
 ) -> Case:
     more = ("terminate@peer",) if take.reaction == "terminate" else ()
     tested = tuple(filter(None, (tests or _TESTED.get(take, ""),)))
@@ -143,7 +189,7 @@ _MESSAGES = (
     _case("mo-too-large", "The second segment of a Send has an MO one too large", ("ddp-mo",), _PLACES_APART,
           send(2, bytes(200), last=False), send(2, b"rest", message_offset=201)),
     _case("mo-too-small", "The second segment of a Send has an MO one too small: an octet is written twice",
-          ("ddp-mo",), ACCEPT, send(2, bytes(200), last=False), send(2, b"rest", message_offset=199)),
+          ("ddp-mo",), _PLACES_TWICE, send(2, bytes(200), last=False), send(2, b"rest", message_offset=199)),
     _case("mo-not-0", "The only segment of a Send has MO 7", ("ddp-mo",), _PLACES_APART,
           send(2, b"x", message_offset=7)),
     _case("mo-in-host-order", "The second segment of a Send has its MO in little-endian byte order",
@@ -158,8 +204,24 @@ _MESSAGES = (
           rdma_write(1, 0, bytes(200), last=False), rdma_write(1, 201, bytes(20)), clause="RFC 5041 §4.1"),
     _case("to-up-to-the-last", "An RDMA Write whose last octet is one before the last of a 64-bit TO", (), ACCEPT,
           rdma_write(1, (1 << 64) - 201, bytes(200)), clause="RFC 5041 §7.1"),
-    _case("to-wraps", "An RDMA Write whose TO and length pass 2^64", (), BAD_TO,
+    _case("to-wraps", "An RDMA Write whose TO and length pass 2^64", ("ddp-to-wraps",), BAD_TO,
           rdma_write(1, (1 << 64) - 100, bytes(200)), clause="RFC 5041 §7.1"),
+    _case("to-wraps-in-a-message", "The second segment of an RDMA Write passes 2^64", ("ddp-to-wraps", "attack-buffer"),
+          BAD_TO, rdma_write(1, (1 << 64) - 300, bytes(200), last=False), rdma_write(1, (1 << 64) - 100, bytes(101)),
+          clause="RFC 5041 §7.1"),
+    _case("send-unfinished", "The last Send has no segment with L", ("ddp-unfinished",), _PLACES,
+          send(2, bytes(200), last=False)),
+    _case("write-unfinished", "The last RDMA Write has no segment with L", ("ddp-unfinished",), _PLACES,
+          rdma_write(1, 0, bytes(200), last=False)),
+    _case("opcode-changes", "A Send goes on as a Send with SE", ("rdmap-message-changes",), _ANY_FIELD,
+          send(2, bytes(200), last=False), untagged(SEND_SE, 0, 2, b"rest", message_offset=200)),
+    _case("invalidate-stag-changes", "The two segments of a Send with Invalidate name two STags",
+          ("rdmap-message-changes",), _ANY_FIELD,
+          untagged(SEND_INVALIDATE, 0, 2, bytes(200), invalidate=1, last=False),
+          untagged(SEND_INVALIDATE, 0, 2, b"rest", invalidate=2, message_offset=200)),
+    _case("write-to-invalidated", "An RDMA Write to an STag that the Send before it invalidated",
+          ("stag-invalidated",), ENDED_STAG,
+          untagged(SEND_INVALIDATE, 0, 2, bytes(20), invalidate=1), rdma_write(1, 0, bytes(20))),
     _case("write-of-nothing", "An RDMA Write of 0 octets with an STag and a TO of no buffer", (), ACCEPT,
           rdma_write(0xFFFFFFFF, (1 << 64) - 1, b""), clause="RFC 5041 §5.2", tests="receiver-zero-length"),
     _case("read-of-nothing", "An RDMA Read of 0 octets with STags and TOs of no buffer", (), ACCEPT,
@@ -175,8 +237,50 @@ _MESSAGES = (
           clause="RFC 5040 §4.4"),
     _case("send-se-invalidate", "A Send with SE and Invalidate", (), ACCEPT,
           untagged(SEND_SE_INVALIDATE, 0, 2, bytes(20), invalidate=0x1234), clause="RFC 5040 §4.1"),
-    _case("atomic-request-alone", "An Atomic Request on queue 1", (), ACCEPT,
-          untagged(ATOMIC_REQUEST, 1, 1, bytes(52)), clause="RFC 7306 §5.2"),
+    Case("atomic-request-alone", "An Atomic Request on queue 1", "plain",
+         (says(_FIRST, _SAID, untagged(ATOMIC_REQUEST, 1, 1, bytes(52))), answers(("responder", _atomic_response(0)))),
+         (), ACCEPT, clause="RFC 7306 §5.2"),
 )  # fmt: skip
 
-CASES = (*_HEADERS, *_QUEUES, *_MESSAGES)
+_ANSWERS = (
+    _case("read-response-unasked", "An RDMA Read Response without a Request", ("read-response-unasked",), UNASKED,
+          _response()),
+    _case("read-response-twice", "Two RDMA Read Responses to one Request", ("read-response-unasked",), UNASKED,
+          _READ, _response(), _response()),
+    _case("read-response-other-stag", "An RDMA Read Response to another STag than the Request names",
+          ("read-response-differs",), _NEED_NOT_COMPARE, _READ, _response(stag=2)),
+    _case("read-response-other-to", "An RDMA Read Response one octet behind the TO that the Request names",
+          ("read-response-differs",), _NEED_NOT_COMPARE, _READ, _response(to=4097)),
+    _case("read-response-too-long", "An RDMA Read Response with one octet too many", ("read-response-differs",),
+          _NEED_NOT_COMPARE, _READ, _response(size=101)),
+    _case("read-response-too-short", "An RDMA Read Response with one octet too few", ("read-response-differs",),
+          _NEED_NOT_COMPARE, _READ, _response(size=99)),
+    _case("read-responses-out-of-order", "The second of two RDMA Reads is answered before the first",
+          ("read-response-differs",), _NEED_NOT_COMPARE, _READ, _SECOND_READ, _response(3, 0, 60), _response()),
+    _case("read-response-without-octets", "An RDMA Read of no octets, whose Response has another STag and TO", (),
+          ACCEPT, ("responder", untagged(READ_REQUEST, 1, 1, read_request_body(1, 4096, 0, 2, 8192))),
+          _response(9, 9, 0), clause="RFC 5041 §5.2"),
+    _case("read-unanswered", "An RDMA Read is never answered", ("request-unanswered",), _LEFT_WAITING, _READ,
+          send(2, bytes(20))),
+    _case("atomic-unanswered", "An Atomic Request is never answered", ("request-unanswered",), _LEFT_WAITING, _ATOMIC,
+          send(2, bytes(20)), clause="RFC 7306 §5.2.1"),
+    _case("atomic-response-other-id", "An Atomic Response with another Request ID than the Request",
+          ("atomic-response",), UNASKED, _ATOMIC, _atomic_response(8)),
+    _case("atomic-response-unasked", "An Atomic Response without a Request", ("atomic-response",), UNASKED,
+          _atomic_response(7)),
+    _case("atomic-response-twice", "Two Atomic Responses to one Request", ("atomic-response",), UNASKED, _ATOMIC,
+          _atomic_response(7), _atomic_response(7, 2)),
+    _case("atomic-misaligned", "An Atomic Request whose TO is 4 modulo 8", ("atomic-alignment",), NO_SUCH_OPERATION,
+          _atomic_request(FETCH_ADD, 8196)),
+    *(
+        _case(f"atomic-opcode-{operation}", f"An Atomic Request with AOpCode {operation}", ("atomic-opcode",),
+              NO_SUCH_OPERATION, _atomic_request(operation, 8192))
+        for operation in (1, 3, 15)
+    ),
+    _case("immediate-data-of-7", "Immediate Data one octet too short", ("immediate-length",), NO_SUCH_OPERATION,
+          untagged(IMMEDIATE, 0, 2, bytes(7))),
+    _case("immediate-data-of-9", "Immediate Data with SE one octet too long", ("immediate-length",), NO_SUCH_OPERATION,
+          untagged(IMMEDIATE_SE, 0, 2, bytes(9))),
+)  # fmt: skip
+
+CASES = (*_HEADERS, *_QUEUES, *_MESSAGES, *_ANSWERS)

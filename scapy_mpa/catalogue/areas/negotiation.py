@@ -8,11 +8,13 @@ from scapy_mpa.catalogue.mutation import Mutation
 from scapy_mpa.catalogue.peer import ACCEPT, BAD_UNTAGGED_VERSION, IGNORE, NO_BUFFER, NO_IRD, NO_RTR, peer
 from scapy_mpa.craft.ulpdus import (
     READ_REQUEST,
+    READ_RESPONSE,
     SEND,
     TERMINATE,
     rdma_write,
     read_request_body,
     send,
+    tagged,
     terminate_body,
     untagged,
 )
@@ -37,6 +39,7 @@ def _read_request(msn: int) -> bytes:
     return untagged(READ_REQUEST, 1, msn, read_request_body(1, 4096, 100, 2, 8192))
 
 
+_READ_RESPONSE = tagged(READ_RESPONSE, 1, 4096, bytes(100))
 _PEERS = {"a": 1, "b": 1, "c": 1, "d": 1}
 
 _CRC = tuple(
@@ -137,7 +140,7 @@ _READY = (
              rdma_write(0, 0, b"\1")),
             ("rtr-send-of-1-octet", "The RTR message is a Send with an octet in it", "b", send(1, b"\1")),
             ("rtr-write-without-l", "The RTR message is an RDMA Write that is not the last segment", "c",
-             rdma_write(0, 0, b"", last=False), "mulpdu-minimum", "mulpdu-filled"),
+             rdma_write(0, 0, b"", last=False), "mulpdu-minimum", "mulpdu-filled", "ddp-unfinished"),
         )
     ),
     Case(
@@ -232,7 +235,11 @@ _DEPTHS = (
     ),
     Case(
         "ord-reached", "As many RDMA Reads under way as ORD allows", "enhanced",
-        (_depths({"ord": 2}, {"ird": 2}), says(_read_request(1), _read_request(2))), (), ACCEPT,
+        (
+            _depths({"ord": 2}, {"ird": 2}),
+            says(_read_request(1), _read_request(2), ("responder", _READ_RESPONSE), ("responder", _READ_RESPONSE)),
+        ),
+        (), ACCEPT,
         clause="RFC 6581 §9.1",
     ),
     Case(
