@@ -56,6 +56,7 @@ from scapy_mpa.watches.lifecycle import (
     breaches_at_end,
     closed_by,
     closes_in_order,
+    is_known_up_to,
     lifecycle,
     rejected,
 )
@@ -522,6 +523,8 @@ class FullOperation:
         if self.reads is not None:
             self.report(self.reads[0].finish())
             self._judge_answers()
+            if self.peer is not None and is_known_up_to(peer, self.peer.fpdus.ddp.end):
+                self.report(self.reads[1].outstanding.finish())
         self._report_unfinished(mine, peer)
         if self.log is not None and self.first_error is not None:
             self.log.mark_after(self.first_error, self.seq_start, reader.startup[0])

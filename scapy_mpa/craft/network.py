@@ -287,7 +287,8 @@ def _resegmented(run: list[TcpPacket], rng: random.Random) -> list[TcpPacket]:
     skipped = below(rng, len(run[0].payload)) if len(run) > 1 else 0
     longest = max(len(packet.payload) for packet in run)
     cuts = random_cuts(skipped, len(octets), rng, (longest + 2) // 3, longest)
-    first = _again(run[0])
+    # It acknowledges what its sender had received when it sent the last of them (RFC 9293 §3.10.7.4: RCV.NXT).
+    first = _again(run[0])._replace(ack=run[-1].ack, window=run[-1].window)
     return [first._replace(start=first.start + start, payload=octets[start:end]) for start, end in cuts]
 
 

@@ -30,7 +30,7 @@ class Reason(NamedTuple):
 #: RFC 5041 §7.2, as the checks of §7.1 call for.
 INVALID_STAG = Reason(1, 1, 0x00, "attack-buffer", "RFC 5041 §7.1")
 OUT_OF_BOUNDS = Reason(1, 1, 0x01, "attack-buffer", "RFC 5041 §7.1")
-TO_WRAP = Reason(1, 1, 0x03, "attack-buffer", "RFC 5041 §7.1")
+TO_WRAP = Reason(1, 1, 0x03, "ddp-to-wraps", "RFC 5041 §7.1")
 TAGGED_VERSION = Reason(1, 1, 0x04, "ddp-version", "RFC 5041 §4.1")
 INVALID_QN = Reason(1, 2, 0x01, "ddp-queue", "RFC 5040 §4.1")
 NO_BUFFER = Reason(1, 2, 0x02, "ddp-msn", "RFC 5041 §7.1")
@@ -49,9 +49,18 @@ NOT_INVALIDATED = Reason(0, 1, 0x09, "attack-buffer", "RFC 5040 §7.2")
 RDMAP_VERSION = Reason(0, 2, 0x05, "ddp-version", "RFC 5040 §7.2")
 UNEXPECTED_OPCODE = Reason(0, 2, 0x06, "ddp-opcode", "RFC 5040 §7.2")
 BROKEN_HEADER = Reason(0, 2, 0x07, "ddp-header", "RFC 5041 §4.4")
-BROKEN_LAST = Reason(0, 2, 0x07, "ddp-last", "RFC 5041 §4.1")
 BROKEN_REQUEST = Reason(0, 2, 0x07, "rdmap-read-request", "RFC 5040 §4.4")
 BROKEN_ATOMIC = Reason(0, 2, 0x07, "ddp-header", "RFC 7306 §8.2")
+#: Of messages and their answers, where no clause names an error: RFC 5040 §4.8, RFC 5041 §7.2.
+MESSAGE_CHANGES = Reason(0, 2, 0x06, "rdmap-message-changes", "RFC 5041 §4.3")
+UNASKED_RESPONSE = Reason(0, 2, 0x06, "read-response-unasked", "RFC 5040 §5.2")
+OTHER_STAG = Reason(1, 1, 0x00, "read-response-differs", "RFC 5040 §5.2.2")
+OTHER_PLACE = Reason(1, 1, 0x01, "read-response-differs", "RFC 5040 §5.2.2")
+OTHER_LENGTH = Reason(0, 2, 0x07, "read-response-differs", "RFC 5040 §5.2.2")
+ATOMIC_OPCODE = Reason(0, 2, 0x06, "atomic-opcode", "RFC 7306 §5.2.1")
+ATOMIC_ALIGNMENT = Reason(0, 2, 0x07, "atomic-alignment", "RFC 7306 §8.2")
+OTHER_REQUEST = Reason(0, 2, 0x06, "atomic-response", "RFC 7306 §5.2.2")
+IMMEDIATE_LENGTH = Reason(0, 2, 0x07, "immediate-length", "RFC 7306 §6.3")
 
 
 class CannotPlace(Exception):
@@ -178,7 +187,7 @@ class UntaggedQueue:
         elif filled.is_whole:
             raise CannotPlace(BEHIND_LAST, f"MSN {msn} continues after its segment with L")
         elif filled.opcode != opcode:
-            raise CannotPlace(UNEXPECTED_OPCODE, f"MSN {msn} began with opcode {filled.opcode} and has {opcode}")
+            raise CannotPlace(MESSAGE_CHANGES, f"MSN {msn} began with opcode {filled.opcode} and has {opcode}")
         filled.octets[mo : mo + len(payload)] = payload
         if last:
             filled.is_whole, filled.rsvdulp, filled.ulpdu = True, rsvdulp, ulpdu

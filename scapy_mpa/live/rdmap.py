@@ -42,13 +42,19 @@ from scapy_mpa.framing.ddp import (
 )
 from scapy_mpa.framing.requests import ReadRequest, read_requests
 from scapy_mpa.live.buffers import (
+    ATOMIC_ALIGNMENT,
+    ATOMIC_OPCODE,
     BROKEN_ATOMIC,
     BROKEN_HEADER,
-    BROKEN_LAST,
     BROKEN_REQUEST,
+    IMMEDIATE_LENGTH,
     INVALID_QN,
     INVALID_STAG,
     NOT_INVALIDATED,
+    OTHER_LENGTH,
+    OTHER_PLACE,
+    OTHER_REQUEST,
+    OTHER_STAG,
     OUT_OF_BOUNDS,
     RDMAP_VERSION,
     SOURCE_ACCESS,
@@ -57,6 +63,7 @@ from scapy_mpa.live.buffers import (
     SOURCE_WRAP,
     TAGGED_VERSION,
     TO_LIMIT,
+    UNASKED_RESPONSE,
     UNEXPECTED_OPCODE,
     UNTAGGED_VERSION,
     Access,
@@ -76,7 +83,7 @@ _SENDS = frozenset((ulpdus.SEND, ulpdus.SEND_INVALIDATE, ulpdus.SEND_SE, ulpdus.
 _INVALIDATING = frozenset((ulpdus.SEND_INVALIDATE, ulpdus.SEND_SE_INVALIDATE))
 _IMMEDIATES = frozenset((ulpdus.IMMEDIATE, ulpdus.IMMEDIATE_SE))
 _SOLICITED = frozenset((ulpdus.SEND_SE, ulpdus.SEND_SE_INVALIDATE, ulpdus.IMMEDIATE_SE))
-_IMMEDIATE_LENGTH = 8
+_IMMEDIATE_OCTETS = 8
 
 
 class RDMAPError(MPAError):
@@ -308,8 +315,8 @@ class RDMAPEndpoint:
 
     def immediate(self, data: bytes, *, solicited: bool = False) -> None:
         """Immediate Data (RFC 7306 §6)."""
-        if len(data) != _IMMEDIATE_LENGTH:
-            raise RDMAPUsageError(f"Immediate Data has {_IMMEDIATE_LENGTH} octets, not {len(data)}")
+        if len(data) != _IMMEDIATE_OCTETS:
+            raise RDMAPUsageError(f"Immediate Data has {_IMMEDIATE_OCTETS} octets, not {len(data)}")
         self.say(Message(ulpdus.IMMEDIATE_SE if solicited else ulpdus.IMMEDIATE, data))
 
     def terminate(self, layer: int, etype: int, code: int) -> None:
@@ -454,21 +461,21 @@ class RDMAPEndpoint:
 
     def _take_response(self, header: TaggedHeader, payload: bytes) -> list[RDMAPEvent]:
         if not self._reads or self._reads[0].read is None:
-            raise CannotPlace(UNEXPECTED_OPCODE, "an RDMA Read Response, but no RDMA Read is under way")
+            raise CannotPlace(UNASKED_RESPONSE, "an RDMA Read Response, but no RDMA Read is under way")
         there = self._reads[0]
         asked, received = self._reads[0].read, there.received + len(payload)
         if payload:
             sink = self._buffer(header.stag, Access.NONE, INVALID_STAG, INVALID_STAG)
             if header.stag != asked.sink_stag:
-                raise CannotPlace(INVALID_STAG, f"STag {header.stag:#010x} is not the sink of the RDMA Read under way")
+                raise CannotPlace(OTHER_STAG, f"STag {header.stag:#010x} is not the sink of the RDMA Read under way")
             if header.to < asked.sink_to or header.to + len(payload) > asked.sink_to + asked.size:
-                raise CannotPlace(OUT_OF_BOUNDS, f"{len(payload)} octets from TO {header.to:#x} are beyond the Read's")
+                raise CannotPlace(OTHER_PLACE, f"{len(payload)} octets from TO {header.to:#x} are beyond the Read's")
             sink.put(header.to, payload)
         if not header.last and received <= asked.size:
             self._reads[0] = there._replace(received=received)
             return []
         if received != asked.size:
-            raise CannotPlace(BROKEN_LAST, f"an RDMA Read Response of {received} octets; {asked.size} were requested")
+            raise CannotPlace(OTHER_LENGTH, f"an RDMA Read Response of {received} octets; {asked.size} were requested")
         self._reads.popleft()
         return [ReadCompleted(asked.sink_stag, asked.sink_to, asked.size)]
 
@@ -498,8 +505,8 @@ class RDMAPEndpoint:
             return [TerminateReceived(decode_terminate(message.ulpdu), quoted_header(message.ulpdu))]
         self._receive[ulpdus.SEND_QUEUE].post()
         if opcode in _IMMEDIATES:
-            if len(message.payload) != _IMMEDIATE_LENGTH:
-                raise CannotPlace(BROKEN_ATOMIC, f"Immediate Data of {len(message.payload)} octets, not 8")
+            if len(message.payload) != _IMMEDIATE_OCTETS:
+                raise CannotPlace(IMMEDIATE_LENGTH, f"Immediate Data of {len(message.payload)} octets, not 8")
             return [ImmediateDelivered(message.payload, opcode in _SOLICITED)]
         invalidated = message.rsvdulp if opcode in _INVALIDATING else None
         if invalidated is not None:
@@ -541,10 +548,10 @@ class RDMAPEndpoint:
         if asked is None:
             raise CannotPlace(BROKEN_ATOMIC, f"an Atomic Request of {len(body)} octets, not {_REQUEST}")
         if asked.operation not in (ulpdus.FETCH_ADD, ulpdus.CMP_SWAP):
-            raise CannotPlace(UNEXPECTED_OPCODE, f"Atomic Operation {asked.operation}")
+            raise CannotPlace(ATOMIC_OPCODE, f"Atomic Operation {asked.operation}")
         buffer = self._source(asked.stag, asked.to, _WORD, Access.ATOMIC)
         if asked.to % _WORD:
-            raise CannotPlace(BROKEN_ATOMIC, f"an Atomic Operation at TO {asked.to:#x}, which is not aligned")
+            raise CannotPlace(ATOMIC_ALIGNMENT, f"an Atomic Operation at TO {asked.to:#x}, which is not aligned")
         before = int.from_bytes(buffer.get(asked.to, _WORD), "big")
         buffer.put(asked.to, after_atomic(asked, before).to_bytes(_WORD, "big"))
         self._answers.append(Message(ulpdus.ATOMIC_RESPONSE, ulpdus.atomic_response_body(asked.request_id, before)))
@@ -556,7 +563,7 @@ class RDMAPEndpoint:
             raise CannotPlace(BROKEN_ATOMIC, f"an Atomic Response of {len(body)} octets, not {_ATOMIC_RESPONSE}")
         there = self._atomics.popleft()  # one is under way: else there had been no buffer
         if said[0] != there.request_id:
-            raise CannotPlace(UNEXPECTED_OPCODE, f"an Atomic Response to Request {said[0]}; {there.request_id} is next")
+            raise CannotPlace(OTHER_REQUEST, f"an Atomic Response to Request {said[0]}; {there.request_id} is next")
         return AtomicCompleted(*said)
 
     def _invalidate(self, stag: int) -> None:

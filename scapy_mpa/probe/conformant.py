@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scapy_mpa.catalogue.case import Case
-from scapy_mpa.catalogue.frame import answers, says, setup
+from scapy_mpa.catalogue.frame import answers, ends, says, setup
 from scapy_mpa.catalogue.mutation import Mutation, mutation
 from scapy_mpa.catalogue.packet import recut
 from scapy_mpa.catalogue.peer import ACCEPT
@@ -213,5 +213,5 @@ def _for_initiators() -> Iterator[Case]:
     )  # fmt: skip
     yield case(
         "valid-responder-reads", "RDMA Reads of no octets by the Responder, which are answered whatever their STag is",
-        says(_FIRST, *[_READ] * 3), answers(None), clause="RFC 5040 §5.2",
+        says(_FIRST, *[_READ] * 3), answers(None), ends("fin"), clause="RFC 5040 §5.2",
     )  # fmt: skip

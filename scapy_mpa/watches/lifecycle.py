@@ -127,6 +127,12 @@ def closes_in_order(mine: DirectionEnd, peer: DirectionEnd) -> bool:
     return is_whole and not any(reasons) and not (mine.is_deviating or peer.is_deviating)
 
 
+def is_known_up_to(one: DirectionEnd, end: int) -> bool:
+    """Return True if a direction is known to hold nothing beyond an offset that its peer can have got."""
+    acknowledged = one.acknowledged if one.acknowledged is not None else end
+    return not one.has_gap and acknowledged <= end + 1 and (one.fin is None or one.fin[0] == end)
+
+
 def closed_by(mine: DirectionEnd, peer: DirectionEnd) -> Closed | None:
     """Return how a direction was closed: by its FIN, else by the last RST of either side."""
     if mine.fin is not None:

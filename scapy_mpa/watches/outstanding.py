@@ -49,13 +49,15 @@ class Outstanding:
         is_known: whether both are read from their first FPDU on.
     """
 
-    __slots__ = ("_atomics", "_is_known", "_reads", "_requester", "_responder")
+    __slots__ = ("_atomics", "_is_known", "_reads", "_requester", "_responder", "_unasked")
 
     def __init__(self, requester: DDPWatch, responder: DDPWatch, is_known: bool) -> None:
         self._requester = requester
         self._responder = responder
         self._is_known = is_known
         self._reads, self._atomics = _Queue(), _Queue()
+        #: Answers that nobody asked for, unless a Request turns out not to have been captured.
+        self._unasked: list[Breach] = []
 
     @property
     def is_known(self) -> bool:
@@ -66,7 +68,7 @@ class Outstanding:
 
     def _give_up(self) -> None:
         self._is_known = False
-        self._reads, self._atomics = _Queue(), _Queue()
+        self._reads, self._atomics, self._unasked = _Queue(), _Queue(), []
 
     def requested(self, request: Request) -> None:
         """Take the next Request."""
@@ -100,10 +102,19 @@ class Outstanding:
             if not queue.asked and self._requester.end < acknowledged:
                 break  # its Request may be among what is not read yet
             queue.answers.popleft()
-            found = _answer(queue, response, acknowledged)
-            if found is not None:
-                breaches.append(Breach(found[0], response.offset, response.frame, response.time, found[1]))
+            found, is_asked = _answer(queue, response, acknowledged)
+            if found is None:
+                continue
+            breach = Breach(found[0], response.offset, response.frame, response.time, found[1])
+            if is_asked:
+                breaches.append(breach)
+            elif len(self._unasked) < MOST_OUTSTANDING:
+                self._unasked.append(breach)
         return breaches
+
+    def finish(self) -> Sequence[Breach]:
+        """Return the answers that nobody asked for, when nothing more comes and nothing is missing."""
+        return self._unasked if self.is_known else ()
 
     def unanswered(
         self, fin: tuple[int, int, int], asker_closed: int, acknowledged_by: Callable[[int], int]
@@ -156,8 +167,11 @@ def _answers(request: Request, response: Response) -> bool:
     )
 
 
-def _answer(queue: _Queue, response: Response, acknowledged: int) -> tuple[str, str] | None:
-    """Let a Response answer a Request; return the rule that it breaks, with details, None if it breaks none."""
+def _answer(queue: _Queue, response: Response, acknowledged: int) -> tuple[tuple[str, str] | None, bool]:
+    """Let a Response answer a Request.
+
+    Return the rule that it breaks, with details, None if it breaks none; and whether there is a Request for it.
+    """
     asked, last, frame = queue.asked, queue.last, response.frame
 
     def had_come(request: Request) -> bool:
@@ -168,20 +182,20 @@ def _answer(queue: _Queue, response: Response, acknowledged: int) -> tuple[str, 
     oldest = asked[0] if asked and had_come(asked[0]) else None
     if oldest is not None and _answers(oldest, response):
         queue.last = asked.popleft(), response
-        return None
+        return None, True
     passed_over = next((one for one in queue.passed_over if _answers(one, response)), None)
     if passed_over is not None:
         queue.passed_over.remove(passed_over)  # the one that overtook it was reported
-        return None
+        return None, True
     is_read = response.opcode == _READ_RESPONSE
     name = "a Read" if is_read else "an Atomic"
     unasked = "read-response-unasked" if is_read else "atomic-response"
     if last is not None and _answers(last[0], response) and last[0].is_plain:
         before = f"the {_name(last[0])} of frame {last[0].frame}, which frame {last[1].frame} has answered"
-        return unasked, f"frame {frame} answers {before}"
+        return (unasked, f"frame {frame} answers {before}"), False
     if oldest is None:
         after = f" before that of frame {asked[0].frame}" if asked else ""
-        return unasked, f"frame {frame} answers {name}, but none is outstanding{after}"
+        return (unasked, f"frame {frame} answers {name}, but none is outstanding{after}"), False
     differs = "read-response-differs" if is_read else "atomic-response"
     looked_at = list(islice(asked, _MOST_LOOKED_AT))
     index = next((at for at, one in enumerate(looked_at) if had_come(one) and _answers(one, response)), 0)
@@ -189,12 +203,13 @@ def _answer(queue: _Queue, response: Response, acknowledged: int) -> tuple[str, 
         queue.passed_over.extend(asked.popleft() for _ in range(index))
         queue.last = later, _ = asked.popleft(), response
         which = f"the {_name(later)} of frame {later.frame} before that of frame {oldest.frame}"
-        return differs, f"frame {frame} answers {which}"
+        return (differs, f"frame {frame} answers {which}"), True
     asked.popleft()
     if not oldest.is_plain:
-        return None
+        return None, True
     queue.last = oldest, response
-    return differs, f"frame {frame} answers the {_name(oldest)} of frame {oldest.frame} {_difference(oldest, response)}"
+    which = f"the {_name(oldest)} of frame {oldest.frame} {_difference(oldest, response)}"
+    return (differs, f"frame {frame} answers {which}"), True
 
 
 def _difference(request: Request, response: Response) -> str:

@@ -36,6 +36,7 @@ from scapy_mpa.craft.ulpdus import (
     terminate_body,
     untagged,
 )
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.rules.rdmap import RDMAP_RULES
 from tests.craft.test_truth import conversations
 from tests.receive.cases import Side, Talk, feed, renumbered
@@ -319,7 +320,7 @@ def talking(draw: st.DrawFn) -> Conversation:
     """A conforming conversation with Reads, Atomics, Immediate Data and Sends that invalidate."""
     made = draw(conversations())
     for _ in range(draw(st.integers(0, 12))):
-        role = draw(st.sampled_from(["initiator", "responder"]))
+        role = draw(st.sampled_from(ROLES))
         what = draw(st.sampled_from(["read", "read", "atomic", "invalidate", "immediate", "write"]))
         if what == "atomic":
             made.atomic(role, "fetch-add", data=1, value=2)

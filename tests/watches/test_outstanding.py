@@ -45,7 +45,7 @@ def judged(
             else:
                 outstanding.answered(one, acknowledged)
         found += outstanding.judge()
-    return found
+    return [*found, *outstanding.finish()]
 
 
 def test_an_answer_waits_until_its_request_is_read() -> None:

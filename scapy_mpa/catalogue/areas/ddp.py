@@ -81,6 +81,11 @@ _NEED_NOT_COMPARE = peer(
     "It need not compare the Response with its Request; what lies in no buffer of its own is not placed.",
     ("close", "terminate", "silence"),
 )
+_ANY_PLACE = peer(
+    "accept",
+    "It takes it for the answer, and looks at neither STag nor TO; without a Request it is no answer.",
+    ("close", "terminate", "silence"),
+)
 _LEFT_WAITING = peer("accept", "It waits for the Response until its ULP gives up.", ("close", "terminate", "silence"))
 #: What the peer asks for, where the case is about the answer.
 _READ: Step = ("responder", untagged(READ_REQUEST, 1, 1, _BODY))
@@ -258,7 +263,7 @@ _ANSWERS = (
     _case("read-responses-out-of-order", "The second of two RDMA Reads is answered before the first",
           ("read-response-differs",), _NEED_NOT_COMPARE, _READ, _SECOND_READ, _response(3, 0, 60), _response()),
     _case("read-response-without-octets", "An RDMA Read of no octets, whose Response has another STag and TO", (),
-          ACCEPT, ("responder", untagged(READ_REQUEST, 1, 1, read_request_body(1, 4096, 0, 2, 8192))),
+          _ANY_PLACE, ("responder", untagged(READ_REQUEST, 1, 1, read_request_body(1, 4096, 0, 2, 8192))),
           _response(9, 9, 0), clause="RFC 5041 §5.2"),
     _case("read-unanswered", "An RDMA Read is never answered", ("request-unanswered",), _LEFT_WAITING, _READ,
           send(2, bytes(20))),
