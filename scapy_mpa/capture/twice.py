@@ -20,7 +20,7 @@ from scapy_mpa.capture.link import Trail, network_layer
 from scapy_mpa.capture.notes import Note, Notes
 from scapy_mpa.capture.packet import FRAGMENT
 from scapy_mpa.values.encapsulation import ETHERTYPE_IPV4, ETHERTYPE_IPV6
-from scapy_mpa.values.segment import Segment, addresses_of
+from scapy_mpa.values.segment import SYN, Segment, addresses_of
 
 #: Nanoseconds between the times of a packet in two captures of one tap, at most.
 SAME_TIME: Final = 1_000_000
@@ -164,7 +164,7 @@ class PacketsTwice:
 
 
 class _Sender:
-    """A direction in which packets may come twice: how many came, and how many of them twice."""
+    """A direction in which packets may come twice: how many came, and how many of them once more."""
 
     __slots__ = ("is_named", "name", "packets", "twice")
 
@@ -179,8 +179,9 @@ class Repeats:
     """Leaves out what one capture holds twice; in the midst of others only now and then, unless there is such.
 
     A copy has the octets from the TCP header on that another packet had just before; what a router or a switch changes
-    below (TTL, checksum, addresses of Ethernet, tags) may differ.  Nearly all packets that its sender sent before must
-    have come twice, too: the network doubles some, and hosts send some again.
+    below (TTL, checksum, addresses of Ethernet, tags) may differ.  Half of the packets that its sender sent before must
+    have come twice, too: a mirror loses some, while the network doubles a few, and hosts send some again.  What has
+    neither octets nor an identification is often sent again at once, and is a copy only where others are.
 
     Args:
         notes: takes one note of all copies.
@@ -195,6 +196,7 @@ class Repeats:
         self._now = 0
         #: Segments that are looked at until it is decided whether to go on, copies among them, those that pass unseen.
         self._left, self._found, self._pass = _LOOK, 0, 0
+        self._has_copies = False
 
     def without(self, segments: list[Segment]) -> list[Segment]:
         """The segments that are no copies."""
@@ -218,7 +220,7 @@ class Repeats:
         return found
 
     def _is_copy(self, seg: Segment) -> bool:
-        frame, time, key, _, _, _, buffer, _, end, tcp, length = seg
+        frame, time, key, _, _, flags, buffer, _, end, tcp, length = seg
         if tcp < 0:
             return False
         at = _ip_header(seg) if len(key) == 12 else None
@@ -230,15 +232,21 @@ class Repeats:
             if len(self._senders) >= _MOST:
                 self._senders.clear()
             sender = self._senders[key] = _Sender(name)
-        most = _TWICE_NAMED if sender.is_named and any(name) else SAME_TIME
+        is_named = sender.is_named and any(name)
+        most = _TWICE_NAMED if is_named else SAME_TIME
         since, before = self._seen.get(look, (time - most - 1, 0))
-        if time - since <= most and 4 * sender.twice >= 3 * before:
+        if time - since <= most:
+            is_telling = is_named or length or flags & SYN
+            is_copy = 2 * sender.twice >= before and bool(is_telling or self._has_copies)
             sender.twice += 1
-            self._found += 1
-            self._notes.add(
-                "capture-twice", frame, time, "captured before, at another place on its path; it counts once"
-            )
-            return True
+            if not is_named:
+                # What is alike and comes after the copy is another packet.
+                del self._seen[look]
+            if is_copy:
+                self._has_copies = True
+                self._found += 1
+                self._notes.add("capture-twice", frame, time, "a copy of a packet just before; it counts once")
+            return is_copy
         self._seen[look] = time, sender.packets
         self._order.append((time, look))
         sender.packets += 1

@@ -111,6 +111,30 @@ def test_what_is_sent_again_or_doubled_by_the_network_stays(change: Callable[[by
     assert again == len(octets)
 
 
+@pytest.mark.parametrize("lost", [4, 5, 7])
+def test_a_mirror_that_loses_copies(lost: int) -> None:
+    """Each copy that is there is taken for one, but for the first ones, before which little is known."""
+    of = recorded(named("siw-crc-rping"))
+    ip = [one for one in of.records if one_is_ip(one[1])]
+    copies = [one for at, one in enumerate(ip) if at % lost]
+    some = [(time + 2000, octets, wire) for time, octets, wire in copies]
+    report = analyze(io.BytesIO(made(sorted([*ip, *some], key=lambda one: one[0]))))
+    (note,) = (one for one in report.findings if one.rule.id == "capture-twice")
+    assert note.count >= len(copies) - 2
+    assert said(report) == said(analyze(io.BytesIO(made(ip))))
+
+
+def test_acknowledgements_alone_are_no_copies() -> None:
+    """What has neither octets nor an identification comes again at once, too, where nothing else does."""
+    of = recorded(named("siw-crc-rping"))
+    bare = [(time, unnamed(octets), wire) for time, octets, wire in of.records if one_is_ip(octets)]
+    acks = [one for one in bare if len(one[1]) == 66][:1] * 20
+    report = analyze(
+        io.BytesIO(made([(time + 1000 * at, octets, wire) for at, (time, octets, wire) in enumerate(acks)]))
+    )
+    assert acks and "capture-twice" not in rules(report)
+
+
 @pytest.mark.parametrize("path", captures(), ids=lambda path: path.stem)
 def test_no_shipped_capture_has_copies(path: Path) -> None:
     with Captures(path) as opened:
@@ -124,7 +148,7 @@ def test_far_behind_the_beginning() -> None:
     """Copies that begin after others: they are found now and then, from there on they count once."""
     of = recorded(named("siw-crc-rping"))
     ip = [one for one in of.records if one_is_ip(one[1])]
-    span = ip[-1][0] - ip[0][0] + MS
+    span = ip[-1][0] - ip[0][0] + 1000 * MS
     many = [(time + n * span, octets, wire) for n in range(900) for time, octets, wire in ip]
     report = analyze(io.BytesIO(made([*many[:5000], *doubled(many[5000:])])), fpdus=False)
     (note,) = (one for one in report.findings if one.rule.id == "capture-twice")
