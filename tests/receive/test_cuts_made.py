@@ -61,13 +61,13 @@ def planned(rng: random.Random, markers: int, crc: bool) -> Plan:
     )
 
 
-def ulpdu(plan: Plan, rng: random.Random, number: int) -> bytes:
+def ulpdu(plan: Plan, rng: random.Random, number: int, msn: Iterator[int]) -> bytes:
     length = plan.smallest + below(rng, plan.largest - plan.smallest + 1)
     payload = (
         plan.fill * (length // len(plan.fill) + 1) if plan.fill else rng.getrandbits(8 * length).to_bytes(length, "big")
     )
     if length >= 18 and rng.random() < 0.5:
-        return send(number, payload[: length - 18])
+        return send(next(msn), payload[: length - 18])
     return rdma_write(7, number, payload[: max(0, length - 14)])
 
 
@@ -100,13 +100,13 @@ def made(plan: Plan, rng: random.Random) -> tuple[Whole, list[list[Row]]]:
             origins[side] = isn + 1 + len(frame)
             streams[side] = HalfStream(Dialect(plan.markers[side], plan.crc, "first-octet" if plan.draft else "header"))
             yield from talk.send(side, frame)
-        number = 0
+        number, msns = 0, {side: itertools.count(1) for side, _ in SIDES}
         for _ in range(8):
             for side, direction in SIDES:
                 ulpdus = []
                 for _ in range(1 + below(rng, 12)):
                     number += 1
-                    ulpdus.append(ulpdu(plan, rng, number))
+                    ulpdus.append(ulpdu(plan, rng, number, msns[side]))
                 start = streams[side].offset
                 octets, laid = streams[side].lay(ulpdus)
                 for body, fpdu in zip(ulpdus, laid, strict=True):
