@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scapy_mpa.craft.ulpdus import rdma_write, send, untagged
+from scapy_mpa.craft.ulpdus import atomic_request_body, rdma_write, send, untagged
 from scapy_mpa.framing.ddp import decode_ddp
 from scapy_mpa.receiver.window import Layout
 from scapy_mpa.values.lifecycle import Quoted
@@ -71,6 +71,53 @@ def test_the_message_that_a_terminate_quotes(number: int, quoted: Quoted) -> Non
     header = decode_ddp(ulpdu)
     assert header is not None
     assert watching().quoted(header) == quoted
+
+
+@pytest.mark.parametrize(("to", "misaligned"), [(0x34, 0x34), (0x38, None)])
+def test_an_atomic_that_is_not_aligned(to: int, misaligned: int | None) -> None:
+    """Named also where the Terminate for an error of the RDMAP Stream quotes nothing (RFC 7306 §8.2)."""
+    ulpdu = untagged(10, 1, 1, atomic_request_body(0, 17, 0x22, to, 1, 0, 0, 0))
+    watch = MessageWatch()
+    for fpdu in fpdus((ulpdu,), frame=6):
+        watch.passed(fpdu, ulpdu_of(fpdu))
+    quoted = terminated(untagged(7, 2, 1, b"\x02\x07\xc0\x00\x00\x46" + ulpdu[:18]), (9, 9), watch).message
+    assert quoted == Quoted(52, True, 6, 6, 1, misaligned)
+    alone = terminated(untagged(7, 2, 1, b"\x02\x07\x00\x00"), (9, 9), watch).message
+    assert alone == (quoted if misaligned is not None else None)
+    assert terminated(untagged(7, 2, 1, b"\x02\x07\x00\x00"), (5, 5), watch).message is None
+    assert terminated(untagged(7, 2, 1, b"\x02\x06\x00\x00"), (9, 9), watch).message is None
+
+
+@pytest.mark.parametrize(
+    ("ulpdu", "is_lacking"),
+    [
+        (ULPDUS[0], False),
+        (ULPDUS[2], False),
+        (send(3, b""), True),
+        (send(2, b"", message_offset=300), True),
+        (untagged(4, 0, 1, b""), True),
+        (rdma_write(7, 100, b""), True),
+        (rdma_write(8, 0, b""), True),
+    ],
+)
+def test_a_header_that_was_never_sent(ulpdu: bytes, is_lacking: bool) -> None:
+    header = decode_ddp(ulpdu)
+    assert header is not None and watching().lacks(header) == is_lacking
+
+
+def test_a_header_that_may_have_been_sent_before() -> None:
+    """Messages of a queue are counted: of one beyond those kept it is known that it was not sent."""
+    watch = MessageWatch()
+    for fpdu in fpdus([send(msn, b"") for msn in range(1, 600)]):
+        watch.passed(fpdu, ulpdu_of(fpdu))
+        watch.acknowledged = fpdu.end
+    assert not watch.has_all
+    for ulpdu, is_lacking in (
+        (send(600, b""), True), (send(5, b""), False), (send(599, b""), False), (rdma_write(7, 0, b""), False),
+        (untagged(1, 1, 1, bytes(28)), False),
+    ):  # fmt: skip
+        header = decode_ddp(ulpdu)
+        assert header is not None and watch.lacks(header) == is_lacking
 
 
 def test_what_is_acknowledged_is_kept_for_a_while() -> None:
