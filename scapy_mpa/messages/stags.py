@@ -6,8 +6,7 @@ in temporary files, so memory does not follow the capture.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from scapy_mpa.framing.role import ROLES, Role
@@ -139,6 +138,16 @@ class STagRow(NamedTuple):
         }
 
     @property
+    def is_alive(self) -> bool:
+        """True if it was named, and has not ended."""
+        return bool(self.named) and not self.ended_frame
+
+    def only(self, rules: Collection[str]) -> STagRow:
+        """The same with findings of some rules only."""
+        counts = {rule: count for rule, count in self.counts.items() if rule in rules}
+        return self._replace(counts=counts, findings=tuple(one for one in self.findings if one.rule in rules))
+
+    @property
     def has_error(self) -> bool:
         """True if a rule was broken whose breach is an error."""
         return any(RULES[rule].severity == "error" for rule in self.counts)
@@ -199,8 +208,10 @@ class CapturedMemory(CapturedMessages):
     Use as a context manager. Raises as :class:`~scapy_mpa.messages.reading.CapturedMessages` does.
     """
 
-    def __init__(self, capture: Query | Asked) -> None:
-        super().__init__(capture, store=_Nothing)
+    def __init__(
+        self, capture: Query | Asked, *, directions: Sequence[Role] = ROLES, protocols: Sequence[str] = ()
+    ) -> None:
+        super().__init__(capture, store=_Nothing, directions=directions, protocols=protocols)
 
     def begin(self) -> None:
         """Forget what was heard."""
@@ -269,8 +280,3 @@ class _Keeping:
 
     def __call__(self, memory: STagMemory) -> None:
         self._reading.keep(self._half, memory)
-
-
-def json_line(row: STagRow) -> str:
-    """A row as a JSON line."""
-    return json.dumps(row.as_dict()) + "\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from io import BytesIO
@@ -10,8 +11,11 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from click import UsageError
+from click.testing import CliRunner, Result
 
 from scapy_mpa.capture.streams import Streams
+from scapy_mpa.cli import cli
 from scapy_mpa.craft.conversation import Conversation
 from scapy_mpa.craft.stream import HalfStream
 from scapy_mpa.craft.traffic import Traffic
@@ -431,3 +435,66 @@ def test_an_stag_that_was_forgotten_has_a_row_and_no_finding() -> None:
     talk.write("responder", 17, stag=1, to=TO).write("responder", 17, stag=next(stags) - 1, to=TO)
     rows = made(talk)
     assert len(rows) == MOST_STAGS // 200 * 200 + 401 and not broken(rows)
+
+
+# --- the command ---
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, ["memory", *map(str, arguments)], standalone_mode=False, catch_exceptions=False)
+
+
+@pytest.fixture(scope="module")
+def beyond(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A capture with an error in one STag and a note in another."""
+    talk = rping().send("initiator", rping_buffer()).write("responder", 64, stag=STAG, to=TO)
+    talk.send("initiator", rping_buffer(STAG + 1)).write("responder", 64, stag=STAG + 1, to=TO)
+    talk.write("responder", 16, stag=STAG + 1, to=TO + 8).write("responder", 8, stag=STAG, to=TO + 60)
+    path = tmp_path_factory.mktemp("memory") / "beyond.pcap"
+    with path.open("wb") as file:
+        Traffic([talk]).write(file)
+    return path
+
+
+def test_status_and_rules(beyond: Path) -> None:
+    result = run(beyond)
+    assert result.return_value == 1
+    lines = result.stdout.splitlines()
+    assert [line.split()[1] for line in lines if not line.startswith("0 ")] == [
+        "memory-bounds", "placement-overlap", "placement-overlap"
+    ]  # fmt: skip
+    assert run(beyond, "--ignore", "memory-bounds").return_value == 0
+    assert run(beyond, "--fail-on", "never").return_value == 0
+    assert run(beyond, "--ignore", "memory-bounds", "--fail-on", "note").return_value == 1
+    assert run(beyond, "--stag", hex(STAG + 1)).return_value == 0
+    assert "memory-bounds" not in run(beyond, "--rules", "placement").stdout
+
+
+def test_json_is_the_same_in_both_forms(beyond: Path) -> None:
+    lines = [json.loads(line) for line in run(beyond, "--format", "jsonl").stdout.splitlines()]
+    whole = json.loads(run(beyond, "--format", "json").stdout)
+    assert whole == {"schema": 1, "captures": [str(beyond)], "memory": lines} and len(lines) == 2
+    bounds, overlap = lines[0]["findings"]
+    assert (bounds["rule"], bounds["severity"], bounds["clause"]) == ("memory-bounds", "error", "RFC 5041 §7.1")
+    assert bounds["stale"] is None and bounds["other_frame"] == lines[0]["named_frame"]
+    assert set(overlap["stale"]) == {"from_frame", "to_frame", "seconds"}
+    assert [line["overlaps"] for line in lines] == [1, 1]
+
+
+def test_what_is_named_at_a_frame(pcap: Callable[[str], Path]) -> None:
+    rows = [
+        json.loads(line) for line in run(pcap("siw-nfs4"), "--at", 15, "--format", "jsonl").stdout.splitlines()
+    ]  # fmt: skip
+    assert [(row["stag"], row["named_frame"], row["written_octets"]) for row in rows] == [(0x51321A01, 14, 100)]
+    assert not run(pcap("siw-nfs4"), "--at", 16).stdout
+    with pytest.raises(UsageError, match="--at looks at all frames"):
+        run(pcap("siw-nfs4"), "--at", 15, "--frames", "1-20")
+
+
+def test_whose_memory_is_chosen(pcap: Callable[[str], Path]) -> None:
+    for side, count_of in (("initiator", 2), ("responder", 1)):
+        lines = run(pcap("siw-rping"), "-d", side).stdout.splitlines()
+        assert len(lines) == count_of and all(line.startswith(f"0 {side} ") for line in lines)
+    assert not run(pcap("siw-rping"), "--ulp", "NVMe-oF").stdout
+    with pytest.raises(UsageError, match="there is no connection 3"):
+        run(pcap("siw-rping"), "--connection", 3)
