@@ -510,12 +510,16 @@ def _nearest(ranges: list[_Range], first: int, end: int) -> _Range:
 def _beside(named: _Range, first: int, end: int) -> str:
     """Say how octets lie outside a range."""
     if first >= named.end:
-        return f"begins {plural(first - named.end, 'octet')} behind {named.words}"
+        return f"begins {_distance(first - named.end)} behind {named.words}"
     if end <= named.first:
-        return f"ends {plural(named.first - end, 'octet')} before {named.words}"
+        return f"ends {_distance(named.first - end)} before {named.words}"
     if first < named.first:
         return f"begins {plural(named.first - first, 'octet')} before {named.words}"
     return f"goes {plural(end - named.end, 'octet')} beyond {named.words}"
+
+
+def _distance(octets: int) -> str:
+    return plural(octets, "octet") if octets else "right"
 
 
 def _frames(first: int, last: int) -> str:

@@ -137,13 +137,13 @@ def test_a_write_of_rping_behind_its_buffer() -> None:
     assert broken([row]) == [("memory-bounds", "initiator")]
     (found,) = row.findings
     assert (found.other_frame, found.frame) == (row.named_frame, row.first_used_frame)
-    assert f"begins 0 octets behind the 64 octets at TO {TO:#x}" in found.detail
+    assert f"begins right behind the 64 octets at TO {TO:#x}" in found.detail
 
 
 @pytest.mark.parametrize(
     ("to", "octets", "said"),
     [
-        (TO - 8, 8, "ends 0 octets before"),
+        (TO - 8, 8, "ends right before"),
         (TO - 8, 16, "begins 8 octets before"),
         (TO + 60, 8, "goes 4 octets beyond"),
         (TO + (1 << 20), 64, "begins 1048512 octets behind"),
