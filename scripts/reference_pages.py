@@ -49,6 +49,7 @@ EXAMPLES: Final[dict[str, Example]] = {
     "analyze": Example(("scapy-mpa analyze pcaps/suiw-two-hosts.pcap",)),
     "fpdus": Example(("scapy-mpa fpdus pcaps/siw-terminate.pcap",)),
     "messages": Example(("scapy-mpa messages pcaps/siw-terminate.pcap",)),
+    "memory": Example(("scapy-mpa memory pcaps/siw-rping.pcap",)),
     "show": Example(("scapy-mpa show pcaps/siw-terminate.pcap --fpdu 0/responder/4",), 16),
     "startup": Example(("scapy-mpa startup pcaps/markers-one-way.pcap",)),
     "compare": Example(

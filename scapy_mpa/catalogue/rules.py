@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from scapy_mpa.rules.requirements import REASONS, REQUIREMENTS, TITLES, TO_COME, Row
+from scapy_mpa.rules.requirements import REASONS, REQUIREMENTS, TITLES, Row
 from scapy_mpa.rules.rule import Rule
 from scapy_mpa.rules.table import GROUPS, RULES
 
@@ -29,7 +29,7 @@ class Requirement(NamedTuple):
     @property
     def observable(self) -> str | None:
         """Where a breach shows: "capture", "endpoint" only, or None."""
-        places = {"capture" if rule in TO_COME else RULES[rule].observable for rule in self.row.rules}
+        places = {RULES[rule].observable for rule in self.row.rules}
         return "capture" if "capture" in places else "endpoint" if places else None
 
     def as_dict(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ GROUPS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "analyze": ("Report how the MPA connections ended, and what is wrong.", "analyze day/ --summary"),
         "fpdus": ("List every FPDU.", "fpdus a.pcap --format csv"),
         "messages": ("List the RDMAP messages, with their answers.", "messages a.pcap --opcode Write"),
+        "memory": ("List the memory that was named, and who broke its bounds.", "memory a.pcap --at 100"),
         "show": ("Explain one frame or FPDU, octet by octet.", "show a.pcap --fpdu 0/initiator/3"),
         "startup": ("Compare MPA Request and Reply: offered, agreed.", "startup a.pcap"),
         "compare": ("Compare captures of two taps: what changed in between.", "compare sent.pcap received.pcap"),

@@ -8,7 +8,7 @@ import click
 
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
 from scapy_mpa.cli.output import check_output, tell_written, written
-from scapy_mpa.cli.types import Word
+from scapy_mpa.cli.types import STagType, Word
 from scapy_mpa.plot.kinds import KINDS
 from scapy_mpa.plot.look import ENDINGS, check_matplotlib, write_figure
 from scapy_mpa.report.connection import Connection
@@ -32,13 +32,19 @@ from scapy_mpa.system.names import printable
     default="lanes",
     show_default=True,
     help="lanes: segments, FPDUs and messages beside each other; sequence: a time-sequence graph; reads: RDMA Reads "
-    "under way; held: octets held back until they are in order; sizes; throughput.",
+    "under way; held: octets held back until they are in order; sizes; throughput; memory: a buffer over time.",
 )
 @click.option(
     "--axis", type=Word(("octets", "time")), default="octets", show_default=True, help="Horizontal axis of lanes."
 )
+@click.option(
+    "--stag",
+    type=STagType(),
+    metavar="STAG",
+    help="Which memory --kind memory draws.  [default: the one that most octets were written to]",
+)
 @click.option("--dark", is_flag=True, help="Draw on a dark background.")
-def plot_command(reading: Reading, output: str, kind: str, axis: str, dark: bool) -> int:
+def plot_command(reading: Reading, output: str, kind: str, axis: str, stag: int | None, dark: bool) -> int:
     """Draw a picture of one MPA connection of the captures.
 
     Without --connection, the connection with the most FPDUs is drawn. All frames are analysed; --frames, --since and
@@ -54,6 +60,8 @@ def plot_command(reading: Reading, output: str, kind: str, axis: str, dark: bool
         raise click.UsageError("a picture shows one connection, but --connection is given more than once")
     if axis != "octets" and kind != "lanes":
         raise click.UsageError("--axis is for --kind lanes")
+    if stag is not None and kind != "memory":
+        raise click.UsageError("--stag is for --kind memory")
     check_matplotlib()
     check_output(reading.captures, output, again="plot")
     frames = reading.query.selection.frames
@@ -70,6 +78,7 @@ def plot_command(reading: Reading, output: str, kind: str, axis: str, dark: bool
         until=reading.until,
         axis=axis,
         dark=dark,
+        stag=stag,
     )
     with written(output) as file:
         write_figure(figure, file, ending)

@@ -7,6 +7,7 @@ are asked for; then no more than a limit wait for the rest of their messages, an
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from scapy_mpa.framing.ddp import (
@@ -23,17 +24,11 @@ from scapy_mpa.framing.ddp import (
 )
 from scapy_mpa.framing.requests import ReadRequest, atomic_request_id, original_request_id, read_requests
 from scapy_mpa.framing.startup import StartupFrame
-from scapy_mpa.messages.links import (
-    MOST_CALLS,
-    Call,
-    Named,
-    NamedMemories,
-    Pending,
-    Requests,
-)
+from scapy_mpa.messages.links import MOST_CALLS, Call, Pending, Requests
+from scapy_mpa.messages.memory import MemoryAccess, NamedMemories, Suspect
 from scapy_mpa.messages.row import NO_MESSAGE, AnswerValues
 from scapy_mpa.messages.spread import Spread
-from scapy_mpa.ulp.header import UpperHeader
+from scapy_mpa.ulp.header import NamedMemory, UpperHeader
 from scapy_mpa.ulp.identify import LOOKED_AT, UpperLayer
 
 #: Octets of messages that are held until they are whole, of all half connections together.
@@ -44,10 +39,16 @@ WEIGHT = 512
 CUT_NOTE = "the capture cut it"
 _WRITE, _READ_REQUEST, _READ_RESPONSE, _SEND = range(4)
 _INVALIDATING = frozenset((4, 6))
+#: Once one of these is delivered, so is all that was written before it: Sends, Immediate Data (RFC 7306 §6).
+_DELIVERING = frozenset((3, 4, 5, 6, 8, 9))
 _ATOMIC_REQUEST, _ATOMIC_RESPONSE = 10, 11
 _OPCODE = 0x0F
 _LAST_TO = (1 << 64) - 1
 _TAGGED_QUEUE = -1
+#: Behind any stream offset.
+_NEVER = 1 << 64
+#: Accesses of each half connection that wait until it is known what their sender had received: a bound of memory.
+_MOST_SUSPECTS = 64
 #: Messages of which only the first octets are looked at, and those that nothing is looked up for.
 _LOOKED_AT_WHOLE = frozenset((_READ_REQUEST, _ATOMIC_REQUEST, _ATOMIC_RESPONSE))
 
@@ -57,7 +58,8 @@ class DDPSegment(NamedTuple):
 
     ``first_frame`` brought its first octet, ``last_frame`` the last that was missing; ``placed`` and ``delivered`` are
     frames, 0 for never; times are nanoseconds since the epoch. ``is_cut``: a snapshot length cut its FPDU, and
-    ``ulpdu`` has what is before the first octet that is missing.
+    ``ulpdu`` has what is before the first octet that is missing. ``offset`` and ``end`` are stream offsets of its FPDU;
+    with ``end`` 0 they are not known, and no octets are missing.
     """
 
     ulpdu: bytes
@@ -70,12 +72,20 @@ class DDPSegment(NamedTuple):
     time: int
     after_error: bool
     is_cut: bool = False
+    offset: int = 0
+    end: int = 0
 
 
 class MessageHalf:
-    """One direction of a connection: its messages that are not whole yet, its Requests, the memory it named."""
+    """One direction of a connection: its messages that are not whole yet, its Requests, the memory it named.
 
-    __slots__ = ("connection", "half", "is_initiator", "memories", "open", "peer", "requests")
+    Attributes:
+        taken: the stream offset behind the last segment.
+        suspects: what the peer seems to have done wrong with memory of this half, if it had received no octets from
+            ``taken`` on up to a stream offset of this half.
+    """
+
+    __slots__ = ("connection", "half", "is_initiator", "memories", "open", "peer", "requests", "suspects", "taken")
 
     def __init__(self, half: int, connection: ConnectionMessages, limit: int | None) -> None:
         self.half = half
@@ -84,7 +94,9 @@ class MessageHalf:
         #: By queue.
         self.open: dict[int, _Open] = {}
         self.requests = Requests(limit)
-        self.memories = NamedMemories()
+        self.memories = NamedMemories(connection.is_from_start)
+        self.taken = 0
+        self.suspects: list[tuple[int, Suspect]] = []
         self.peer: MessageHalf = self
 
     def meet(self, peer: MessageHalf) -> None:
@@ -113,6 +125,8 @@ class ConnectionMessages:
     ) -> None:
         self.serial = serial
         self.upper = UpperLayer(request, reply, responder_port)
+        #: All of Full Operation is there from its first octet on.
+        self.is_from_start = request is not None and reply is not None
         self.halves = MessageHalf(2 * serial, self, limits[0]), MessageHalf(2 * serial + 1, self, limits[1])
         first, second = self.halves
         first.meet(second)
@@ -139,7 +153,9 @@ class ConnectionMessages:
                 self.replies += 1
                 self.latencies.add(time - call.time)
             return call, True
+        before = self._calls.pop((is_initiator, header.call), None)
         call = self._calls[is_initiator, header.call] = Call(first_frame, time)
+        call.is_doubtful = before is not None
         self.calls += 1
         self._initiator_called |= is_initiator
         if len(self._calls) > MOST_CALLS:
@@ -152,6 +168,7 @@ class _Open:
 
     __slots__ = (
         "after_error",
+        "early",
         "first",
         "head",
         "header",
@@ -166,6 +183,7 @@ class _Open:
         "placed",
         "segment",
         "segments",
+        "used",
     )
 
     def __init__(self, opcode: int, header: tuple[int, ...], offset: int, segment: DDPSegment) -> None:
@@ -176,8 +194,11 @@ class _Open:
         self.first = self.segment = segment
         self.last_frame = self.last_time = 0
         self.segments = self.length = 0
+        #: Octets whose use was judged.
+        self.used = 0
         #: The frame by which all segments so far were placed, 0 if one never was.
         self.placed = segment.placed
+        self.early = 0
         #: Its first octets, as far as they are looked at; all of its octets, if they are asked for.
         self.head = b""
         self.octets = bytearray()
@@ -206,6 +227,8 @@ class _Open:
             self.note(CUT_NOTE)
         self.segments += 1
         self.segment = segment
+        #: The frame that placed the last segment, if that was before others were placed.
+        self.early = segment.placed if 0 < segment.placed < self.placed else 0
         self.placed = max(self.placed, segment.placed) if self.placed and segment.placed else 0
         self.after_error = self.after_error or segment.after_error
         if segment.last_frame >= self.last_frame:
@@ -265,12 +288,21 @@ class Assembly:
         store: takes the messages.
         octets: takes the octets of their payload, None if these are not wanted.
         held: how many octets wait at most for the rest of their messages.
+        acknowledged: returns the stream offset up to which the sender of a half connection had received octets of its
+            peer when it sent a frame; None where segments come in the order in which they were sent and received.
     """
 
-    def __init__(self, store: MessageRows, octets: PayloadOctets | None = None, held: int = DEFAULT_HELD) -> None:
+    def __init__(
+        self,
+        store: MessageRows,
+        octets: PayloadOctets | None = None,
+        held: int = DEFAULT_HELD,
+        acknowledged: Callable[[MessageHalf, int], int] | None = None,
+    ) -> None:
         self._store = store
         self._octets = octets
         self._most = held
+        self._acknowledged = acknowledged
         self._held = 0
         #: The messages that are not whole, the oldest first.
         self._open: dict[tuple[int, int], MessageHalf] = {}
@@ -278,6 +310,12 @@ class Assembly:
     def take(self, half: MessageHalf, segment: DDPSegment) -> None:
         """The next segment of a half connection."""
         ulpdu, length = segment[:2]
+        if segment.end:
+            if segment.offset != half.taken:
+                self._lose(half, segment.offset)
+            if half.suspects:
+                self._settle(half, segment.end)
+            half.taken = segment.end
         if segment.is_cut and len(ulpdu) < UNTAGGED_HEADER_LENGTH and not _has_header(ulpdu):
             self._add_without_message(half, segment)
             return
@@ -303,24 +341,35 @@ class Assembly:
             if connection is None or half.connection is connection:
                 self._close(half, queue, False, "the rest of it is missing")
 
+    def _lose(self, half: MessageHalf, offset: int) -> None:
+        """Octets before a stream offset were not captured, or those behind it came before."""
+        half.memories.doubt(max(half.taken, offset), is_gap=True)
+        half.suspects.clear()
+        half.peer.memories.epoch += 1
+        if offset < half.taken:
+            half.peer.memories.doubt(_NEVER, is_gap=True)
+
     # --- what a segment belongs to ---
 
     def _take_tagged(self, half: MessageHalf, segment: DDPSegment, opcode: int, stag: int, to: int) -> None:
         """A tagged message of one segment."""
-        ulpdu, length, first_frame, last_frame, placed, delivered, first_time, time, after_error, is_cut = segment
+        ulpdu, length, first_frame, last_frame, placed, delivered, first_time, time, after_error, is_cut = segment[:10]
         octets = length - TAGGED_HEADER_LENGTH
         kept = None
         if self._octets is not None:
             kept = self._octets.keep(ulpdu[TAGGED_HEADER_LENGTH:]), len(ulpdu) - TAGGED_HEADER_LENGTH
-        named_by = self._use(half, opcode, stag, to, octets)
+        access = MemoryAccess(opcode, stag, to, octets, first_frame, last_frame, placed)
+        named_by, note = self._use(half, access)
+        if is_cut:
+            note = CUT_NOTE if note is None else f"{CUT_NOTE}; {note}"
         row = (
             *(half.half, opcode, stag, to, None, None, None, 0, True, octets, 1, first_frame, last_frame),
             *(placed, delivered, first_time, time, after_error, is_cut, None, named_by),
-            *(CUT_NOTE if is_cut else None, kept, None),
+            *(note, kept, None),
         )
         self._store.add(row)
         if opcode == _READ_RESPONSE:
-            self._answer_read(half, stag, to, first_frame, last_frame, first_time, time, octets)
+            self._answer_read(half, access, to, first_time, time)
 
     def _follow(
         self, half: MessageHalf, queue: int, opcode: int, header: tuple[int, ...], segment: DDPSegment, last: bool
@@ -374,18 +423,25 @@ class Assembly:
         msn: int | None = None
         if queue == _TAGGED_QUEUE:
             stag, to = header
-            named_by = self._use(half, opcode, stag, to, there.length)
+            named_by = self._use_rest(half, there)
+            if there.early and last and opcode in (_WRITE, _READ_RESPONSE):
+                self._place_early(half, there)
         else:
+            if _TAGGED_QUEUE in half.open:
+                # What this ends had not ended for a message that began before.
+                self._use_rest(half, half.open[_TAGGED_QUEUE])
             rsvdulp, qn, msn, _ = header
             if opcode in _INVALIDATING:
                 invalidated = rsvdulp
             if is_whole and opcode in SEND_OPCODES:
                 upper = self._look_at_send(half, there)
+            elif opcode in SEND_OPCODES:
+                half.memories.doubt(half.taken, is_gap=False)
             elif opcode == TERMINATE_OPCODE and not there.offset:
                 said = decode_terminate(first.ulpdu)
                 there.note("no control word" if said is None else said.meaning)
             elif is_whole and opcode == _READ_REQUEST:
-                named_by = self._use_source(half, there.requests)
+                named_by = self._use_source(half, there)
         number = self._store.add(
             (
                 *(half.half, opcode if OPCODE_NAMES[opcode] else NO_MESSAGE, stag, to, qn, msn, invalidated),
@@ -400,14 +456,17 @@ class Assembly:
         if opcode in _LOOKED_AT_WHOLE:
             self._link(half, opcode, there, number)
         elif opcode == _READ_RESPONSE and stag is not None and to is not None:
-            frames = first.first_frame, there.last_frame
-            self._answer_read(half, stag, to, *frames, first.first_time, there.last_time, there.length)
+            self._answer_read(half, _access(there), to, first.first_time, there.last_time)
         if invalidated is not None:
-            half.peer.memories.invalidate(invalidated)
+            received = self._received(half, first.first_frame)
+            half.peer.memories.invalidate(invalidated, there.last_frame, _NEVER if received is None else received)
+        if opcode in _DELIVERING:
+            half.peer.memories.epoch += 1
 
     def _add_without_message(self, half: MessageHalf, segment: DDPSegment) -> None:
         """A ULPDU that is too short for a DDP header, or of which so little was captured."""
-        ulpdu, length, first_frame, last_frame, placed, delivered, first_time, time, after_error, is_cut = segment
+        ulpdu, length, first_frame, last_frame, placed, delivered, first_time, time, after_error, is_cut = segment[:10]
+        half.memories.doubt(half.taken, is_gap=True)
         kept = (self._octets.keep(ulpdu), len(ulpdu)) if self._octets is not None else None
         note = "no DDP header" if length else "no octets"
         opcode = NO_MESSAGE
@@ -422,28 +481,93 @@ class Assembly:
 
     # --- what messages have to do with each other ---
 
-    def _use(self, half: MessageHalf, opcode: int, stag: int, to: int, octets: int) -> int | None:
-        """A tagged message goes to memory of the peer; returns the frame of the message that named it."""
-        if opcode == _WRITE and not half.is_initiator:
-            half.connection.upper.see_use(stag, to)
-        named = half.peer.memories.get(stag)
-        if named is None:
-            return None
-        if named.call is not None and opcode == _WRITE:
-            named.call.take_write(octets)
-        return named.first_frame
+    def _use(self, half: MessageHalf, access: MemoryAccess) -> tuple[int | None, str | None]:
+        """A tagged message goes to memory of the peer; returns the frame that named it, and what is wrong with that."""
+        memories = half.peer.memories
+        if access.opcode == _WRITE and not half.is_initiator:
+            half.connection.upper.see_use(access.stag, access.to)
+        named = memories.get(access.stag)
+        memory = named if named is not None else memories.at(access.stag)
+        note = self._judge(half, access)
+        memory.use(access)
+        if access.opcode == _WRITE:
+            memory.write(access, memories.epoch)
+            if named is not None and named.call is not None:
+                named.call.take_write(access.length)
+        return (None if named is None else named.last_named), note
 
-    def _use_source(self, half: MessageHalf, requests: list[ReadRequest]) -> int | None:
+    def _use_rest(self, half: MessageHalf, there: _Open) -> int | None:
+        """As much of a tagged message as is there goes to memory of the peer; returns the frame that named it."""
+        access = _access(there)
+        if there.used:
+            named = half.peer.memories.get(access.stag)
+            if there.used == there.length:
+                return None if named is None else named.last_named
+            access = access._replace(to=access.to + there.used & _LAST_TO, length=there.length - there.used)
+        there.used = there.length
+        named_by, note = self._use(half, access)
+        if note is not None:
+            there.note(note)
+        return named_by
+
+    def _place_early(self, half: MessageHalf, there: _Open) -> None:
+        """The last octet of a tagged message was placed before others of it."""
+        access = _access(there)
+        half.peer.memories.at(access.stag).place_early(access, there.early)
+
+    def _use_source(self, half: MessageHalf, there: _Open) -> int | None:
         """A Read Request reads memory of the peer; returns the frame of the message that named it."""
-        for request in requests:
-            if not half.is_initiator:
-                half.connection.upper.see_use(request.source_stag, request.source_to)
-            named = half.peer.memories.get(request.source_stag)
-            if named is not None:
-                if named.call is not None:
-                    named.call.take_read(request.size)
-                return named.first_frame
-        return None
+        requests = there.requests
+        if not requests:
+            return None
+        memories, upper = half.peer.memories, half.connection.upper
+        if not half.is_initiator:
+            for request in requests:
+                upper.see_use(request.source_stag, request.source_to)
+        # What it says is read in two ways; the one that fits is meant.
+        named = [one for one in requests if memories.get(one.source_stag) is not None] or requests[:1]
+        accesses = [_source(there, one) for one in named]
+        inside = (one for one in accesses if memories.judge(one) is None)
+        access = next(inside, accesses[0])
+        memory = memories.at(access.stag)
+        note = self._judge(half, access)
+        memory.use(access)
+        if note is not None:
+            there.note(note)
+        if not memory.is_current:
+            return None
+        if memory.call is not None:
+            memory.call.take_read(access.length)
+        return memory.last_named
+
+    def _received(self, half: MessageHalf, frame: int) -> int | None:
+        """The stream offset up to which the sender of a frame had received octets, None for all that was taken."""
+        return None if self._acknowledged is None else self._acknowledged(half, frame)
+
+    def _judge(self, half: MessageHalf, access: MemoryAccess) -> str | None:
+        """Judge an access to memory of the peer; returns what is wrong with it, if that is certain now."""
+        peer = half.peer
+        suspect = peer.memories.judge(access)
+        if suspect is None or not (access.opcode == _READ_RESPONSE or self._is_known(half, suspect)):
+            return None
+        received = self._received(half, access.first_frame)
+        if received is not None and received > peer.taken:
+            if len(peer.suspects) < _MOST_SUSPECTS:
+                peer.suspects.append((received, suspect))
+            return None
+        peer.memories.confirm(suspect)
+        return None if suspect.finding is None else suspect.finding.detail
+
+    def _is_known(self, half: MessageHalf, suspect: Suspect) -> bool:
+        """True if what named memory is a header of the upper layer; of what nobody named yet that is seen later."""
+        return suspect.finding is None or half.connection.upper.is_confirmed
+
+    def _settle(self, half: MessageHalf, end: int) -> None:
+        """The next segment of a half connection ends at a stream offset, and all before it was taken."""
+        for received, suspect in half.suspects:
+            if received < end:
+                half.memories.confirm(suspect)
+        half.suspects = [one for one in half.suspects if one[0] >= end]
 
     def _link(self, half: MessageHalf, opcode: int, there: _Open, number: int) -> None:
         """A Request, or the answer to an Atomic."""
@@ -452,7 +576,7 @@ class Assembly:
             said = there.requests
             if said:
                 half.requests.ask_read(said, Pending(number, time), frame)
-                half.memories.name_stag(said[0].sink_stag, Named(first_frame, None))
+                self._name_sink(half, said, first_frame)
         elif opcode == _ATOMIC_REQUEST:
             request_id = atomic_request_id(there.head)
             if request_id is not None:
@@ -463,26 +587,31 @@ class Assembly:
             if asked is not None:
                 self._store.answer(asked.number, (first_frame, frame, there.first.first_time, time, there.length))
 
-    def _answer_read(
-        self,
-        half: MessageHalf,
-        stag: int,
-        to: int,
-        first_frame: int,
-        frame: int,
-        first_time: int,
-        time: int,
-        octets: int,
-    ) -> None:
-        asked = half.peer.requests.answer_read(stag, to, frame, time)
+    def _name_sink(self, half: MessageHalf, said: list[ReadRequest], frame: int) -> None:
+        """A Read Request names its sink; ``said`` is what it may mean."""
+        stag, to, size = said[0][:3]
+        if size:
+            # An STag that is the same in either byte order does not show which one is meant.
+            is_clear = all(one.sink_stag != stag for one in said[1:])
+            half.memories.name([NamedMemory(stag, to, size if is_clear else 0, "sink")], frame, half.taken)
+
+    def _answer_read(self, half: MessageHalf, access: MemoryAccess, to: int, first_time: int, time: int) -> None:
+        """A Read Response is complete; ``to`` is where its first octet goes."""
+        asked = half.peer.requests.answer_read(access.stag, to, access.frame, time)
+        half.peer.memories.at(access.stag).deliver(access)
+        # The answer shows that what was written before the Request was placed (RFC 5040 §5.5, rule 12).
+        half.memories.epoch += 1
         if asked is not None:
-            self._store.answer(asked.number, (first_frame, frame, first_time, time, octets))
+            self._store.answer(asked.number, (access.first_frame, access.frame, first_time, time, access.length))
 
     def _look_at_send(self, half: MessageHalf, there: _Open) -> tuple[dict[str, object], str] | None:
         """The upper layer's header in a Send, with what it has to do with others."""
         header = half.connection.upper.see_send(there.head, there.length, half.is_initiator)
-        if header is None:
-            return None
+        if header is None or header.is_cut:
+            if there.length:
+                half.memories.doubt(half.taken, is_gap=False)
+            if header is None:
+                return None
         values, text = header.as_dict(), header.text
         first_frame, time = there.first.first_frame, there.last_time
         call, is_reply = half.connection.call(header, half.is_initiator, first_frame, time)
@@ -491,9 +620,27 @@ class Assembly:
         if is_reply and call is not None:
             values.update(call.as_dict(time))
             text += _reply_text(call, time)
-        if header.named:
-            half.memories.name(header.named, Named(first_frame, None if is_reply else call))
+        if is_reply and call is not None:
+            half.peer.memories.answer(call, there.last_frame)
+        # A reply repeats what the call named for it (RFC 8166 §4.4); what it names itself is to be read.
+        named = [one for one in header.named if not is_reply or one.use == "read"]
+        if named:
+            is_sure = half.connection.upper.is_confirmed
+            call = None if is_reply else call
+            half.memories.name(named, first_frame, half.taken, call, protocol=header.protocol, is_sure=is_sure)
         return values, text
+
+
+def _access(there: _Open) -> MemoryAccess:
+    """All of a tagged message."""
+    stag, to = there.header
+    return MemoryAccess(there.opcode, stag, to, there.length, there.first.first_frame, there.last_frame, there.placed)
+
+
+def _source(there: _Open, request: ReadRequest) -> MemoryAccess:
+    """What a Read Request reads."""
+    where = request.source_stag, request.source_to, request.size
+    return MemoryAccess(_READ_REQUEST, *where, there.first.first_frame, there.last_frame, there.placed)
 
 
 def _has_header(ulpdu: bytes) -> bool:

@@ -16,13 +16,15 @@ from scapy_mpa.framing.agreement import agreed
 from scapy_mpa.framing.fpdu import decode_fpdu
 from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MARKER_LENGTH, remove_markers
 from scapy_mpa.framing.role import ROLES
-from scapy_mpa.framing.sequence import SEQ_MASK
+from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
 from scapy_mpa.messages.assembly import Assembly, ConnectionMessages, DDPSegment, MessageHalf
 from scapy_mpa.messages.times import FrameTimes
 from scapy_mpa.reading.listener import CaptureListener
 from scapy_mpa.values.records import AFTER_ERROR, FPDURow
-from scapy_mpa.values.segment import Segment
+from scapy_mpa.values.segment import Segment, is_stream
 
+#: Beyond any stream offset: of octets without packets nobody knows what their sender had received.
+_UNKNOWN = 1 << 64
 #: FPDUs placed ahead that one half connection keeps in memory.
 _MOST_AHEAD = 1 << 14
 
@@ -85,11 +87,13 @@ class MessageListener(CaptureListener):
     Attributes:
         assembly: puts them together.
         times: of the frames.
+        acks: acknowledgement numbers of the frames.
         readings: the half connections.
     """
 
     assembly: Assembly
     times: FrameTimes
+    acks: FrameTimes
 
     def begin(self) -> None:
         """Forget what was heard."""
@@ -98,10 +102,13 @@ class MessageListener(CaptureListener):
         self._connections: dict[int, ConnectionMessages] = {}
         #: Those of which FPDUs are not delivered any more.
         self._gapped: set[int] = set()
+        #: By the number of their half connection.
+        self._operations: dict[int, FullOperation] = {}
 
     def see(self, segments: Sequence[Segment]) -> None:
         """Segments will be received next."""
         self.times.see(segments)
+        self.acks.see(segments)
 
     # --- what the receiver tells ---
 
@@ -115,6 +122,8 @@ class MessageListener(CaptureListener):
         reading.number = number + 1
         if not placed:
             return
+        is_next = seq == reading.next_seq and delivered
+        offset = reading.end if is_next else operation.offset_of(seq)
         last_frame = frames[-1]
         if first_frame == last_frame == placed:
             first_time = time
@@ -128,13 +137,12 @@ class MessageListener(CaptureListener):
             ulpdu = _ulpdu_of(operation, row, octets, number)
         segment = DDPSegment(
             *(ulpdu, ulpdu_length, first_frame, last_frame, placed, delivered, first_time, time, flags >= AFTER_ERROR),
-            len(octets) < wire_length,
+            *(len(octets) < wire_length, offset, offset + wire_length),
         )
-        if seq == reading.next_seq and delivered:
+        if is_next:
             reading.pass_fpdu(seq + wire_length & SEQ_MASK, reading.end + wire_length)
             self.assembly.take(reading.half, segment)
             return
-        offset = operation.offset_of(seq)
         connection = reading.half.connection
         if connection.serial in self._gapped:
             self._take_behind_gap(reading, offset, offset + wire_length, segment)
@@ -163,9 +171,25 @@ class MessageListener(CaptureListener):
         connection = self._connections.get(serial)
         if connection is None:
             connection = self._connections[serial] = _connection(serial, operation.mpa)
+            self.begun(connection)
         half = connection.halves[ROLES.index(operation.direction)]
         reading = self.readings[operation] = HalfReading(half, not operation.markers and operation.dialect is None)
+        self._operations[half.half] = operation
         return reading
+
+    def begun(self, connection: ConnectionMessages) -> None:
+        """A connection has its first FPDU."""
+
+    def acknowledged(self, half: MessageHalf, frame: int) -> int:
+        """Return the stream offset up to which who sent a frame had received octets of the peer."""
+        peer = self._operations.get(half.peer.half)
+        if peer is None:
+            return 0
+        ack = self.acks.at(frame)
+        if not ack or is_stream(peer.key):
+            return _UNKNOWN
+        taken = half.peer.taken
+        return taken + seq_diff(ack, peer.seq_of(taken))
 
     def _give_up(self, connection: ConnectionMessages) -> None:
         """From now on nothing of a connection waits to be delivered."""

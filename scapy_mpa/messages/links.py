@@ -1,34 +1,40 @@
 """What messages of a connection have to do with each other.
 
 A Read Response and its Request have the sink in common (RFC 5040 §4.4), an Atomic Response names its Request (RFC 7306
-§5.3). A message may name memory of its sender to the peer: the Read Request its sink, an upper layer's header what the
-peer is to read or to write. Whoever then names that STag was asked to by that message.
+§5.3). A call of the upper layer has its reply, and the RDMA that was done for it: :mod:`scapy_mpa.messages.memory`.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from array import array
+from collections import deque
 from collections.abc import Hashable, Iterable
 from typing import NamedTuple
 
 from scapy_mpa.framing.requests import ATOMIC_REQUEST, READ_REQUEST, ReadRequest, names_of_requests
-from scapy_mpa.ulp.header import NamedMemory
 
-#: Of each half connection: requests without an answer, STags, calls without a reply that are remembered.
-MOST_REQUESTS, MOST_STAGS, MOST_CALLS = 1 << 16, 1 << 13, 1 << 12
+#: Of each half connection: requests without an answer, calls without a reply that are remembered.
+MOST_REQUESTS, MOST_CALLS = 1 << 16, 1 << 12
 #: Different numbers of RDMA Reads under way that are distinguished, and times at the limit that are kept.
 _MOST_LEVELS, MOST_TIMES = 1 << 12, 16
 
 
 class Call:
-    """A call of the upper layer, and what RDMA was done for it."""
+    """A call of the upper layer, the memory that it named, and what RDMA was done for it.
 
-    __slots__ = ("first_frame", "read_octets", "reads", "time", "write_octets", "writes")
+    Attributes:
+        stags: those that it named.
+        is_doubtful: a call with the same identifier had no reply yet, so nobody knows which of them a reply ends.
+    """
+
+    __slots__ = ("first_frame", "is_doubtful", "read_octets", "reads", "stags", "time", "write_octets", "writes")
 
     def __init__(self, first_frame: int, time: int) -> None:
         self.first_frame = first_frame
         self.time = time
         self.writes = self.write_octets = self.reads = self.read_octets = 0
+        self.stags = array("I")
+        self.is_doubtful = False
 
     def take_write(self, octets: int) -> None:
         """An RDMA Write of so many octets into memory that it named."""
@@ -50,37 +56,6 @@ class Call:
             "rdma_reads": self.reads,
             "rdma_read_octets": self.read_octets,
         }
-
-
-class Named(NamedTuple):
-    """The message that named an STag: its first frame, and the call that it is, if it is one."""
-
-    first_frame: int
-    call: Call | None
-
-
-class NamedMemories:
-    """The memory that one side named to its peer, by STag; the last naming counts."""
-
-    def __init__(self) -> None:
-        self._by_stag: OrderedDict[int, Named] = OrderedDict()
-        self.get = self._by_stag.get
-
-    def name(self, memories: Iterable[NamedMemory], named: Named) -> None:
-        """A message names memory."""
-        for memory in memories:
-            self.name_stag(memory.stag, named)
-
-    def name_stag(self, stag: int, named: Named) -> None:
-        """A message names an STag."""
-        self._by_stag.pop(stag, None)
-        self._by_stag[stag] = named
-        if len(self._by_stag) > MOST_STAGS:
-            self._by_stag.popitem(last=False)
-
-    def invalidate(self, stag: int) -> None:
-        """The peer's Send invalidates an STag."""
-        self._by_stag.pop(stag, None)
 
 
 class Pending(NamedTuple):

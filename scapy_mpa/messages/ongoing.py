@@ -22,6 +22,7 @@ from scapy_mpa.messages.assembly import (
 from scapy_mpa.messages.hearing import HalfReading, MessageListener
 from scapy_mpa.messages.row import AnswerValues, MessageRow, MessageValues, row_of
 from scapy_mpa.messages.times import FrameTimes
+from scapy_mpa.values.segment import ACK
 
 
 class OngoingMessages(MessageListener):
@@ -44,8 +45,8 @@ class OngoingMessages(MessageListener):
     def begin(self) -> None:
         """Forget what was heard."""
         super().begin()
-        self.times = FrameTimes(keeps_all=False)
-        self.assembly = Assembly(self, self._payload, self._held)
+        self.times, self.acks = FrameTimes(keeps_all=False), FrameTimes(keeps_all=False, field=ACK)
+        self.assembly = Assembly(self, self._payload, self._held, self.acknowledged)
 
     def serial(self, mpa: object) -> int:
         """The number of a connection: it is the one that it was given first."""
@@ -60,7 +61,9 @@ class OngoingMessages(MessageListener):
             del self._connections[mpa.number]
             self._gapped.discard(mpa.number)
         for operation in mpa.operations.values():
-            self.readings.pop(operation, None)
+            reading = self.readings.pop(operation, None)
+            if reading is not None:
+                self._operations.pop(reading.half.half, None)
 
     def add(self, row: tuple[object, ...]) -> int:
         """A message is whole, or no more of it comes."""

@@ -25,6 +25,7 @@ from scapy_mpa.reading.spill import OctetStore, Sorted
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
+from scapy_mpa.values.segment import ACK
 
 if TYPE_CHECKING:
     from scapy_mpa.ipsec.associations import Associations
@@ -58,7 +59,7 @@ class MessageReading(MessageListener):
         self._held = held
         self._make_store = store
         self._store, self._octets = store(), OctetStore()
-        self.times = FrameTimes()
+        self.times, self.acks = FrameTimes(), FrameTimes(field=ACK)
         self._spilled_octets, self._events = OctetStore(), cast("Sorted[_Event]", Sorted())
         super().__init__()
 
@@ -68,15 +69,17 @@ class MessageReading(MessageListener):
         """Forget what was heard."""
         super().begin()
         self.close()
-        self._store, self._octets, self.times = self._make_store(), OctetStore(), FrameTimes()
+        self._store, self._octets = self._make_store(), OctetStore()
+        self.times, self.acks = FrameTimes(), FrameTimes(field=ACK)
         self._spilled_octets, self._events = OctetStore(), Sorted()
-        self.assembly = Assembly(self._store, self._octets if self._wants_payload else None, self._held)
+        octets = self._octets if self._wants_payload else None
+        self.assembly = Assembly(self._store, octets, self._held, self.acknowledged)
         #: The frame of the first error of each half connection.
         self._errors: dict[int, int] = {}
 
     def close(self) -> None:
         """Drop what waits in files."""
-        for one in (self._store, self._octets, self.times, self._spilled_octets, self._events):
+        for one in (self._store, self._octets, self.times, self.acks, self._spilled_octets, self._events):
             one.close()
 
     def connect(self, receiver: Analyzer, connections: Sequence[Connection]) -> None:

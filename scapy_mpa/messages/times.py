@@ -1,12 +1,16 @@
-"""When each frame of a capture was captured: looked up by number, in memory as long as it is recent, else in a file."""
+"""When each frame of a capture was captured, and what it acknowledged.
+
+Both are looked up by the frame's number, in memory as long as it is recent, else in a file.
+"""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from typing import Literal
 
 from scapy_mpa.system.temporary import MemoryFirst
-from scapy_mpa.values.segment import Segment
+from scapy_mpa.values.segment import TIME, Segment
 
 #: Times in memory: of so many frames at least, and of twice as many at most.
 _RECENT = 1 << 16
@@ -16,13 +20,15 @@ _OCTETS = array("q").itemsize
 
 
 class FrameTimes:
-    """The times of frames, in nanoseconds since the epoch.
+    """The times of frames, in nanoseconds since the epoch, or another number of their segments.
 
     Args:
         keeps_all: whether those that are not recent any more go into a file; else nothing is known of them then.
+        field: the place of the number in a segment, TIME or ACK.
     """
 
-    def __init__(self, *, keeps_all: bool = True) -> None:
+    def __init__(self, *, keeps_all: bool = True, field: Literal[1, 4] = TIME) -> None:
+        self._field: Literal[1, 4] = field
         self._keeps_all = keeps_all
         self._file = MemoryFirst(max_size=_HELD_OCTETS)
         #: Of the frames from ``_first`` on; 0 where nothing of a frame is known.
@@ -31,13 +37,13 @@ class FrameTimes:
 
     def see(self, segments: Sequence[Segment]) -> None:
         """Segments were captured, in the order of their frames."""
-        times, end = self._times, self._first + len(self._times)
+        times, end, field = self._times, self._first + len(self._times), self._field
         for seg in segments:
             frame = seg[0]
             if frame >= end:
                 if frame > end:
                     times.frombytes(bytes(_OCTETS * (frame - end)))
-                times.append(seg[1])
+                times.append(seg[field])
                 end = frame + 1
         if len(times) > 2 * _RECENT:
             if self._keeps_all:

@@ -10,6 +10,7 @@ from scapy_mpa.framing.role import Role
 from scapy_mpa.plot.held import held
 from scapy_mpa.plot.lanes import AXES, lanes
 from scapy_mpa.plot.look import DARK, LIGHT, Look, check_matplotlib, settings
+from scapy_mpa.plot.memory import memory
 from scapy_mpa.plot.reads import Asked, reads
 from scapy_mpa.plot.sequence import sequence
 from scapy_mpa.plot.sizes import sizes
@@ -27,7 +28,7 @@ _DRAWN: dict[str, Callable[[Subject, Stretch, Look], Figure]] = {
     "sizes": sizes,
     "throughput": throughput,
 }
-KINDS = ("lanes", *_DRAWN)
+KINDS = ("lanes", *_DRAWN, "memory")
 
 
 def draw_connection(
@@ -38,9 +39,10 @@ def draw_connection(
     times: tuple[int | None, int | None],
     axis: str,
     dark: bool,
+    stag: int | None = None,
 ) -> Figure:
     """Draw a connection, of a report that holds FPDUs; raises as :meth:`Connection.plot` does."""
-    figure = draw_subject(Subject(connection, directions), kind, Stretch(frames, *times), axis, dark)
+    figure = draw_subject(Subject(connection, directions), kind, Stretch(frames, *times), axis, dark, stag=stag)
     with settings(DARK if dark else LIGHT):
         # Where things lie follows from the settings; whoever gets the figure has others. To lay it out again would
         # take as long as to draw it.
@@ -50,7 +52,13 @@ def draw_connection(
 
 
 def draw_subject(
-    subject: Subject, kind: str, window: Stretch, axis: str = "octets", dark: bool = False, asked: Asked | None = None
+    subject: Subject,
+    kind: str,
+    window: Stretch,
+    axis: str = "octets",
+    dark: bool = False,
+    asked: Asked | None = None,
+    stag: int | None = None,
 ) -> Figure:
     """Draw one of several pictures of a connection, not laid out yet; raises as :meth:`Connection.plot` does."""
     if kind not in KINDS:
@@ -64,6 +72,8 @@ def draw_subject(
             figure = lanes(subject, window, AXES[axis], look)
         elif kind == "reads":
             figure = reads(subject, window, look, asked)
+        elif kind == "memory":
+            figure = memory(subject, window, look, stag)
         else:
             figure = _DRAWN[kind](subject, window, look)
     return figure

@@ -22,7 +22,7 @@ from scapy_mpa.plot.look import (
 )
 from scapy_mpa.plot.thin import COLUMNS, grid
 from scapy_mpa.plot.view import Stretch, Subject
-from scapy_mpa.reading.query import Selection, query_of
+from scapy_mpa.reading.query import Query, Selection, query_of
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import FPDURecords
 from scapy_mpa.report.words import plural
@@ -83,15 +83,8 @@ def requests_of(connections: Sequence[Connection]) -> Asked:
     asking = [one for one in connections if any(map(_asks, (one.initiator.fpdus, one.responder.fpdus)))]
     if not asking:
         return found
-    index = asking[0].index
-    selection = Selection(
-        (min(one.lifecycle.first[0] for one in asking), max(one.lifecycle.last[0] for one in asking)),
-        tuple({int.from_bytes(one.initiator.key[-4:-2], "big") for one in asking}),
-        tuple({addresses_of(one.initiator.key)[0] for one in asking}),
-    )
-    query = query_of(index.sources, selection, asking[0].assumptions, index.limits)
-    with CapturedMessages(query, store=RequestStore) as messages:
-        numbers = {_same(one, messages.report.connections): one.number for one in asking}
+    with CapturedMessages(query_around(asking), store=RequestStore) as messages:
+        numbers = {same_connection(one, messages.report.connections): one.number for one in asking}
         shown, store = messages.shown_halves(), cast(RequestStore, messages.store)
         for half, *values in zip(store.halves, store.frames, store.asked, store.answered, strict=True):
             number = numbers.get(shown[half]) if half in shown else None
@@ -101,7 +94,18 @@ def requests_of(connections: Sequence[Connection]) -> Asked:
     return found
 
 
-def _same(connection: Connection, others: Sequence[Connection]) -> int | None:
+def query_around(connections: Sequence[Connection]) -> Query:
+    """What reads some connections of a report once more, and as little else as can be said."""
+    index = connections[0].index
+    selection = Selection(
+        (min(one.lifecycle.first[0] for one in connections), max(one.lifecycle.last[0] for one in connections)),
+        tuple({int.from_bytes(one.initiator.key[-4:-2], "big") for one in connections}),
+        tuple({addresses_of(one.initiator.key)[0] for one in connections}),
+    )
+    return query_of(index.sources, selection, connections[0].assumptions, index.limits)
+
+
+def same_connection(connection: Connection, others: Sequence[Connection]) -> int | None:
     """The number that a connection has among those of another report; there may be several on its ports."""
     first = connection.lifecycle.first[0]
     there = [one for one in others if one.initiator.key == connection.initiator.key]

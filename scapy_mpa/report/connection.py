@@ -197,23 +197,25 @@ class Connection:
         until: int | None = None,
         axis: str = "octets",
         dark: bool = False,
+        stag: int | None = None,
     ) -> Figure:
         """Draw the connection; the capture is read once more for it.
 
         Args:
-            kind: One of "lanes", "sequence", "reads", "held", "sizes" and "throughput".
+            kind: One of "lanes", "sequence", "reads", "held", "sizes", "throughput" and "memory".
             directions: Whose half connections are drawn.
             frames: The first and the last frame that are drawn.
             since: A time (nanoseconds since the epoch) before which nothing is drawn.
             until: A time after which nothing is drawn.
             axis: What lanes are drawn along: "octets" or "time".
             dark: Whether the background is dark.
+            stag: Of memory, which STag; None: the one that most octets were written to.
 
         Raises:
             MPAError: matplotlib is not installed, there is no such kind or axis, or the capture cannot be read again.
         """
         # Drawing needs the whole report, and is imported by the package only when it is asked for.
-        figure: Figure = offered.draw_connection(self, kind, directions, frames, (since, until), axis, dark)
+        figure: Figure = offered.draw_connection(self, kind, directions, frames, (since, until), axis, dark, stag)
         return figure
 
     def as_dict(self, directions: Sequence[Role] = ROLES) -> dict[str, Any]:

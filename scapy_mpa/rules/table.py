@@ -8,6 +8,7 @@ from scapy_mpa.rules.ddp import DDP_RULES
 from scapy_mpa.rules.endpoint import ENDPOINT_RULES
 from scapy_mpa.rules.fpdu import FPDU_RULES
 from scapy_mpa.rules.markers import MARKER_RULES
+from scapy_mpa.rules.memory import MEMORY_RULES
 from scapy_mpa.rules.negotiation import NEGOTIATION_RULES
 from scapy_mpa.rules.rdmap import RDMAP_RULES
 from scapy_mpa.rules.rule import SEVERITIES, Rule, Severity
@@ -26,6 +27,7 @@ GROUPS: dict[str, tuple[Rule, ...]] = {
     "Alignment": ALIGNMENT_RULES,
     "Teardown": TEARDOWN_RULES,
     "DDP and RDMAP": (*DDP_RULES, *RDMAP_RULES),
+    "Memory": MEMORY_RULES,
     "TCP and attacks": TCP_RULES,
     "The capture": CAPTURE_RULES,
     "Endpoints": ENDPOINT_RULES,

@@ -10,7 +10,10 @@ UNKNOWN = "unknown"
 
 
 class NamedMemory(NamedTuple):
-    """Memory that a message offers to the peer: STag, TO and octets, and what for ("read", "write", "reply")."""
+    """Memory that a message offers to the peer: STag, TO and octets, and what for ("read", "write", "reply").
+
+    ``length`` is 0 where the message does not say it.
+    """
 
     stag: int
     to: int
@@ -26,7 +29,8 @@ class UpperHeader(NamedTuple):
     """The header of a message: its protocol, its values by name, the memory it names, a word or two for people.
 
     ``call`` is what a call and its reply have in common, None where the protocol knows no calls; ``is_reply`` is which
-    of the two it is, None if the header does not say it.
+    of the two it is, None if the header does not say it. ``is_cut``: it may name more memory, in octets that are not at
+    hand or cannot be read.
     """
 
     protocol: Protocol
@@ -35,6 +39,7 @@ class UpperHeader(NamedTuple):
     text: str = ""
     call: int | None = None
     is_reply: bool | None = False
+    is_cut: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """The keys of the JSON."""

@@ -88,6 +88,11 @@ class UpperLayer:
         return self._confirmed or (self._by_private or self._by_port if self._stated else self._by_private)
 
     @property
+    def is_confirmed(self) -> bool:
+        """Whether headers showed it."""
+        return self._confirmed is not None
+
+    @property
     def name(self) -> str:
         """Its name, or "unknown"."""
         return self.protocol or UNKNOWN

@@ -60,4 +60,4 @@ def _command(octets: bytes) -> UpperHeader | None:
         "cid": cid,
         "named": [one.as_dict() for one in named],
     }
-    return UpperHeader("NVMe-oF", values, named, text, cid, False)
+    return UpperHeader("NVMe-oF", values, named, text, cid, False, is_cut=len(pointer) < _POINTER.size)

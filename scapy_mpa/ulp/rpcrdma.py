@@ -105,7 +105,8 @@ def header(octets: bytes, length: int) -> UpperHeader | None:
         if count:
             parts.append(f"{count} {what} {'segment' if what != 'write' else 'chunk'}{'s' if count > 1 else ''}")
     is_reply = kind == "reply" if kind is not None else True if procedure == _ERROR else None
-    return UpperHeader("RPC-over-RDMA", values, named, ", ".join(parts), xid if procedure != _DONE else None, is_reply)
+    call = xid if procedure != _DONE else None
+    return UpperHeader("RPC-over-RDMA", values, named, ", ".join(parts), call, is_reply, is_cut)
 
 
 def _flag(reader: _Reader) -> bool:

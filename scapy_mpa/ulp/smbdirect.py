@@ -1,6 +1,8 @@
 """SMB Direct (MS-SMBD §2.2), fields little-endian: Negotiate Request and Response, Data Transfer.
 
-The first Send of either side is a Negotiate message; all that follow are Data Transfers.
+The first Send of either side is a Negotiate message; all that follow are Data Transfers. The SMB2 READ and WRITE
+Requests in them (MS-SMB2 §2.2.19, §2.2.21) name memory of the client by Buffer Descriptors (MS-SMBD §2.2.3.1); the
+Token of one is an STag.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import NamedTuple
 
-from scapy_mpa.ulp.header import UpperHeader
+from scapy_mpa.ulp.header import NamedMemory, UpperHeader
 
 _REQUEST = Struct("<HHHHIII")
 _RESPONSE = Struct("<HHHHHHIIIII")
@@ -16,6 +18,17 @@ _TRANSFER = Struct("<HHHHIII")
 _VERSION = 0x0100
 #: A Data Transfer's data begins at a multiple of 8 octets (MS-SMBD §2.2.3).
 _ALIGNMENT = 8
+#: An SMB2 header: its octets, where the command, the flags and the distance to the next one in a compound are.
+_SMB2_ID, _SMB2_LENGTH = b"\xfeSMB", 64
+_COMMAND_AT, _FLAGS_AT = 12, 16
+_SHORT, _TWO_WORDS = Struct("<H"), Struct("<II")
+_RESPONSE_FLAG = 1
+#: Requests with Buffer Descriptors: what the peer does with the memory; where Channel and the descriptors' place stand.
+_WITH_DESCRIPTORS = {8: ("write", 36, 44), 9: ("read", 32, 40)}
+#: SMB2_CHANNEL_RDMA_V1, and that the server invalidates the STag.
+_RDMA_CHANNELS = (1, 2)
+_CHANNEL, _PLACE, _DESCRIPTOR = Struct("<I"), Struct("<HH"), Struct("<QII")
+_MOST_COMPOUNDED = 64
 
 
 class NegotiateRequest(NamedTuple):
@@ -146,4 +159,41 @@ def header(octets: bytes, length: int, is_from_initiator: bool, is_first: bool) 
     text = f"Data Transfer of {found.data_length} octets, credits {found.credits_granted} granted"
     if found.remaining_data_length:
         text += f", {found.remaining_data_length} octets to come"
-    return UpperHeader("SMB Direct", {"message": "Data Transfer", **found._asdict()}, text=text)
+    values = {"message": "Data Transfer", **found._asdict()}
+    if not found.data_length:
+        return UpperHeader("SMB Direct", values, text=text)
+    named, is_all = _descriptors(octets[found.data_offset : found.data_offset + found.data_length])
+    if named:
+        values["named"] = [one.as_dict() for one in named]
+    is_cut = not is_all or bool(found.remaining_data_length) or len(octets) < found.data_offset + found.data_length
+    return UpperHeader("SMB Direct", values, tuple(named), text, is_cut=is_cut)
+
+
+def _descriptors(octets: bytes) -> tuple[list[NamedMemory], bool]:
+    """The memory that SMB2 messages name, and whether all of them can be read: encrypted ones cannot."""
+    named: list[NamedMemory] = []
+    at = 0
+    for _ in range(_MOST_COMPOUNDED):
+        message = octets[at:]
+        if len(message) < _SMB2_LENGTH or not message.startswith(_SMB2_ID):
+            return named, False
+        (command,) = _SHORT.unpack_from(message, _COMMAND_AT)
+        flags, next_command = _TWO_WORDS.unpack_from(message, _FLAGS_AT)
+        if next_command:
+            message = message[:next_command]
+        if command in _WITH_DESCRIPTORS and not flags & _RESPONSE_FLAG:
+            use, channel_at, place_at = _WITH_DESCRIPTORS[command]
+            if len(message) < _SMB2_LENGTH + place_at + _PLACE.size:
+                return named, False
+            (channel,) = _CHANNEL.unpack_from(message, _SMB2_LENGTH + channel_at)
+            first, length = _PLACE.unpack_from(message, _SMB2_LENGTH + place_at)
+            descriptors = message[first : first + length] if channel in _RDMA_CHANNELS else b""
+            if channel in _RDMA_CHANNELS and len(descriptors) < length:
+                return named, False
+            whole = len(descriptors) // _DESCRIPTOR.size * _DESCRIPTOR.size
+            found = (_DESCRIPTOR.unpack_from(descriptors, place) for place in range(0, whole, _DESCRIPTOR.size))
+            named += [NamedMemory(token, offset, size, use) for offset, token, size in found if size]
+        if not next_command:
+            return named, True
+        at += next_command
+    return named, False

@@ -73,6 +73,7 @@ def path_of(seg: Segment) -> tuple[str, ...]:
 #: Where fields stand: in the hot loops, to take one by its place is cheaper than by its name.
 TIME: Final = 1
 KEY: Final = 2
+ACK: Final = 4
 BUFFER: Final = 6
 
 _NO_OCTETS = memoryview(b"")

@@ -34,6 +34,8 @@ COMMANDS = [
     "annotate {there} {none}/out",
     "export {there} {out}",
     "extract {there} -o {out}",
+    "memory {there} --format json",
+    "memory {there} -o {there}",
     "messages {there} --directory {out}",
     "messages {there} --directory {there}",
     "craft middlebox -o {out}",

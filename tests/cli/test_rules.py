@@ -20,7 +20,7 @@ from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.text import report_lines
 from scapy_mpa.rules.findings import Findings
-from scapy_mpa.rules.requirements import REASONS, REQUIREMENTS, TO_COME
+from scapy_mpa.rules.requirements import REASONS, REQUIREMENTS
 from scapy_mpa.rules.table import GROUPS, RULES, SEVERITIES
 from tests.cli.test_command import invoke, run
 from tests.conftest import PCAPS, REPO
@@ -68,7 +68,7 @@ def test_json() -> None:
     assert len(result["requirements"]) == sum(len(rows) for secs in REQUIREMENTS.values() for rows in secs.values())
     assert result["reasons"] == REASONS
     for found in result["requirements"]:
-        places = {"capture" if rule in TO_COME else RULES[rule].observable for rule in found["rules"]}
+        places = {RULES[rule].observable for rule in found["rules"]}
         assert found["observable"] == ("capture" if "capture" in places else "endpoint" if places else None)
         assert (found["reason"] is None) == bool(found["rules"])
 

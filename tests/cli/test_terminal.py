@@ -37,6 +37,7 @@ COMMANDS = {
     "fuzz-list": ("fuzz", "--list"),
     "malform-list": ("malform", "--list"),
     "malform-one": ("malform", "crc-ulpdu-octet", "--list"),
+    "memory": ("memory", RPING),
     "messages": ("messages", TERMINATE),
     "messages-summary": ("messages", RPING, "--summary"),
     "probe-list": ("probe", "--list"),

@@ -12,6 +12,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from click import UsageError
 from click.testing import CliRunner
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
@@ -25,7 +26,7 @@ from scapy_mpa.plot.kinds import KINDS
 from scapy_mpa.plot.look import DARK, LIGHT, write_figure
 from scapy_mpa.plot.view import MOST_RECORDS, Stretch, Subject
 from scapy_mpa.report.buffers import WAYS, buffers_of
-from tests.conftest import PCAPS, REPO, captures
+from tests.conftest import PCAPS, REPO, captures, named
 from tests.test_docs import blocks, commands
 
 REORDERED = PCAPS / "markers-reordered.pcap"
@@ -69,6 +70,34 @@ def bars(figure: Figure, axes: int, colour: str) -> int:
 
 
 # --- what is drawn ---
+
+
+def test_a_buffer_has_every_fpdu_and_what_is_early() -> None:
+    from scapy_mpa.plot.look import BLUE, ORANGE
+
+    (connection,) = analyze(named("markers-lossy")).connections
+    writes = [
+        one for one in connection.initiator.fpdus if one.opcode == "RDMA Write" and (one.placed_frame or 999) <= 130
+    ]
+    early = [one for one in writes if one.placed_frame != one.delivered_frame]
+    figure = connection.plot("memory", frames=(1, 130))
+    assert len(figure.axes) == 1  # the Responder writes nothing
+    assert bars(figure, 0, ORANGE) == len(early) > 10
+    assert bars(figure, 0, BLUE) == len(writes) - len(early) > 10
+    assert f"{len(writes)} FPDUs, {len(early)} placed before delivered" in figure.axes[0].get_title(loc="left")
+    assert "nothing was written to STag 0x00000002" in title(connection.plot("memory", stag=2))
+    with pytest.raises(UsageError, match="--stag is for --kind memory"):
+        CliRunner().invoke(
+            cli, ["plot", str(RPING), "-o", "x.svg", "--stag", "1"], standalone_mode=False, catch_exceptions=False
+        )
+
+
+def test_a_buffer_has_the_bounds_of_what_was_named() -> None:
+    connection = analyze(RPING).connections[0]
+    figure = connection.plot("memory")
+    assert len(figure.axes) == 2
+    for axes in figure.axes:
+        assert {line.get_ydata()[0] for line in axes.lines} == {0, 64}
 
 
 def test_lanes_have_every_segment_and_fpdu_of_the_frames() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from scapy_mpa.framing.profiles import PROFILES
-from scapy_mpa.rules.requirements import REASONS, REQUIREMENTS, TITLES, TO_COME, Row
+from scapy_mpa.rules.requirements import REASONS, REQUIREMENTS, TITLES, Row
 from scapy_mpa.rules.rule import Rule
 from scapy_mpa.rules.table import GROUPS, RULES
 
@@ -48,7 +48,7 @@ def rows_of(rule: Rule) -> Iterator[tuple[str, str, Row]]:
 
 @pytest.mark.parametrize(("profile", "section", "number", "row"), every_row)
 def test_a_row_has_rules_or_a_reason(profile: str, section: str, number: int, row: Row) -> None:
-    assert set(row.rules) - TO_COME <= set(RULES)
+    assert set(row.rules) <= set(RULES)
     assert len(row.rules) == len(set(row.rules))
     assert bool(row.rules) != bool(row.reason)
     assert row.reason in ("", *REASONS)
@@ -81,8 +81,3 @@ def test_a_rule_of_these_specifications_has_a_requirement(rule: Rule) -> None:
 def test_rules_of_other_specifications_need_none() -> None:
     others = {rule.id for rule in RULES.values() if not [*rows_of(rule)]} - set(WITHOUT_A_ROW)
     assert others <= {rule.id for name in ("TCP and attacks", "The capture") for rule in GROUPS[name]}
-
-
-def test_what_is_to_come_is_not_there_yet() -> None:
-    """Till TO_COME is deleted: it passes over nothing but what another branch adds."""
-    assert not TO_COME & set(RULES)

@@ -19,7 +19,7 @@ from scapy_mpa.rules.requirements.rfc7306 import RFC_7306
 from scapy_mpa.rules.requirements.row import Row, Sections
 from scapy_mpa.rules.requirements.unobservable import REASONS
 
-__all__ = ["REASONS", "REQUIREMENTS", "TITLES", "TO_COME", "Row", "Sections"]
+__all__ = ["REASONS", "REQUIREMENTS", "TITLES", "Row", "Sections"]
 
 #: By specification: the MPA specifications, newest first, then what they carry.
 REQUIREMENTS: dict[str, Sections] = {
@@ -37,13 +37,3 @@ REQUIREMENTS: dict[str, Sections] = {
 TITLES: dict[str, str] = {
     name: PROFILES[name].title if name in PROFILES else f"RFC {name.removeprefix('rfc')}" for name in REQUIREMENTS
 }
-
-#: TO BE DELETED at the merge: ids of rules that other branches add; the tests and the page pass over them till then.
-TO_COME = frozenset(
-    (
-        *("ddp-to-wraps", "ddp-unfinished", "rdmap-message-changes", "read-response-unasked", "read-response-differs"),
-        *("request-unanswered", "atomic-response", "atomic-alignment", "atomic-opcode", "immediate-length"),
-        *("stag-invalidated", "terminate-reserved", "terminate-quote", "memory-bounds", "memory-life"),
-        *("placement-overlap", "placement-early"),
-    )
-)
