@@ -101,7 +101,8 @@ def explanation(rule: Rule) -> Iterator[str]:
         if found.row.like is None:
             yield f"    {found.clause}, {_ordinal(found)} {found.row.word}: {found.row.asks}"
     if rule.observable == "capture":
-        yield f"  look for it: scapy-mpa analyze --rules {rule.told_as or rule.id} CAPTURE"
+        command = "memory" if rule in GROUPS["Memory"] else "analyze"
+        yield f"  look for it: scapy-mpa {command} --rules {rule.told_as or rule.id} CAPTURE"
     else:
         yield "  look for it: not in a capture; a peer that tests the implementation sees it"
     yield from _example(rule)

@@ -22,18 +22,19 @@ from typing import NamedTuple
 from scapy_mpa.framing.ddp import OPCODE_NAMES
 from scapy_mpa.messages.links import Call
 from scapy_mpa.report.words import plural
+from scapy_mpa.rules.findings import Quota
 from scapy_mpa.ulp.header import NamedMemory
 
 #: STags of each half connection that are remembered: a bound of memory.
 MOST_STAGS = 1 << 13
-#: Ranges of one STag that are alive at a time; nothing is said of an STag with more: a bound of time.
-MOST_RANGES = 64
-#: Ranges of one STag that are remembered although they ended, the last ones: a bound of time.
+#: Ranges of one STag that are alive at a time; nothing is said of an STag with more: a bound of memory, and of time.
+MOST_RANGES = 16
+#: Ranges of one STag that are remembered although they ended, the last ones: a bound of memory, and of time.
 MOST_ENDED = 8
-#: Runs of octets of one STag, written since the last Send, that are told apart: a bound of time.
-MOST_RUNS = 256
-#: Findings of one rule and STag that are kept one by one; all are counted: a bound of memory.
-MOST_FOUND = 16
+#: Runs of octets of one STag, written since the last Send, that are remembered, the last ones: a bound of memory.
+MOST_RUNS = 16
+#: Findings of one rule and STag that are kept one by one, and of one half connection: a bound of memory.
+MOST_FOUND, MOST_KEPT = 16, 1024
 BOUNDS, LIFE, OVERLAP, EARLY = "memory-bounds", "memory-life", "placement-overlap", "placement-early"
 _END = 1 << 64
 _WRITE, _READ_REQUEST, _READ_RESPONSE = range(3)
@@ -201,13 +202,14 @@ class STagMemory:
     """
 
     __slots__ = (
-        "_epoch", "_names", "_runs", "_sinks", "_unnamed", "call", "counts", "doubts", "ended_frame", "findings",
-        "first_named", "first_used", "gaps", "has_bounds", "high", "how", "is_current", "last_named", "last_used",
-        "low", "named", "protocol", "read_octets", "reads", "stag", "uses", "writes", "written_octets",
+        "_epoch", "_names", "_quota", "_runs", "_sinks", "_unnamed", "call", "counts", "doubts", "ended_frame",
+        "findings", "first_named", "first_used", "gaps", "has_bounds", "high", "how", "is_current", "last_named",
+        "last_used", "low", "named", "protocol", "read_octets", "reads", "stag", "uses", "writes", "written_octets",
     )  # fmt: skip
 
-    def __init__(self, stag: int) -> None:
+    def __init__(self, stag: int, quota: Quota) -> None:
         self.stag = stag
+        self._quota = quota
         self.named = self.first_named = self.last_named = 0
         self.call: Call | None = None
         self.protocol: str | None = None
@@ -350,7 +352,7 @@ class STagMemory:
             new = runs[at][0], end, runs[at][2], new[3]
         runs[at:below] = sorted([*kept, new])
         if len(runs) > MOST_RUNS:
-            runs.clear()
+            runs.remove(min(runs, key=lambda one: one[3]))
 
     def _overlap(self, access: MemoryAccess, over: tuple[int, int, int, int]) -> None:
         low, high, begun, last = over
@@ -374,7 +376,7 @@ class STagMemory:
         """Count a finding."""
         count = self.counts.get(finding.rule, 0)
         self.counts[finding.rule] = count + 1
-        if count < MOST_FOUND:
+        if count < MOST_FOUND and self._quota.take():
             self.findings.append(finding)
 
 
@@ -395,6 +397,7 @@ class NamedMemories:
         self._doubts = self._gaps = 0 if is_from_start else 1
         self._doubted = 0
         self._has_dropped = False
+        self._quota = Quota(MOST_KEPT)
         self.epoch = 0
         self.drop: Callable[[STagMemory], None] | None = None
 
@@ -407,12 +410,14 @@ class NamedMemories:
         """Return what is known of an STag, which may be nothing yet."""
         memory = self._by_stag.get(stag)
         if memory is None:
-            memory = self._by_stag[stag] = STagMemory(stag)
+            memory = self._by_stag[stag] = STagMemory(stag, self._quota)
             if len(self._by_stag) > MOST_STAGS:
                 dropped = self._by_stag.popitem(last=False)[1]
                 self._has_dropped = True
                 if dropped.is_alive:
                     self.doubt(_END, is_gap=True)
+                for _ in dropped.findings:
+                    self._quota.give_back()
                 if self.drop is not None:
                     self.drop(dropped)
         return memory

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import tracemalloc
 from collections.abc import Callable, Iterable, Sequence
 from io import BytesIO
 from itertools import count
@@ -23,8 +24,10 @@ from scapy_mpa.craft.ulpdus import rdma_write, send, untagged
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.startup import startup_frame
-from scapy_mpa.messages.memory import MOST_RANGES, MOST_STAGS
+from scapy_mpa.messages.links import Call
+from scapy_mpa.messages.memory import MOST_RANGES, MOST_RUNS, MOST_STAGS, MemoryAccess, NamedMemories
 from scapy_mpa.messages.stags import CapturedMemory, STagRow
+from scapy_mpa.ulp.header import NamedMemory
 from tests.conftest import captures
 
 RPING_PORT, NVME_PORT, ISER_PORT = 7174, 4420, 3260
@@ -395,7 +398,7 @@ def test_overlaps_are_those_of_octets_one_by_one() -> None:
     rng = Random(5)
     talk, wrote, want = ready(), set[int](), 0
     for _ in range(200):
-        first, octets = int(300 * rng.random()), int(20 * rng.random())
+        first, octets = int(100 * rng.random()), int(20 * rng.random())
         if rng.random() < 0.1:
             talk.send("responder", 1)
             wrote.clear()
@@ -435,6 +438,32 @@ def test_an_stag_that_was_forgotten_has_a_row_and_no_finding() -> None:
     talk.write("responder", 17, stag=1, to=TO).write("responder", 17, stag=next(stags) - 1, to=TO)
     rows = made(talk)
     assert len(rows) == MOST_STAGS // 200 * 200 + 401 and not broken(rows)
+
+
+def test_a_flood_of_names_and_writes_is_bounded() -> None:
+    """As many ranges, runs and findings as there may be take no more memory the second time."""
+    stags = MOST_STAGS // 64
+
+    def flood(memories: NamedMemories, octets: int) -> None:
+        for number in range(2 * stags):
+            stag = number % stags
+            named = [NamedMemory(stag, 64 * place, 32, "write") for place in range(3 * MOST_RANGES)]
+            memories.name(named, number, number, Call(number, 0), protocol="rping", is_sure=True)
+            memory = memories.at(stag)
+            for place in range(2 * MOST_RUNS):
+                access = MemoryAccess(0, stag, 1000 * place, octets, 1, 1, 1)
+                memory.write(access, memories.epoch)
+
+    memories = NamedMemories(True)
+    tracemalloc.start()
+    try:
+        flood(memories, 500)
+        once = tracemalloc.get_traced_memory()[0]
+        flood(memories, 900)
+        again = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert again < 1.5 * once and 64 * once < 160 << 20
 
 
 # --- the command ---
