@@ -235,9 +235,7 @@ class Repeats:
         if time - since <= most and 4 * sender.twice >= 3 * before:
             sender.twice += 1
             self._found += 1
-            self._notes.add(
-                "capture-twice", frame, time, "captured before, at another place on its path; it counts once"
-            )
+            self._notes.add("capture-twice", frame, time, "a copy of a packet just before; it counts once")
             return True
         self._seen[look] = time, sender.packets
         self._order.append((time, look))
