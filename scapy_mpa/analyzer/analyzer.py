@@ -350,7 +350,8 @@ class Analyzer:
                 self.findings.add("startup-in-data", None, found.frame, found.time, found.seq, detail)
 
     def _report_other(self, connection: TCPConnection, followed: FollowedConnection, key: bytes) -> None:
-        """Report of a TCP connection without MPA that it was refused, or began with what is nearly a Key."""
+        """Report of a TCP connection without MPA that it was refused, cut, or began with what is nearly a Key."""
+        self._report_short_parts(connection, followed, key)
         ends = [direction_end(half) for half in connection.halves]
         for d, half in enumerate(connection.halves):
             name = " > ".join(endpoints(key if d == 0 else reverse_key(key)))
@@ -366,6 +367,20 @@ class Analyzer:
             for breach, count in breaches:
                 seq = ((half.space.base or 0) + breach.offset) & SEQ_MASK
                 self.findings.add(breach.rule, None, breach.frame, breach.time, seq, breach.detail, count=count)
+
+    def _report_short_parts(self, connection: TCPConnection, followed: FollowedConnection, key: bytes) -> None:
+        """Report that a snapshot length left too little of a connection to show whether there is MPA."""
+        found, reader = followed.reader.short_parts, followed.reader
+        if found is None or any(reader.cut_header(d) is not None for d in (0, 1)):
+            return
+        first, half = found.first, connection.halves[found.side]
+        name = " > ".join(endpoints(key if found.side == 0 else reverse_key(key)))
+        octets = first.end - first.start
+        detail = f"{name}: {first.captured} of {octets} octets of the payload were captured, too few to show MPA"
+        seq = ((half.space.base or 0) + first.start + first.captured) & SEQ_MASK
+        self.findings.add(
+            "capture-cut", None, first.frame, first.time, seq, detail, count=found.count, last_frame=found.last_frame
+        )
 
     def let_go(self, since: int) -> list[CapturedConnection]:
         """Follow no longer the TCP connections that have been over since a time (nanoseconds since the epoch).

@@ -435,9 +435,7 @@ class FullOperation:
     def quote(self) -> None:
         """Look for the message that the Terminate quotes: when it is placed, and again at the end."""
         if self.fpdus.terminate is not None:
-            terminate = self.fpdus.terminate
-            sent = self.peer.messages if self.peer is not None else None
-            found = terminated(terminate.ulpdu, terminate.known, sent)
+            found = terminated(self.fpdus.terminate, self.peer.messages if self.peer is not None else None)
             if self.terminated is None or found.message is not None:
                 self.terminated = found
 

@@ -25,7 +25,7 @@ from scapy_mpa.system.names import printable
 _MAGIC_NUMBERS: Final = frozenset((*MAGIC_NUMBERS, PCAPNG_MAGIC))
 #: Octets of a compressed file that give its first ones: more than a zstd block, which is 128 KiB (RFC 8878 §3.1.1.2).
 _COMPRESSED_HEAD: Final = 1 << 18
-#: Names of files that are no captures in the line about them.
+#: Names of files that are not captures in the line about them.
 _NAMED: Final = 3
 
 
@@ -95,12 +95,12 @@ def captures_in(folder: str, before: Mapping[str, Inspected] | None = None) -> F
     names = [printable(name) + (f" ({reason})" if reason else "") for _, _, name, reason in named]
     if others > len(names):
         names.append("...")
-    what = "1 file is no capture" if others == 1 else f"{others} files are no captures"
+    what = "1 file is not a capture" if others == 1 else f"{others} files are not captures"
     return FoundFiles(captures, f"{printable(folder)}: {what}: {', '.join(names)}", inspected)
 
 
 def natural(name: str) -> list[tuple[int, int | str]]:
-    """What sorts names as people do: x.pcap2 before x.pcap10."""
+    """Return the key that sorts names as people do: x.pcap2 before x.pcap10."""
     return [(0, int(part)) if part.isdecimal() else (1, part) for part in re.split(r"([0-9]+)", name) if part]
 
 

@@ -100,7 +100,7 @@ def sources_of(
 def _expanded(source: CaptureSource, skipped: list[str]) -> Iterator[tuple[CaptureSource, bool]]:
     """The files that a name stands for, and whether they were found in a folder or by a pattern.
 
-    Appends to ``skipped`` a line about the files of a folder that are no captures.
+    Appends to ``skipped`` a line about the files of a folder that are not captures.
     """
     if source == STANDARD_INPUT or not isinstance(source, (str, os.PathLike)):
         yield source, False

@@ -241,7 +241,7 @@ class FolderOrigin(Origin):
         self._read: dict[str, _Read] = {}
         self._file: GrowingFile | None = None
         self._remarks: list[str] = []
-        #: The files there were at the last look, and the line about those that are no captures.
+        #: The files there were at the last look, and the line about those that are not captures.
         self._inspected: dict[str, Inspected] = {}
         self._left_out: str | None = None
 

@@ -60,6 +60,8 @@ _new_segment = tuple.__new__
 #: extension headers: version, total or payload length, (fragment,) protocol, key, then TCP.
 _IPV4_TCP, IPV4_TCP_LENGTH = "BxHxxHxB2x12sIIBB", 34
 _IPV6_TCP, IPV6_TCP_LENGTH = "B3xHBx36sIIBB", 54
+#: Octets of a TCP header without options (RFC 9293 §3.1).
+_TCP_LENGTH = 20
 
 
 class FastPath:
@@ -208,6 +210,8 @@ def _segment_in(
         wire_end = packet.wire_end
         end = min(end, wire_end)
         if packet.protocol == PROTOCOL_TCP:
+            if end < packet.at + _TCP_LENGTH <= wire_end:
+                fragments.notes.add("capture-cut", frame, time, "the TCP header was not captured whole")
             return _tcp_segment(frame, time, packet.addresses, octets, packet.at, end, wire_end)
         if packet.protocol in _ICMP:
             # What came in fragments is not looked into.
@@ -236,11 +240,11 @@ def segment_of_fragment(seg: Segment, fragments: Fragments) -> Segment | None:
 def _tcp_segment(
     frame: int, time: int, addresses: bytes, octets: memoryview, tcp: int, end: int, wire_end: int
 ) -> Segment | None:
-    if end - tcp < 20:
+    if end - tcp < _TCP_LENGTH:
         return None
     seq, ack, data_offset, flags = _TCP(octets, tcp + 4)
     start = tcp + (data_offset >> 4) * 4
-    if start < tcp + 20 or start > wire_end:
+    if start < tcp + _TCP_LENGTH or start > wire_end:
         return None
     key = addresses + bytes(octets[tcp : tcp + 4])
     # The capture may have cut the packet in TCP's options.

@@ -73,7 +73,7 @@ _BLANK = 4096
 
 
 def _is_blank(octets: bytes | memoryview, at: int) -> bool:
-    """Whether so many zeros follow that no capture program wrote them as records."""
+    """Return True if so many zeros follow that no capture program wrote them as records."""
     return octets[at : at + _BLANK] == bytes(_BLANK)
 
 

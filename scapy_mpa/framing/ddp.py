@@ -233,15 +233,21 @@ class Terminate(NamedTuple):
     meaning: str
 
 
-def decode_terminate(ulpdu: Octets) -> Terminate | None:
-    """Read the Terminate message in a ULPDU; None if it is another message or lacks the control word."""
+def decode_terminate(ulpdu: Octets, ulpdu_length: int | None = None) -> Terminate | None:
+    """Read the Terminate message in a ULPDU; None if it is another message or lacks the control word.
+
+    Args:
+        ulpdu: its first octets.
+        ulpdu_length: octets of all of it, None if these are all.
+    """
     ddp = decode_ddp(ulpdu)
     if not isinstance(ddp, UntaggedHeader) or ddp.opcode != TERMINATE_OPCODE:
         return None
     if ddp.payload_length < _TERMINATE_CONTROL_LENGTH:
         return None
     kind, code, header_control = ulpdu[UNTAGGED_HEADER_LENGTH : UNTAGGED_HEADER_LENGTH + 3]
-    quoted_length = ddp.payload_length - _TERMINATE_CONTROL_LENGTH - _SEGMENT_LENGTH_LENGTH
+    length = len(ulpdu) if ulpdu_length is None else ulpdu_length
+    quoted_length = length - UNTAGGED_HEADER_LENGTH - _TERMINATE_CONTROL_LENGTH - _SEGMENT_LENGTH_LENGTH
     high, low = kind >> 4, kind & 0x0F
     is_siw = header_control & _SIW_M_AND_D == _SIW_M_AND_D and not header_control & 0xE0
     is_siw = is_siw and quoted_length >= TAGGED_HEADER_LENGTH
@@ -282,14 +288,14 @@ def other_reading(said: Terminate) -> Terminate | None:
     return said._replace(layer=said.etype, etype=said.layer, layout=layout, meaning=meaning)
 
 
-def quoted_header(ulpdu: Octets) -> TaggedHeader | UntaggedHeader | None:
-    """The DDP header that the Terminate message in a ULPDU quotes, by its bit D; None if it quotes none.
+def quoted_header(ulpdu: Octets, ulpdu_length: int | None = None) -> TaggedHeader | UntaggedHeader | None:
+    """The DDP header that the Terminate message in a ULPDU quotes, by its bit D; None if it quotes none, or it is cut.
 
     Behind the control word comes the DDP Segment Length, which is there with D and valid with M, then the header (RFC
     5040 §4.8); how many octets followed that header, and its ``payload_length``, is what the DDP Segment Length leaves,
-    0 without a valid one.
+    0 without a valid one. Arguments are those of :func:`decode_terminate`.
     """
-    said = decode_terminate(ulpdu)
+    said = decode_terminate(ulpdu, ulpdu_length)
     if said is None or not said.d:
         return None
     at = UNTAGGED_HEADER_LENGTH + _TERMINATE_CONTROL_LENGTH

@@ -123,7 +123,7 @@ class StartupFrame(NamedTuple):
         longest = self.res & _LONG_FPDUS
         if not longest:
             return ""
-        said = f"FPDUs of up to {_MAXIMUM_FPDU[longest]}, as siw and cxgb4 may tell"
+        said = f"FPDUs of up to {_MAXIMUM_FPDU[longest]}, as siw and cxgb4 may announce"
         return f"{_SIW_GSO}; or {said}" if longest == 0x08 else said
 
     @property

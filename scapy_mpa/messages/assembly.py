@@ -438,8 +438,9 @@ class Assembly:
             elif opcode in SEND_OPCODES:
                 half.memories.doubt(half.taken, is_gap=False)
             elif opcode == TERMINATE_OPCODE and not there.offset:
-                said = decode_terminate(first.ulpdu)
-                there.note("no control word" if said is None else said.meaning)
+                said = decode_terminate(first.ulpdu, first.length)
+                if said is not None or not first.is_cut:
+                    there.note("no control word" if said is None else said.meaning)
             elif is_whole and opcode == _READ_REQUEST:
                 named_by = self._use_source(half, there)
         number = self._store.add(

@@ -9,12 +9,12 @@ from scapy_mpa.values._octets cimport append_number
 
 cdef class ConnectionReader:
     cdef object __weakref__
-    cdef public bint _is_other, has_doubt, inferred, is_accepted, rejected
+    cdef public bint _has_long_part, _is_other, has_doubt, inferred, is_accepted, rejected
     cdef public list _deviations, _searches, after_rejection, agreed, arrivals, diagnoses, frames, garbled, inferences
     cdef public list limits_met, octets_after, openings, parts, readers, rivals
     cdef public long long _adapting, _few, _next_look, answered_octets
     cdef public object _assumptions, _before, _budget, _diagnosis_budget, _limits, initiator, starts_found
-    cdef public object unexpected
+    cdef public object short_parts, unexpected
     cdef public ConnectionReader _successor
     cdef public TCPConnection connection
     cdef public array.array _recent

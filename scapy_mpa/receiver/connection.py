@@ -10,7 +10,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 from scapy_mpa.framing.agreement import is_rdmac
 from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_LENGTH
@@ -64,6 +64,18 @@ MOST_LOOKED_AT: Final = 1 << 18
 _KINDS: Final[tuple[Kind, Kind]] = ("request", "reply")
 
 
+class ShortParts(NamedTuple):
+    """Segments of which a snapshot length left fewer octets than a startup header has (RFC 5044 §7.1.1).
+
+    ``first`` was sent in direction ``side``; they are so many (``count``), the last of them in ``last_frame``.
+    """
+
+    side: int
+    first: Arrival
+    last_frame: int
+    count: int
+
+
 class ConnectionReader:
     """A TCP connection that carries MPA, or may.
 
@@ -94,6 +106,8 @@ class ConnectionReader:
         initiator: the direction in which the Initiator sends, None if it is not known.
         readers: the reader of each direction, None before Full Operation.
         arrivals: the segments of each direction with octets of Full Operation, for the owner to take.
+        short_parts: the segments before it of which too little was captured to show a startup header, None if another
+            one that was cut has as much.
         rejected: True if the Reply rejects the connection.
         inferred: True if something that a startup frame tells had to be inferred.
         agreed: how FPDUs of each direction were to lie, None before Full Operation.
@@ -103,11 +117,11 @@ class ConnectionReader:
     """
 
     __slots__ = (
-        "_adapting", "_assumptions", "_before", "_budget", "_deviations", "_diagnosis_budget", "_few", "_is_other",
-        "_limits", "_next_look", "_recent", "_searches", "_successor", "after_rejection", "agreed", "answered_octets",
-        "arrivals", "connection", "diagnoses", "frames", "garbled", "has_doubt", "inferences", "inferred", "initiator",
-        "is_accepted", "limits_met", "octets_after", "openings", "parts", "readers", "rejected", "rivals",
-        "starts_found", "unexpected",
+        "_adapting", "_assumptions", "_before", "_budget", "_deviations", "_diagnosis_budget", "_few", "_has_long_part",
+        "_is_other", "_limits", "_next_look", "_recent", "_searches", "_successor", "after_rejection", "agreed",
+        "answered_octets", "arrivals", "connection", "diagnoses", "frames", "garbled", "has_doubt", "inferences",
+        "inferred", "initiator", "is_accepted", "limits_met", "octets_after", "openings", "parts", "readers",
+        "rejected", "rivals", "short_parts", "starts_found", "unexpected",
     )  # fmt: skip
 
     def __init__(
@@ -130,6 +144,8 @@ class ConnectionReader:
         self.openings: list[Arrival | None] = [None, None]
         self.octets_after = [b"", b""]
         self.rivals: list[list[Rival]] = [[], []]
+        self.short_parts: ShortParts | None = None
+        self._has_long_part = False
         self.starts_found: set[int] = set()
         self.initiator: int | None = None
         self.readers: list[FPDUReader | None] = [None, None]
@@ -257,9 +273,21 @@ class ConnectionReader:
                 if one is not None and one.half.copies.held:
                     self._give_up(one, (frame, time))
         elif arrival is not None:
+            if arrival.captured < arrival.end - arrival.start and not self._has_long_part:
+                self._note_part(d, arrival)
             if len(self.arrivals[d]) < self._limits.held_segments:
                 self.arrivals[d].append(arrival)
             self._search(d, arrival.start, arrival.end)
+
+    def _note_part(self, d: int, arrival: Arrival) -> None:
+        """Note a segment of which a snapshot length left a part."""
+        before, self.short_parts = self.short_parts, None
+        if arrival.captured >= STARTUP_HEADER_LENGTH:
+            self._has_long_part = True
+        elif before is None:
+            self.short_parts = ShortParts(d, arrival, arrival.frame, 1)
+        else:
+            self.short_parts = ShortParts(before.side, before.first, arrival.frame, before.count + 1)
 
     def _give_up(self, reader: FPDUReader, now: Moment) -> None:
         """Give up a hole that nothing will fill any more; a limit gives up what is held too long."""

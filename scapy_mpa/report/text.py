@@ -198,7 +198,7 @@ def finding_lines(
         if found.count > 1:
             where += f" to {found.last_frame}" if found.last_frame != found.frame else ""
         where += times + file_of(found.frame)
-        where += (f", {found.direction}," if found.direction is not None else ",") + f" seq {found.seq}"
+        where += f", {found.direction}, seq {found.seq}" if found.direction is not None else ""
     yield f"  {style(found.severity, found.severity)} {found.rule.id}: {where}: {found.detail}"
     grounds = [ground for ground in (found.clause, found.rule.requirement) if ground]
     if found.code is not None:

@@ -1,8 +1,9 @@
 """Which upper layer a connection carries: by Private Data, by port, and by headers that agree.
 
 A candidate that Private Data or the port names is confirmed by the first Send that fits it, and dropped by one that
-cannot be its own. Without a candidate, headers decide that no other protocol's look like: those of SMB Direct's
-negotiation, of an RPC message behind its transport header, perftest's version, rping's memory once the peer uses it.
+cannot be its own; octets that the capture cut refute nothing. Without a candidate, headers decide that no other
+protocol's look like: those of SMB Direct's negotiation, of an RPC message behind its transport header, perftest's
+version, rping's memory once the peer uses it.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ _WITHOUT_HEADERS = ("perftest",)
 PROTOCOLS = tuple(PORTS.values())
 #: Octets of a Send that are looked at.
 LOOKED_AT = 4096
+#: Octets of a Send with which any of these headers is whole: a command of NVMe has so many, the others have fewer.
+_LONGEST_HEADER = 64
 
 _Parse: TypeAlias = Callable[[bytes, int, bool, bool], UpperHeader | None]
 
@@ -118,7 +121,8 @@ class UpperLayer:
             if header is not None:
                 self._confirm(protocol, octets, length, is_from_initiator, is_first)
                 return header
-            if self._confirmed is not None or protocol in _WITHOUT_HEADERS or not is_first:
+            is_cut = len(octets) < min(length, _LONGEST_HEADER)
+            if self._confirmed is not None or protocol in _WITHOUT_HEADERS or not is_first or is_cut:
                 return None
             self._stated = False
         if self._by_private is not None or self._confirmed is not None or not is_first:

@@ -67,11 +67,12 @@ class FirstFPDU(NamedTuple):
 
 
 class FoundTerminate(NamedTuple):
-    """The first Terminate of a direction: the first octets of its ULPDU, its offset, and when it was placed."""
+    """The first Terminate of a direction: the first octets of its ULPDU, offset, when it was placed, ULPDU_Length."""
 
     ulpdu: bytes
     offset: int
     known: Moment
+    ulpdu_length: int
 
 
 class FPDUWatch:
@@ -127,7 +128,8 @@ class FPDUWatch:
             return (Breach("crc", fpdu.offset, *fpdu.known, detail),)
         if fpdu.crc == CUT:
             # The capture cut it: its length is known.
-            return (*self._size(fpdu), *self._limit(fpdu))
+            terminate = self._terminate(fpdu) if self._is_cut_terminate(fpdu) else ()
+            return (*self._size(fpdu), *self._limit(fpdu), *terminate)
         breaches = () if ulpdu_length <= self.sizes.longest else self._size(fpdu)
         if self._layout.dialect is None:
             phase = fpdu.offset % MARKER_INTERVAL if fpdu.markers else -1
@@ -214,12 +216,20 @@ class FPDUWatch:
                 self._note_error(fpdu)
             yield Breach(rule, fpdu.offset, *fpdu.known, detail)
 
+    def _is_cut_terminate(self, fpdu: LocatedFPDU) -> bool:
+        """Return True if an FPDU that the capture cut begins with a Terminate's DDP header and its control word."""
+        if fpdu.opcode != TERMINATE_OPCODE or self._layout.dialect is not None:
+            return False
+        # Its CRC is not known: the header must be one that DDP sends.
+        ulpdu, length = ulpdu_of(fpdu, TERMINATE_OCTETS), fpdu.ulpdu_length
+        return is_plain_header(ulpdu, length) and decode_terminate(ulpdu, length) is not None
+
     def _terminate(self, fpdu: LocatedFPDU) -> Iterator[Breach]:
         """Yield what a Terminate reports, and how."""
         ulpdu, place = bytes(ulpdu_of(fpdu, TERMINATE_OCTETS)), (fpdu.offset, *fpdu.known)
         if self.terminate is None:
-            self.terminate = FoundTerminate(ulpdu, fpdu.offset, fpdu.known)
-        terminate = decode_terminate(ulpdu)
+            self.terminate = FoundTerminate(ulpdu, fpdu.offset, fpdu.known, fpdu.ulpdu_length)
+        terminate = decode_terminate(ulpdu, fpdu.ulpdu_length)
         if terminate is not None:
             yield Breach("terminate", *place, f"{terminate.meaning} ({error_numbers(terminate)})")
         for rule, detail in broken_rules(ulpdu, fpdu.ulpdu_length):

@@ -21,8 +21,9 @@ from scapy_mpa.framing.ddp import (
 )
 from scapy_mpa.framing.markers import Octets
 from scapy_mpa.receiver.plain import PlainRun
-from scapy_mpa.receiver.values import LocatedFPDU, Moment
+from scapy_mpa.receiver.values import LocatedFPDU
 from scapy_mpa.values.lifecycle import Quoted, Terminated
+from scapy_mpa.watches.fpdus import FoundTerminate
 
 #: Acknowledged FPDUs that are kept: a Terminate quotes what came shortly before.  A bound of memory: 100 KiB.
 MOST_ACKNOWLEDGED: Final = 256
@@ -180,13 +181,13 @@ def _misaligned_to(ulpdu: Octets) -> int | None:
     return to if to % _ATOMIC_ALIGNMENT and len(ulpdu) >= _ATOMIC_TO[1] else None
 
 
-def terminated(ulpdu: bytes, known: Moment, sent: MessageWatch | None) -> Terminated:
-    """Return what the Terminate placed at a moment reports, and the message of those ``sent`` that it quotes."""
-    reported = decode_terminate(ulpdu)
-    header = quoted_header(ulpdu) if reported is not None else None
+def terminated(terminate: FoundTerminate, sent: MessageWatch | None) -> Terminated:
+    """Return what a Terminate reports, and the message of those ``sent`` that it quotes."""
+    ulpdu, _, known, ulpdu_length = terminate
+    reported, header = decode_terminate(ulpdu, ulpdu_length), quoted_header(ulpdu, ulpdu_length)
     message = None
     if sent is not None and header is not None:
         message = sent.quoted(header)
-    elif sent is not None and reported is not None and reported[:3] == _STREAM_ERROR:
+    elif sent is not None and reported is not None and reported[:3] == _STREAM_ERROR and not reported.d:
         message = sent.misaligned_atomic(known[0])
     return Terminated(known[0], reported, header, message, known[1])

@@ -36,10 +36,10 @@ def broken_rules(ulpdu: bytes, ulpdu_length: int) -> Iterator[tuple[str, str]]:
     """Yield the rules, with details, that a Terminate breaks.
 
     Args:
-        ulpdu: the first TERMINATE_OCTETS of its ULPDU.
+        ulpdu: the first TERMINATE_OCTETS of its ULPDU, or as many as were captured.
         ulpdu_length: octets of all of it.
     """
-    said, header = decode_terminate(ulpdu), decode_ddp(ulpdu)
+    said, header = decode_terminate(ulpdu, ulpdu_length), decode_ddp(ulpdu)
     if said is None:
         if isinstance(header, UntaggedHeader):
             yield "terminate-layout", f"a body of {header.payload_length} octets has no control word"
@@ -77,8 +77,8 @@ def _header_faults(said: Terminate, body: bytes, body_length: int) -> Iterator[s
         yield f"{bits} set, with {body_length - _CONTROL} octets after the control word"
     if said.m != said.d:
         yield "M is set without D" if said.m else "D is set without M"
-    if not is_defined(said):
-        return
+    if not is_defined(said) or (said.d and opcode is None and len(body) < body_length):
+        return  # of a header that the capture cut nothing is known
     kind = said.layer, said.etype
     if said.d and (said.layer == _LLP or not said.etype):
         yield f"a DDP header is quoted in an error of {_name(said)}, which has none"

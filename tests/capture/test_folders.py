@@ -73,12 +73,12 @@ def test_what_is_left_out_is_a_line(tmp_path: Path) -> None:
     result = invoke("analyze", str(tmp_path))
     assert (result.return_value, result.stderr) == (
         0,
-        f"scapy-mpa: {tmp_path}: 12 files are no captures: note0.pcap, note1.pcap, note2.pcap, ...\n",
+        f"scapy-mpa: {tmp_path}: 12 files are not captures: note0.pcap, note1.pcap, note2.pcap, ...\n",
     )
     assert "1 MPA connection, nothing to report" in result.stdout
     (tmp_path / "rping").unlink()
     with pytest.raises(
-        CaptureError, match=r"there is no capture in this folder: 12 files are no captures: note0.pcap,"
+        CaptureError, match=r"there is no capture in this folder: 12 files are not captures: note0.pcap,"
     ):
         sources_of(tmp_path)
 
@@ -100,7 +100,7 @@ def test_captures_that_are_not_read_come_first_with_what_converts_them(tmp_path:
     assert found.captures == [str(tmp_path / "b")]
     assert found.left_out is not None
     assert found.left_out.startswith(
-        f"{tmp_path}: 7 files are no captures: c (a snoop file; editcap -F pcap FILE out.pcap converts it), d (comp"
+        f"{tmp_path}: 7 files are not captures: c (a snoop file; editcap -F pcap FILE out.pcap converts it), d (comp"
     )
     assert "\n" not in found.left_out and found.left_out.endswith("e (compressed twice; decompress it once first), ...")
 
@@ -121,7 +121,7 @@ def test_only_files_are_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(folders, "_magic", opened.append)
         found = captures_in(str(tmp_path))
     assert (found.captures, opened) == ([], [])
-    assert found.left_out == f"{tmp_path}: 7 files are no captures: empty, link, nowhere, ..."
+    assert found.left_out == f"{tmp_path}: 7 files are not captures: empty, link, nowhere, ..."
 
 
 def test_a_pipe_that_takes_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
@@ -148,12 +148,12 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(folders, "_magic", refused)
-    assert captures_in(str(tmp_path)).left_out == f"{tmp_path}: 1 file is no capture: secret (Permission denied)"
+    assert captures_in(str(tmp_path)).left_out == f"{tmp_path}: 1 file is not a capture: secret (Permission denied)"
 
 
 def test_names_that_control_a_terminal_are_printed_harmlessly(tmp_path: Path) -> None:
     (tmp_path / "a\x1b[2J\n").write_text("no capture")
-    assert captures_in(str(tmp_path)).left_out == f"{tmp_path}: 1 file is no capture: a\\x1b[2J\\x0a"
+    assert captures_in(str(tmp_path)).left_out == f"{tmp_path}: 1 file is not a capture: a\\x1b[2J\\x0a"
 
 
 def test_little_is_read_of_a_compressed_file(tmp_path: Path) -> None:
@@ -215,4 +215,4 @@ def test_what_is_no_capture_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "README").write_text("read me")
     found = analyze(tmp_path)
     assert found.as_dict()["connections"] == analyze(whole).as_dict()["connections"]
-    assert found.damage == [f"{tmp_path}: 1 file is no capture: README"]
+    assert found.damage == [f"{tmp_path}: 1 file is not a capture: README"]

@@ -91,7 +91,7 @@ def test_what_cannot_be_read_is_a_line_and_the_rest_is_read(tmp_path: Path) -> N
     assert result.return_value == 0
     assert "3 files, " in result.stdout
     lines = result.stderr.splitlines()
-    assert lines[0] == f"scapy-mpa: {tmp_path}: 3 files are no captures: empty.pcap, gone.pcap, text.pcap"
+    assert lines[0] == f"scapy-mpa: {tmp_path}: 3 files are not captures: empty.pcap, gone.pcap, text.pcap"
     assert len(lines) == 2 and "damaged.pcap: no packet can be read" in lines[1]
     alone = analyze(REORDERED)
     assert said(analyze(tmp_path))["connections"] == said(alone)["connections"]

@@ -315,7 +315,7 @@ def test_a_file_of_a_folder_that_is_no_capture_is_a_line(tmp_path: Path) -> None
     assert lines[0].startswith("#0 ")
     assert f"({tmp_path / 'b.pcap'}, frame " in lines[0]
     damaged, left_out = errors.splitlines()
-    assert left_out == f"scapy-mpa: {tmp_path}: 1 file is no capture: a.pcap"
+    assert left_out == f"scapy-mpa: {tmp_path}: 1 file is not a capture: a.pcap"
     assert damaged.startswith(f"scapy-mpa: {tmp_path / 'c.pcap'}: damaged after frame ")
     assert any(line.startswith("  ended: ") for line in more)
 

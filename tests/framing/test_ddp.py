@@ -13,6 +13,7 @@ from scapy_mpa.framing import (
     decode_terminate,
     opcode_name,
 )
+from scapy_mpa.framing.ddp import quoted_header
 
 
 @pytest.mark.parametrize(
@@ -126,6 +127,15 @@ def test_captured(ulpdu: str, expected: tuple[object, ...]) -> None:
     assert terminate is not None
     assert (terminate.layer, terminate.etype, terminate.code, terminate.layout) == expected
     assert (terminate.m, terminate.d, terminate.r) == (1, 1, 0)
+
+
+def test_a_terminate_that_the_capture_cut() -> None:
+    """Its length says whether a header may follow, as siw's layout has it; a header of which octets lack is none."""
+    octets = bytes.fromhex(CAPTURED[0][0])
+    whole, cut = decode_terminate(octets), octets[:28]
+    assert decode_terminate(cut, len(octets)) == whole != decode_terminate(cut)
+    assert quoted_header(octets) is not None and quoted_header(cut, len(octets)) is None
+    assert decode_terminate(octets[:21], len(octets)) is None
 
 
 @pytest.mark.parametrize(

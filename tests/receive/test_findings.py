@@ -185,7 +185,7 @@ def test_the_text_has_what_was_seen_only_where_it_says_more() -> None:
     findings.add("crc", None, 8, 0, 0, "CRC 1, computed 2")
     crc, pad = findings.sorted()
     assert list(finding_lines(pad)) == [
-        "  warning pad: frame 7, seq 0: PAD is not zero",
+        "  warning pad: frame 7: PAD is not zero",
         "    expected: PAD 00 (RFC 5044 §4.1, MUST)",
         "    seen: PAD 40",
     ]

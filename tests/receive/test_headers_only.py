@@ -19,6 +19,9 @@ from scapy_mpa.messages.summary import summaries
 from tests.capture.convert import recorded
 from tests.capture.frames import capture
 from tests.conftest import captures, named, truth
+from tests.foreign.captures import Tap, foreign_packets
+from tests.foreign.data import Data
+from tests.foreign.makers import MAKERS
 
 #: Octets of a frame: what tcpdump's users ask for, and what holds Ethernet, IPv4, TCP and the header of an MPA Request.
 LENGTHS = (86, 96, 128, 256)
@@ -150,6 +153,41 @@ def test_a_startup_frame_whose_header_was_cut_is_told() -> None:
     (found,) = report.findings
     assert (found.rule.id, found.frame, found.last_frame) == ("capture-cut", 8, 10)
     assert "14 octets of a startup frame were captured" in found.detail
+
+
+@pytest.mark.parametrize(("name", "octets"), [("siw-rping", 54), ("siw-rping", 68), ("siw-rping-ipv6", 80)])
+def test_payloads_of_which_too_little_is_left_are_told(name: str, octets: int) -> None:
+    path = named(name)
+    report = analyze(io.BytesIO(cut(path, octets)))
+    assert report.tcp_connections == 1 and not report.connections
+    (found,) = report.findings
+    first = whole(name).connections[0].request
+    assert first is not None
+    _, records = recorded(path)
+    headers = 66 + 20 * name.endswith("ipv6")
+    lengths = {frame: wire - headers for frame, (_, _, wire) in enumerate(records, 1) if wire > headers + 8}
+    assert (found.rule.id, found.frame, found.last_frame) == ("capture-cut", min(lengths), max(lengths))
+    assert found.count == len(lengths)
+    left = max(0, octets - headers)
+    assert f"{left} of {lengths[found.frame]} octets of the payload were captured, too few to show MPA" in found.detail
+
+
+def test_tcp_headers_that_were_cut_are_told() -> None:
+    report = analyze(io.BytesIO(cut(named("siw-rping-ipv6"), 68)))
+    (found,) = report.findings
+    assert report.tcp_connections == 0
+    assert (found.rule.id, found.detail) == ("capture-cut", "the TCP header was not captured whole")
+    assert 1 < found.count <= found.last_frame == report.packets
+
+
+def test_nothing_is_told_of_other_protocols_of_which_enough_is_left() -> None:
+    """Whole payloads, acknowledgements without any, and parts in which a startup header would be seen."""
+    data, (maker, port) = Data(1), MAKERS["http-text"]
+    packets = [*foreign_packets(maker(data), Tap(), data, port, 40_000, 40_000)]
+    wires = [len(frame) for _, frame in packets]
+    for octets, is_told in ((None, False), (66, True), (85, True), (86, False)):
+        made = capture([(time, frame[:octets]) for time, frame in packets], wire_lengths=wires)
+        assert [one.rule.id for one in analyze(io.BytesIO(made)).findings] == ["capture-cut"] * is_told
 
 
 def test_no_silence_is_claimed_of_who_was_not_captured() -> None:

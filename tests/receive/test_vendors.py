@@ -109,10 +109,10 @@ def test_a_request_with_a_few_octets_too_many_stays_wrong() -> None:
 @pytest.mark.parametrize(
     ("res", "name"),
     [
-        (0x04, "FPDUs of up to 16 KiB, as siw and cxgb4 may tell"),
-        (0x08, "siw's experimental GSO flag: TSO, intended; or FPDUs of up to 32 KiB, as siw and cxgb4 may tell"),
-        (0x0C, "FPDUs of up to 64 KiB, as siw and cxgb4 may tell"),
-        (0x06, "FPDUs of up to 16 KiB, as siw and cxgb4 may tell"),
+        (0x04, "FPDUs of up to 16 KiB, as siw and cxgb4 may announce"),
+        (0x08, "siw's experimental GSO flag: TSO, intended; or FPDUs of up to 32 KiB, as siw and cxgb4 may announce"),
+        (0x0C, "FPDUs of up to 64 KiB, as siw and cxgb4 may announce"),
+        (0x06, "FPDUs of up to 16 KiB, as siw and cxgb4 may announce"),
     ],
 )
 def test_the_longest_fpdu(res: int, name: str) -> None:

@@ -207,7 +207,7 @@ def test_parts_of_messages_that_do_not_fill_a_segment(longest: int) -> None:
     assert told(talk) == ({("mulpdu-filled", "initiator")} if longest == 300 else set())
 
 
-GSO = "(siw's experimental GSO flag: TSO, intended; or FPDUs of up to 32 KiB, as siw and cxgb4 may tell)"
+GSO = "(siw's experimental GSO flag: TSO, intended; or FPDUs of up to 32 KiB, as siw and cxgb4 may announce)"
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ GSO = "(siw's experimental GSO flag: TSO, intended; or FPDUs of up to 32 KiB, as
         ((8, 0), f"; Res of the Request is 0x08 {GSO}"),
         ((0, 8), f"; Res of the Reply is 0x08 {GSO}"),
         ((8, 8), f"; Res of the Request is 0x08 {GSO}; Res of the Reply is 0x08 {GSO}"),
-        ((4, 2), "; Res of the Request is 0x04 (FPDUs of up to 16 KiB, as siw and cxgb4 may tell)"),
+        ((4, 2), "; Res of the Request is 0x04 (FPDUs of up to 16 KiB, as siw and cxgb4 may announce)"),
     ],
 )
 def test_fpdus_longer_than_a_segment_where_a_startup_frame_says_so(res: tuple[int, int], said: str) -> None:

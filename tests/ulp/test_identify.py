@@ -65,6 +65,25 @@ def test_protocols(port: int, private: bytes, sends: list[bytes], name: str, gro
     assert (upper.name, upper.grounds) == (name, grounds)
 
 
+@pytest.mark.parametrize(
+    ("port", "send", "name"),
+    [
+        (5445, REQUEST, "SMB Direct"), (20049, CALL, "RPC-over-RDMA"), (4420, COMMAND, "NVMe-oF"), (3260, ISER, "iSER"),
+        (7174, RPING, "rping"),
+    ],
+)  # fmt: skip
+def test_octets_that_the_capture_cut_refute_nothing(port: int, send: bytes, name: str) -> None:
+    for size in range(len(send)):
+        upper = layer(port)
+        upper.see_send(send[:size], len(send), True)
+        assert upper.name == name and "port" in upper.grounds
+    upper.see_send(send, len(send), True)
+    assert upper.grounds == ["port", "headers"] or port == 5445  # whose negotiation is the first Send
+    other = layer(port)
+    other.see_send(b"\xff" * 64, 1000, True)
+    assert other.name == "unknown"
+
+
 def test_rping_is_told_by_what_its_peer_does() -> None:
     upper = layer()
     assert see(upper, b"") is None and see(upper, RPING) is not None

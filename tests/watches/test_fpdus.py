@@ -11,7 +11,7 @@ from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.mulpdu import mulpdu
 from scapy_mpa.receiver.values import Contradiction
 from scapy_mpa.receiver.window import Layout
-from scapy_mpa.values.records import UNCHECKED
+from scapy_mpa.values.records import CUT, UNCHECKED
 from scapy_mpa.watches.fpdus import FPDUWatch
 from tests.watches.values import altered, fpdus, located, rules, watched
 
@@ -132,6 +132,36 @@ def test_a_terminate_that_names_a_buffer_accuses_nobody_of_an_attack(control: by
     breaches = watched(fpdus((ulpdu,)), watch)
     assert [one.rule for one in breaches] == ["terminate"]
     assert watch.terminate is not None and watch.terminate[:2] == (ulpdu, 0)
+
+
+#: An error of DDP, laid out as siw does, that quotes the header of a Send; RDMAP's, which quotes a Read Request's.
+SIW = b"\x21\x02\x03\x00\x00\x59" + send(1, b"")
+READ_REQUEST = b"\x00\x01\xe0\x00\x00\x2e" + untagged(1, 1, 1, bytes(28))
+#: The opcode that is quoted, that of an Atomic Request, decides whether R may be set (RFC 7306 §8.1).
+ATOMIC = b"\x12\x02\xe0\x00\x00\x2e" + untagged(10, 1, 1, bytes(28))
+
+
+@pytest.mark.parametrize("markers", [False, True])
+@pytest.mark.parametrize("body", [SIW, READ_REQUEST, ATOMIC])
+def test_a_terminate_that_the_capture_cut(body: bytes, markers: bool) -> None:
+    """Its control word says the same; nothing is said of octets that are not there."""
+    (fpdu,) = fpdus((untagged(7, 2, 1, body),), markers)
+    whole = watched((fpdu,), markers=markers)
+    assert "terminate" in rules(whole)
+    first = fpdu.header - fpdu.offset + 2
+    for size in range(first, len(fpdu.octets)):
+        watch = FPDUWatch(Layout(markers, True), True)
+        found = watched((fpdu._replace(octets=fpdu.octets[:size], crc=CUT),), watch)
+        is_read = size >= first + 18 + 4
+        assert {breach[:5] for breach in found} <= {breach[:5] for breach in whole}
+        assert ("terminate" in rules(found), watch.terminate is not None) == (is_read, is_read)
+        assert rules(found) == (rules(whole) if size >= first + 18 + 4 + 2 + 2 else rules(found))
+
+
+def test_a_cut_fpdu_with_a_header_that_ddp_does_not_send_is_no_terminate() -> None:
+    (fpdu,) = fpdus((untagged(7, 0, 1, SIW),))
+    watch = FPDUWatch(Layout(False, False), True)
+    assert watched((fpdu._replace(octets=fpdu.octets[:40], crc=CUT),), watch) == [] and watch.terminate is None
 
 
 @pytest.mark.parametrize("crc", [False, True])

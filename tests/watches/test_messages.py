@@ -65,7 +65,7 @@ def test_the_message_that_a_terminate_quotes(number: int, quoted: Quoted) -> Non
     watch = FPDUWatch(Layout(False, True), True)
     watched(fpdus((untagged(7, 2, 1, body),), frame=9), watch)
     assert watch.terminate is not None
-    found = terminated(watch.terminate.ulpdu, watch.terminate.known, watching())
+    found = terminated(watch.terminate, watching())
     assert (found.frame, found.message) == (9, quoted)
     assert found.said is not None
     header = decode_ddp(ulpdu)
