@@ -41,7 +41,7 @@ from scapy_mpa.values.lifecycle import Lifecycle, Terminated
 from scapy_mpa.values.octets import place
 from scapy_mpa.values.options import Announced, emss_of
 from scapy_mpa.values.records import BAD, LENGTH, FPDULog, FPDURow, flags
-from scapy_mpa.values.segment import Segment, endpoints, reverse_key
+from scapy_mpa.values.segment import KeyedPath, Segment, endpoints, reverse_key
 from scapy_mpa.values.startup import PartOfFrame
 from scapy_mpa.watches.copies import CopyWatch, dropped_segments, other_fins, stray
 from scapy_mpa.watches.counts import Counts, UnalignedSegment
@@ -668,6 +668,21 @@ class CapturedConnection:
     def paths(self) -> list[tuple[str, ...]]:
         """The tags and tunnels of the segments of both directions, as far as they are known."""
         return [path for path in self.reader.connection.paths if path]
+
+    @property
+    def own_paths(self) -> frozenset[KeyedPath]:
+        """The paths of its segments; none where no segment on its addresses and ports had tags or tunnels."""
+        return self._keyed(self.reader.connection.own_paths)
+
+    @property
+    def foreign_paths(self) -> frozenset[KeyedPath]:
+        """The paths that only others on its addresses and ports had: their segments are in another network."""
+        connection = self.reader.connection
+        return self._keyed(connection.flow_paths - connection.own_paths)
+
+    def _keyed(self, paths: Iterable[tuple[int, tuple[str, ...]]]) -> frozenset[KeyedPath]:
+        keys = self.key, reverse_key(self.key)
+        return frozenset([(keys[d], path) for d, path in paths])
 
     @property
     def responder_port(self) -> int:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,7 +17,7 @@ from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.capture.packet import FRAGMENT, segment_of_fragment
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
-from scapy_mpa.values.segment import ACK_FLAG, SYN, Segment, reverse_key
+from scapy_mpa.values.segment import ACK_FLAG, SYN, KeyedPath, Segment, path_of, reverse_key
 
 if TYPE_CHECKING:
     from scapy_mpa.capture.esp import Decryption
@@ -94,11 +94,13 @@ def conversation(
     sources: CaptureSource | Sequence[CaptureSource],
     key: bytes,
     *,
+    without: Set[KeyedPath] = frozenset(),
     frames: tuple[int, int | None] | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> ConnectionFrames:
     """The frames that hold TCP segments of a key, or of the opposite direction; of ``frames`` only, if given.
 
+    ``without`` has the paths of segments on the same addresses and ports that are in another network.
     Raises :class:`~scapy_mpa.errors.CaptureError` if the captures cannot be read (again).
     """
     rewind(sources)
@@ -116,6 +118,8 @@ def conversation(
                     continue
                 whole = completed
             if whole.key not in (key, peer) or frame < first or (last is not None and frame > last):
+                continue
+            if without and (whole.key, path_of(whole)) in without:
                 continue
             found.frames.append(frame)
             if seg.tcp == FRAGMENT:

@@ -41,14 +41,13 @@ def extract_command(reading: Reading, output: str) -> int:
     frames: set[int] = set()
     query = reading.query
     for connection in chosen:
-        key, within = connection.initiator.key, query.selection.frames
-        found = conversation(query.sources, key, frames=within, limits=query.limits)
+        key, without, within = connection.initiator.key, connection.foreign_paths, query.selection.frames
+        found = conversation(query.sources, key, without=without, frames=within, limits=query.limits)
         frames.update(found.between(*extent(report, connection, found)))
     with written(output) as file:
         copy_frames(chosen[0].index, array("Q", sorted(frames)), file)
     if len(chosen) == 1:
-        who = f"{chosen[0].initiator.endpoint} > {chosen[0].responder.endpoint}"
-        tell_written(output, f"{len(frames)} packets of connection {chosen[0].number}, {who}")
+        tell_written(output, f"{len(frames)} packets of connection {chosen[0].number}, {chosen[0].name}")
     else:
         numbers = ", ".join(str(connection.number) for connection in chosen)
         tell_written(output, f"{len(frames)} packets of connections {numbers}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from scapy_mpa.compare.clock import ClockOffset, clock_of
 from scapy_mpa.compare.half import ComparedHalf, HalfTaps, known_markers
 from scapy_mpa.compare.matching import timed_delays
 from scapy_mpa.compare.pairing import Mapping, Pair, have_same_octets, paired, paired_by_octets, shift_of
-from scapy_mpa.compare.tap import Tap, TapHalf
+from scapy_mpa.compare.tap import Extent, Tap, TapHalf
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.framing.sequence import seq_diff
@@ -23,7 +23,7 @@ from scapy_mpa.reading.query import EVERYTHING, Selection
 from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.report.model import Report
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
-from scapy_mpa.values.segment import endpoints, reverse_key
+from scapy_mpa.values.segment import KeyedPath, reverse_key
 
 #: The version of the JSON.
 SCHEMA = 1
@@ -50,8 +50,7 @@ class ComparedConnection:
     @property
     def name(self) -> tuple[str, str]:
         """Initiator and Responder, at each tap."""
-        first, second = (" > ".join(endpoints(key)) for key in self.pair.keys)
-        return first, second
+        return self.pair.name(0), self.pair.name(1)
 
     def as_dict(self) -> dict[str, Any]:
         """The keys of the JSON."""
@@ -153,14 +152,14 @@ def compare(
         return _compared((reports[0], reports[1]), pairs, (taps[0], taps[1]), mapped, late)
 
 
-def _wanted(pairs: Sequence[Pair], which: int) -> Iterator[tuple[bytes, bytes, tuple[int, int] | None]]:
+def _wanted(pairs: Sequence[Pair], which: int) -> Iterator[tuple[bytes, bytes, Extent, Set[KeyedPath]]]:
     shown = {pair.keys[which] for pair in pairs if pair.connections[which] is not None}
     for pair in pairs:
         one, key = pair.connections[which], pair.keys[which]
         extent = (one.lifecycle.first[0], one.lifecycle.last[0]) if one is not None else None
         if one is None and not shown.isdisjoint((key, reverse_key(key))):
             extent = _NOTHING  # These are frames of another connection.
-        yield key, reverse_key(key), extent
+        yield key, reverse_key(key), extent, one.foreign_paths if one is not None else frozenset()
 
 
 def _compared(
@@ -181,11 +180,11 @@ def _compared(
             keys = pair.keys[0], reverse_key(key) if turned else key
             pair = Pair((pair.connections[0], pairs[other].connections[1]), keys)
         if pair.connections[0] is None and not any(map(len, ends[0])):
-            only[1].append(" > ".join(endpoints(pair.keys[1])))
+            only[1].append(pair.name(1))
             continue
         is_alone = pair.connections[1] is None and not any(map(len, ends[1]))
         if is_alone or not (pair.is_certain or have_same_octets(*ends)):
-            only[0].append(" > ".join(endpoints(pair.keys[0])))
+            only[0].append(pair.name(0))
             continue
         shifts = [shift_of(one, other) for one, other in zip(*ends, strict=True)]
         clock, nearer = _clock(ends, shifts)

@@ -12,7 +12,7 @@ from scapy_mpa.compare.tap import TapHalf
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.sequence import seq_diff
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.values.segment import addresses_of, reverse_key
+from scapy_mpa.values.segment import addresses_of, endpoints, reverse_key
 
 #: An address and a port, as octets.
 Endpoint: TypeAlias = tuple[bytes, bytes]
@@ -88,6 +88,11 @@ class Pair(NamedTuple):
     connections: tuple[Connection | None, Connection | None]
     keys: tuple[bytes, bytes]
     is_certain: bool = True
+
+    def name(self, which: int) -> str:
+        """Initiator and Responder at a tap; with the path, where two networks have their addresses and ports."""
+        one = self.connections[which]
+        return " > ".join(endpoints(self.keys[which])) + (one.network if one is not None else "")
 
 
 def paired(first: Sequence[Connection], second: Sequence[Connection], mapping: Mapping) -> list[Pair]:

@@ -7,7 +7,7 @@ size of what was sent.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from mmap import ACCESS_READ, mmap
 from typing import IO
 
@@ -15,7 +15,7 @@ from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.framing.sequence import seq_diff, unwrap
 from scapy_mpa.system.temporary import temporary_file
 from scapy_mpa.values.options import Announced, announced
-from scapy_mpa.values.segment import ACK_FLAG, FIN, RST, SYN, Segment, checksum_is_wrong, detached
+from scapy_mpa.values.segment import ACK_FLAG, FIN, RST, SYN, KeyedPath, Segment, checksum_is_wrong, detached, path_of
 
 #: Octets that are written to the temporary file at a time.
 _CHUNK = 1 << 20
@@ -182,6 +182,8 @@ class TapHalf:
 
 #: The first and the last frame of a connection, None where all frames with its addresses and ports are its own.
 Extent = tuple[int, int] | None
+#: A half connection that may take a segment, and the other one; the paths are those of another network's segments.
+_Taker = tuple[Extent, Set[KeyedPath], "TapHalf", "TapHalf"]
 #: The times of the first and the last segment that a tap captured, nanoseconds since the epoch by its clock.
 Span = tuple[int, int]
 
@@ -189,29 +191,31 @@ Span = tuple[int, int]
 class Tap:
     """What one tap captured of some connections; ``close`` lets go of it."""
 
-    def __init__(self, wanted: Iterable[tuple[bytes, bytes, Extent]]) -> None:
-        """Follow connections: the keys of both directions, and the frames that are theirs."""
+    def __init__(self, wanted: Iterable[tuple[bytes, bytes, Extent, Set[KeyedPath]]]) -> None:
+        """Follow connections: the keys of both directions, the frames that are theirs, the paths that are not."""
         self._spill = Spill()
         #: The two halves of each connection, in the order of ``wanted``.
         self.pairs: list[tuple[TapHalf, TapHalf]] = []
         #: Others than those of the connections count, too: they show that the tap was there.
         self.span: Span = (0, 0)
-        self._takers: dict[bytes, list[tuple[Extent, TapHalf, TapHalf]]] = {}
-        for there, back, extent in wanted:
+        self._takers: dict[bytes, list[_Taker]] = {}
+        for there, back, extent, foreign in wanted:
             pair = TapHalf(there, self._spill), TapHalf(back, self._spill)
             self.pairs.append(pair)
-            self._takers.setdefault(there, []).append((extent, *pair))
-            self._takers.setdefault(back, []).append((extent, pair[1], pair[0]))
+            self._takers.setdefault(there, []).append((extent, foreign, *pair))
+            self._takers.setdefault(back, []).append((extent, foreign, *pair[::-1]))
 
     def read(self, index: FrameIndex) -> None:
         """Read all segments once. Raises CaptureError, and OSError if there is no room for their octets."""
-        takers: Mapping[bytes, list[tuple[Extent, TapHalf, TapHalf]]] = self._takers
+        takers: Mapping[bytes, list[_Taker]] = self._takers
         ends: list[int] = []
         for segments in index.batches():
             ends = sorted([*ends, *(seg.time for seg in segments[:1] + segments[-1:])])
             del ends[1:-1]
             for seg in segments:
-                for extent, half, peer in takers.get(seg.key, ()):
+                for extent, foreign, half, peer in takers.get(seg.key, ()):
+                    if foreign and (seg.key, path_of(seg)) in foreign:
+                        continue
                     if seg.flags < 0x100 and (extent is None or extent[0] <= seg.frame <= extent[1]):
                         half.take(seg)
                         peer.acknowledge(seg)

@@ -104,8 +104,7 @@ class ConnectionSummary(NamedTuple):
         """The text for people."""
         connection, upper = self.connection, self.messages.upper
         grounds = f" (by {', '.join(upper.grounds)})" if upper.grounds else ""
-        yield f"#{connection.number} {connection.initiator.endpoint} > {connection.responder.endpoint}: "
-        yield f"{upper.name}{grounds}\n"
+        yield f"#{connection.number} {connection.name}: {upper.name}{grounds}\n"
         heading = f"  {'sent by':<9} {'message':<27} {'count':>8} {'octets':>12} {'MB/s':>8}"
         yield f"{heading}   {'least':>9} {'median':>9} {'99 %':>9} {'most':>9} ms to the answer\n"
         for (direction, message), kind in sorted(self.kinds.items(), key=_order):

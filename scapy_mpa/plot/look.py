@@ -146,7 +146,7 @@ def _entitle(figure: Figure, connection: Connection, what: str, subtitle: Sequen
     """Say what a picture shows, of which connection, and what was done to show it."""
     said = "; ".join(part for part in subtitle if part)
     lines = [
-        f"{what}: connection {connection.number}, {connection.initiator.endpoint} > {connection.responder.endpoint}",
+        f"{what}: connection {connection.number}, {connection.name}",
         *textwrap.wrap(said, _CHARACTERS),
     ]
     figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=10)

@@ -22,7 +22,7 @@ from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import RULES
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.lifecycle import Lifecycle
-from scapy_mpa.values.segment import addresses_of
+from scapy_mpa.values.segment import Segment, addresses_of, path_of
 from scapy_mpa.values.startup import StartupEvent, startup_fields
 from scapy_mpa.watches.startup import startup_events
 
@@ -52,6 +52,8 @@ class Connection:
         self.crc = mpa.crc
         #: The tags and tunnels of its segments, of both directions if these differ; None without any.
         self.path = " / ".join(dict.fromkeys(", ".join(path) for path in mpa.paths)) or None
+        #: The paths of its segments, and those that only others with the same addresses and ports had.
+        self.own_paths, self.foreign_paths = mpa.own_paths, mpa.foreign_paths
         self.inferred = mpa.inferred
         #: The port of the Responder's service, if a port mapper has given it the port of this connection.
         self.service_port: int | None = None
@@ -104,6 +106,26 @@ class Connection:
     def _inference(self) -> dict[str, Any] | None:
         halves: dict[str, Any] = {direction: inferred_as_dict(self.half(direction)) for direction in ROLES}
         return halves if any(halves.values()) else None
+
+    @property
+    def network(self) -> str:
+        """What follows its addresses and ports if another one has the same in another network: its path, or nothing."""
+        return f" ({self.path})" if self.has_twin else ""
+
+    @property
+    def name(self) -> str:
+        """Initiator and Responder, with the path where only that tells it from another connection."""
+        return f"{self.initiator.endpoint} > {self.responder.endpoint}{self.network}"
+
+    def is_foreign(self, seg: Segment) -> bool:
+        """Whether a segment, of its addresses and ports, came by a path that only other connections had."""
+        return bool(self.foreign_paths) and (seg.key, path_of(seg)) in self.foreign_paths
+
+    def is_apart_from(self, other: Connection) -> bool:
+        """Whether it is in another network than a connection that has the same addresses and ports."""
+        keys = {key for key, _ in self.own_paths} & {key for key, _ in other.own_paths}
+        shared = {key for key, _ in self.own_paths & other.own_paths}
+        return keys > shared
 
     @property
     def revision(self) -> int | None:
@@ -278,9 +300,8 @@ def connection_line(connection: Connection) -> str:
     """One line that says who spoke, what was negotiated, and what came of it."""
     parts = [
         f"#{connection.number}",
-        f"{connection.initiator.endpoint} > {connection.responder.endpoint}",
+        connection.name,
         *((f"(port mapper: {connection.service_port})",) if connection.service_port is not None else ()),
-        *((f"({connection.path})",) if connection.has_twin else ()),
         connection.profile.name,
         _grounds(connection),
         "C" if connection.crc else "no CRC",

@@ -19,7 +19,8 @@ def extent(report: Report, connection: Connection, conversation: ConnectionFrame
     FPDUs.
     """
     key = {connection.half(direction).key for direction in ROLES}
-    same = [other for other in report.connections if other.initiator.key in key]
+    there = (other for other in report.connections if other.initiator.key in key)
+    same = [other for other in there if not other.is_apart_from(connection)]
     place = next(number for number, other in enumerate(same) if other is connection)
     first = _begin(same, place, conversation)
     if place + 1 == len(same):

@@ -104,7 +104,7 @@ def _half_of(report: Report, seg: Segment) -> tuple[Connection, Role] | None:
         (connection, direction)
         for connection in report.connections
         for direction in ROLES
-        if connection.half(direction).key == seg.key
+        if connection.half(direction).key == seg.key and not connection.is_foreign(seg)
     ]
     begun = [found for found in there if _first_frame(found[0]) <= seg.frame]
     return begun[-1] if begun else there[0] if there else None

@@ -211,7 +211,7 @@ class Negotiated:
     def lines(self, columns: int | None = None) -> Iterator[str]:
         """The table for people, and a line above it, in so many columns of a terminal; None: as many as it takes."""
         connection = self.connection
-        yield f"#{connection.number} {connection.initiator.endpoint} > {connection.responder.endpoint}"
+        yield f"#{connection.number} {connection.name}"
         heads = []
         first = connection.request_time_ns
         for name, startup, frame, time in self._sides:

@@ -179,15 +179,16 @@ def tracks(connections: Iterable[Connection], *, acks: bool = False) -> dict[tup
     captures cannot be read again.
     """
     followers = {connection.number: (connection, _Follower(connection, acks)) for connection in connections}
-    takers: dict[bytes, list[tuple[Role, _Follower]]] = {}
+    takers: dict[bytes, list[tuple[Role, _Follower, Connection]]] = {}
     for connection, follower in followers.values():
         for direction in ROLES:
-            takers.setdefault(connection.half(direction).key, []).append((direction, follower))
+            takers.setdefault(connection.half(direction).key, []).append((direction, follower, connection))
     for connection, _ in followers.values():
         for segments in connection.index.batches():
             for seg in segments:
-                for direction, follower in takers.get(seg.key, ()):
-                    follower.take(direction, seg)
+                for direction, follower, one in takers.get(seg.key, ()):
+                    if not one.is_foreign(seg):
+                        follower.take(direction, seg)
         break
     return {
         (number, direction): follower.tracks[direction]

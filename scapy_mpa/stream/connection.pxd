@@ -41,6 +41,7 @@ cdef class TCPHalf:
 cdef class TCPConnection:
     cdef public bint advanced, has_end, has_syn
     cdef public list has_syns, late, paths
+    cdef public set flow_paths, own_paths
     cdef public long long first_frame, last_frame
     cdef public Arrival arrival
     cdef public object beside, first_time, flow, strays, user
@@ -65,6 +66,7 @@ cdef class Flow:
     cdef public bint has_paths
     cdef public object _flows, key
     cdef public list connections
+    cdef public set paths
 
     @cython.locals(only=TCPConnection, half=TCPHalf, seq=cython.longlong, flags=cython.longlong)
     cpdef TCPConnection receive(self, object seg, Py_ssize_t d)

@@ -46,6 +46,8 @@ MOST_READ: Final = 8
 #: Octets: a SYN that was captured late may have been sent so long before what was captured first.  The window in the
 #: answer to a SYN is never scaled (RFC 7323 §2.2): until the next ACK no more are under way.
 MOST_BEFORE_SYN: Final = 1 << 16
+#: Paths of the segments of a flow that are kept: a bound of memory.
+MOST_PATHS: Final = 64
 #: RSTs of a direction that are kept; others are counted: a bound of memory.
 MOST_RESETS: Final = 64
 #: Octets of the first segment of a stray that are kept: those of a Key (RFC 5044 §7.1.1).
@@ -543,11 +545,12 @@ class TCPConnection:
         advanced: whether the last segment acknowledged octets of the other direction that had not been acknowledged.
         flow: the connections on the same addresses and ports, None once this one is none of them any more.
         paths: the tags and tunnels of each direction, None as long as they are not known or there are none.
+        own_paths: all that its segments had, each with the direction; ``flow_paths`` those of its flow.
     """
 
     __slots__ = (
-        "_shift_counts", "advanced", "arrival", "beside", "first_frame", "first_time", "flow", "halves", "has_end",
-        "has_syn", "has_syns", "last_frame", "late", "paths", "strays", "user",
+        "_shift_counts", "advanced", "arrival", "beside", "first_frame", "first_time", "flow", "flow_paths", "halves",
+        "has_end", "has_syn", "has_syns", "last_frame", "late", "own_paths", "paths", "strays", "user",
     )  # fmt: skip
 
     def __init__(self, budget: RecentBudget | None = None, flow: Flow | None = None) -> None:
@@ -563,6 +566,8 @@ class TCPConnection:
         self.has_syn = self.has_end = False
         self.has_syns = [False, False]
         self.paths: list[tuple[str, ...] | None] = [None, None]
+        self.own_paths: set[tuple[int, tuple[str, ...]]] = set()
+        self.flow_paths = flow.paths if flow is not None else set()
         #: The shift counts of the windows that each side sends: the largest where a SYN was not captured.
         self._shift_counts = LARGEST_SHIFT, LARGEST_SHIFT
         self.arrival: Arrival | None = None
@@ -639,6 +644,14 @@ class TCPConnection:
             return by_seq + by_ack
         is_next = not by_seq and not by_ack and all(self.has_syns) and not is_over
         return by_seq + by_ack + (2 if is_next else CLOSE)
+
+    def take_path(self, d: int, path: tuple[str, ...]) -> None:
+        """Note the tags and tunnels that a segment of direction ``d`` came through."""
+        if self.paths[d] != path:
+            self.paths[d] = path
+            if (d, path) in self.flow_paths or len(self.flow_paths) < MOST_PATHS:
+                self.own_paths.add((d, path))
+                self.flow_paths.add((d, path))
 
     def shares_path(self, other: TCPConnection) -> bool:
         """Return True if segments of both may have come through the same network."""
@@ -794,14 +807,16 @@ class Flow:
         key: of the segments that are sent in direction 0.
         connections: those to which a segment may belong.
         has_paths: whether segments came through tunnels or with tags.
+        paths: the first MOST_PATHS that segments of its connections came by, each with the direction.
     """
 
-    __slots__ = ("_flows", "connections", "has_paths", "key")
+    __slots__ = ("_flows", "connections", "has_paths", "key", "paths")
 
     def __init__(self, key: bytes, flows: Flows) -> None:
         self.key = key
         self.connections: list[TCPConnection] = []
         self.has_paths = False
+        self.paths: set[tuple[int, tuple[str, ...]]] = set()
         self._flows = flows
 
     def receive(self, seg: Segment, d: int) -> TCPConnection | None:
@@ -821,13 +836,15 @@ class Flow:
     def _receive_on_path(self, seg: Segment, d: int) -> TCPConnection | None:
         """Receive a segment that came through a tunnel, or beside others that did."""
         path = path_of(seg)
-        if not self.has_paths:
-            self.has_paths = bool(path)
-            for one in self.connections if path else ():
-                one.paths = [() if half.last_frame else None for half in one.halves]
+        if path and not self.has_paths:
+            self.has_paths = True
+            for one in self.connections:
+                for side in (0, 1):
+                    if one.halves[side].last_frame:
+                        one.take_path(side, ())
         found = self._receive(seg, d, self._on_path(seg, d, path) if self.has_paths else self.connections)
         if found is not None and self.has_paths:
-            found.paths[d] = path
+            found.take_path(d, path)
         return found
 
     def _on_path(self, seg: Segment, d: int, path: tuple[str, ...]) -> list[TCPConnection]:

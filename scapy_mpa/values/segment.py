@@ -5,7 +5,7 @@ One is made for every packet of a capture, so it is a tuple with names: it costs
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from scapy_mpa.framing.markers import Octets
@@ -63,6 +63,10 @@ class CarriedSegment(Segment):
     def _replace(self, **changes: object) -> CarriedSegment:
         """The same segment with other values, which came the same way."""
         return self.of(super()._replace(**changes), self.path, self.is_fragmented)  # type: ignore[arg-type]
+
+
+#: The path of the segments of one key.
+KeyedPath: TypeAlias = tuple[bytes, tuple[str, ...]]
 
 
 def path_of(seg: Segment) -> tuple[str, ...]:

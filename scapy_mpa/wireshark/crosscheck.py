@@ -23,7 +23,7 @@ from scapy_mpa.reading.found import FoundFPDUs
 from scapy_mpa.reading.query import Query
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report
-from scapy_mpa.report.show import startup_frames, startup_of
+from scapy_mpa.report.show import startup_of
 from scapy_mpa.system.names import encodable, printable
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
@@ -35,6 +35,7 @@ from scapy_mpa.wireshark.limits import (
     explain_difference,
     explain_extra,
     explain_missing,
+    explain_missing_startup,
 )
 from scapy_mpa.wireshark.ours import OurFPDU, OurFPDUs
 from scapy_mpa.wireshark.tshark import ToolMissing, Tshark, find_tshark
@@ -197,6 +198,8 @@ def crosscheck(
         _Comparison(result, fpdus, tshark).run(dissection, progress)
     finally:
         fpdus.close()
+        for connection in found.report.connections[:1]:  # all have the same
+            connection.index.close()
     return result
 
 
@@ -234,8 +237,7 @@ class _Comparison:
         result.failure = dissection.failure
         for connection, startup, seq, frame in self._startup.values():
             direction: Role = "initiator" if startup.kind == "request" else "responder"
-            in_pieces = len(startup_frames(connection, direction)) > 1
-            limit = "startup-in-pieces" if in_pieces else None
+            limit = explain_missing_startup(connection, direction)
             self._add("startup-only-ours", connection, direction, frame, seq, startup.kind, None, limit)
         seen = WiresharkShown(frozenset(self._requests), self._startup_frames)
         for ours, limit in explain_missing(self._fpdus, seen):

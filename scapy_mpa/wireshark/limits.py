@@ -10,8 +10,10 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from scapy_mpa.framing.markers import MARKER_INTERVAL
+from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.show import startup_frames
 from scapy_mpa.wireshark.dissected import DissectedFPDU
 from scapy_mpa.wireshark.ours import OurFPDU, OurFPDUs
 
@@ -20,6 +22,9 @@ SEEN_IN = "4.0.17"
 
 LIMITS: dict[str, str] = {
     "request-not-seen": "a connection whose MPA Request Wireshark has not seen is not dissected",
+    "two-networks": (
+        "Wireshark takes connections for one that have the same addresses and ports in two VLANs or other networks"
+    ),
     "startup-in-pieces": "a startup frame that comes in several segments is not recognised",
     "shares-startup-segment": "an FPDU in the same segment as a startup frame is missed",
     "markers-shared-segment": "with Markers in use, an FPDU is missed unless it is the only one in its segment",
@@ -59,6 +64,13 @@ def explain_missing(fpdus: OurFPDUs, seen: WiresharkShown) -> Iterator[tuple[Our
         missed.add(half)
 
 
+def explain_missing_startup(connection: Connection, direction: Role) -> str | None:
+    """The limit that explains why Wireshark does not show a startup frame of ours; or None."""
+    if len(startup_frames(connection, direction)) > 1:
+        return "startup-in-pieces"
+    return "two-networks" if connection.foreign_paths else None
+
+
 def _missing(ours: OurFPDU, fpdus: OurFPDUs, seen: WiresharkShown, missed_before: bool) -> str | None:
     connection, record = ours.connection, ours.record
     if connection.number not in seen.requests:
@@ -82,7 +94,7 @@ def _missing(ours: OurFPDU, fpdus: OurFPDUs, seen: WiresharkShown, missed_before
             return "markers-grid"
     if ours.is_behind_gap:
         return "behind-gap"
-    return None
+    return "two-networks" if connection.foreign_paths else None
 
 
 def _ends_at_marker(ours: OurFPDU) -> bool:
@@ -99,7 +111,7 @@ def explain_extra(theirs: DissectedFPDU, connections: Iterable[Connection]) -> s
         return "markers-misread"
     if not theirs.crc:
         return "packet-cut"
-    return None
+    return "two-networks" if any(one.foreign_paths for one in there) else None
 
 
 def explain_difference(ours: OurFPDU, missed_before: bool) -> str | None:
@@ -115,4 +127,4 @@ def explain_difference(ours: OurFPDU, missed_before: bool) -> str | None:
         return "markers-both"
     if uses_markers(ours.connection) and missed_before:
         return "markers-grid"
-    return None
+    return "two-networks" if ours.connection.foreign_paths else None

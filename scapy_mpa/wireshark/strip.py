@@ -146,7 +146,7 @@ class _Sent:
     """A connection as it is sent anew."""
 
     def __init__(self, connection: Connection, extent: ConnectionSpan) -> None:
-        self.extent = extent
+        self.connection, self.extent = connection, extent
         self.halves = {
             connection.half("initiator").key: _Half(connection, "initiator", extent.initiator),
             connection.half("responder").key: _Half(connection, "responder", extent.responder),
@@ -249,16 +249,15 @@ class _Stripping:
 
     def _of(self, seg: Segment) -> _Sent | None:
         """The connection of a segment: of several on the same addresses and ports the one of its time."""
-        there = self._by_key.get(seg.key)
-        if there is None:
-            return None
+        there = [sent for sent in self._by_key.get(seg.key, ()) if not sent.connection.is_foreign(seg)]
         # A SYN behind the last frame of one begins the next.
         while len(there) > 1 and (
             seg.frame >= there[1].extent.first or (seg.flags & SYN and seg.frame > there[0].extent.last)
         ):
-            for key in there[0].halves:
-                del self._by_key[key][0]
-        return there[0]
+            over = there.pop(0)
+            for key in over.halves:
+                self._by_key[key].remove(over)
+        return there[0] if there else None
 
 
 def _deviates_in_markers(connection: Connection) -> bool:

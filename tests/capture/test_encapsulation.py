@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from scapy_mpa import Report, analyze
+from scapy_mpa.compare.comparison import compare
 from scapy_mpa.craft.encapsulation import ENCAPSULATIONS
+from scapy_mpa.report.track import tracks
 from scapy_mpa.values.encapsulation import NAMED_ETHERTYPES, NAMED_IP_PROTOCOLS, NAMED_UDP_PORTS, TUNNELS, UDP_PORTS
 from scapy_mpa.wireshark.crosscheck import crosscheck
 from tests.capture.convert import Record, recorded
@@ -224,6 +226,64 @@ def test_one_5_tuple_in_two_networks(how: str, by: int) -> None:
             assert half.counts == there.counts or half.counts.as_dict() == there.counts.as_dict()
     assert "(VLAN 10)" in repr(report.connections[0]) or how == "VNI"
     assert report.connections[0].as_dict()["path"] == report.connections[0].path
+
+
+def in_two_networks(number: int | None) -> list[Record]:
+    """One 5-tuple in a VLAN, or without tag, and in VLAN 20; sequence numbers are near to each other."""
+    first = [(time, octets if number is None else tagged(octets, number), 0) for time, octets, _ in plain(CRC)]
+    second = [(time + 7000, tagged(moved(octets, 500), 20), 0) for time, octets, _ in plain(CRC)]
+    return interleaved(first, second)
+
+
+@pytest.mark.parametrize("number", [10, None])
+def test_extract_keeps_two_networks_apart(number: int | None, tmp_path: Path) -> None:
+    path, out = tmp_path / "two.pcap", tmp_path / "one.pcap"
+    path.write_bytes(written(in_two_networks(number)))
+    run("extract", str(CRC), "-o", str(out))
+    alone = analyze(out).packets
+    for connection, name in enumerate((f" (VLAN {number})" if number else "", " (VLAN 20)")):
+        result = run("extract", str(path), "-o", str(out), "--connection", str(connection))
+        assert f"{alone} packets of connection {connection}, " in result.stderr + result.stdout
+        assert (result.stderr + result.stdout).rstrip().endswith(f":7174{name}")
+        assert analyze(out).packets == alone
+
+
+@pytest.mark.parametrize("number", [10, None])
+def test_what_reads_again_keeps_two_networks_apart(number: int | None, tmp_path: Path) -> None:
+    path = tmp_path / "two.pcap"
+    path.write_bytes(written(in_two_networks(number)))
+    there = [track.starts for track in tracks(analyze(CRC).connections).values()]
+    for one in analyze(path).connections:
+        assert [track.starts for track in tracks([one]).values()] == there
+    counts = []
+    for capture_path, name in ((CRC, "one"), (path, "two")):
+        run("export", "--strip-markers", str(capture_path), str(tmp_path / name))
+        counts.append(analyze(tmp_path / name).packets)
+    assert counts[1] == 2 * counts[0]
+
+
+@pytest.mark.parametrize("number", [10, None])
+def test_compare_and_crosscheck_keep_two_networks_apart(number: int | None, tmp_path: Path) -> None:
+    two, one = tmp_path / "two.pcap", tmp_path / "one.pcap"
+    two.write_bytes(written(in_two_networks(number)))
+    one.write_bytes(written(plain(CRC)))
+    found = compare(two, one)
+    assert found.is_same and len(found.connections) == 1
+    for half in found.connections[0].halves.values():
+        first, second = half.segments
+        assert first == second > 0
+    (missing,) = found.only_first
+    assert missing.endswith(":7174 (VLAN 20)")
+    checked = crosscheck(two)
+    assert not checked.unexplained and checked.counts["startup-only-ours", "two-networks"] > 0
+
+
+def test_tables_name_the_network(tmp_path: Path) -> None:
+    path = tmp_path / "two.pcap"
+    path.write_bytes(written(in_two_networks(10)))
+    for arguments in (("startup",), ("messages", "--summary")):
+        heads = [line for line in run(*arguments, str(path)).stdout.splitlines() if line.startswith("#")]
+        assert [re.findall(r"VLAN \d+", head) for head in heads] == [["VLAN 10"], ["VLAN 20"]]
 
 
 @pytest.mark.parametrize(
