@@ -7,9 +7,9 @@ import pytest
 from scapy_mpa.craft.ulpdus import atomic_request_body, rdma_write, send, untagged
 from scapy_mpa.framing.ddp import decode_ddp
 from scapy_mpa.receiver.window import Layout
-from scapy_mpa.values.lifecycle import Quoted
+from scapy_mpa.values.lifecycle import Quoted, Terminated
 from scapy_mpa.watches.ddp import ulpdu_of
-from scapy_mpa.watches.fpdus import FPDUWatch
+from scapy_mpa.watches.fpdus import FoundTerminate, FPDUWatch
 from scapy_mpa.watches.messages import MessageWatch, terminated
 from tests.watches.values import fpdus, watched
 
@@ -80,12 +80,16 @@ def test_an_atomic_that_is_not_aligned(to: int, misaligned: int | None) -> None:
     watch = MessageWatch()
     for fpdu in fpdus((ulpdu,), frame=6):
         watch.passed(fpdu, ulpdu_of(fpdu))
-    quoted = terminated(untagged(7, 2, 1, b"\x02\x07\xc0\x00\x00\x46" + ulpdu[:18]), (9, 9), watch).message
+
+    def of(terminate: bytes, frame: int) -> Terminated:
+        return terminated(FoundTerminate(terminate, 0, (frame, frame), len(terminate)), watch)
+
+    quoted = of(untagged(7, 2, 1, b"\x02\x07\xc0\x00\x00\x46" + ulpdu[:18]), 9).message
     assert quoted == Quoted(52, True, 6, 6, 1, misaligned)
-    alone = terminated(untagged(7, 2, 1, b"\x02\x07\x00\x00"), (9, 9), watch).message
+    alone = of(untagged(7, 2, 1, b"\x02\x07\x00\x00"), 9).message
     assert alone == (quoted if misaligned is not None else None)
-    assert terminated(untagged(7, 2, 1, b"\x02\x07\x00\x00"), (5, 5), watch).message is None
-    assert terminated(untagged(7, 2, 1, b"\x02\x06\x00\x00"), (9, 9), watch).message is None
+    assert of(untagged(7, 2, 1, b"\x02\x07\x00\x00"), 5).message is None
+    assert of(untagged(7, 2, 1, b"\x02\x06\x00\x00"), 9).message is None
 
 
 @pytest.mark.parametrize(
