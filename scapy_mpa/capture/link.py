@@ -39,7 +39,7 @@ _ETHERTYPE_MPLS_UPSTREAM: Final = 0x8848
 _MPLS_TYPES = frozenset((ETHERTYPE_MPLS, _ETHERTYPE_MPLS_UPSTREAM))
 _IP_TYPES = frozenset((ETHERTYPE_IPV4, ETHERTYPE_IPV6))
 #: Below this an EtherType is the length of an IEEE 802.3 frame.
-_LEAST_ETHERTYPE: Final = 0x0600
+LEAST_ETHERTYPE: Final = 0x0600
 #: Octets behind the EtherType of a VN-Tag (IEEE 802.1BR), up to the next EtherType.
 _VNTAG_LENGTH: Final = 4
 _KNOWN_TYPES = _IP_TYPES | _VLAN_TYPES | _MPLS_TYPES | {ETHERTYPE_PPPOE}
@@ -268,7 +268,7 @@ def _below_one(octets: memoryview, ether_type: int, at: int, end: int, trail: Tr
         return _below_mpls(octets, at, end, trail)
     if ether_type == ETHERTYPE_VNTAG:
         return _ether_type_at(octets, at + _VNTAG_LENGTH, end)
-    if ether_type < _LEAST_ETHERTYPE and bytes(octets[at : at + len(SNAP)]) == SNAP:
+    if ether_type < LEAST_ETHERTYPE and bytes(octets[at : at + len(SNAP)]) == SNAP:
         return _ether_type_at(octets, at + len(SNAP), end)
     if ether_type in NAMED_ETHERTYPES:
         trail.unread = f"EtherType {ether_type:#06x} ({NAMED_ETHERTYPES[ether_type]})"

@@ -7,7 +7,10 @@ noted takes no memory.
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+#: Kinds of what is not read that are told apart, more than the tables have: a bound of memory, since a port is a kind.
+MOST_KINDS: Final = 64
 
 
 class Note(NamedTuple):
@@ -29,7 +32,7 @@ class Notes:
 
     def __init__(self) -> None:
         self._found: dict[str, Note] = {}
-        #: What may hold TCP and is not read, and how often it came: few names, which tables have.
+        #: What may hold TCP and is not read, and how often it came: names that tables have, and ports.
         self._unread: Counter[str] = Counter()
         self._unread_frames = (0, 0, 0)
 
@@ -44,7 +47,7 @@ class Notes:
     def leave_unread(self, what: str, frame: int, time: int) -> None:
         """Count a packet, captured at ``time`` (nanoseconds), that may hold TCP in what is not read."""
         first, _, begun = self._unread_frames if self._unread else (frame, frame, time)
-        self._unread[what] += 1
+        self._unread[what if what in self._unread or len(self._unread) < MOST_KINDS else "others"] += 1
         self._unread_frames = first, frame, begun
 
     def unread(self, packets: int) -> Note | None:
@@ -53,8 +56,9 @@ class Notes:
             return None
         kinds = ", ".join(f"{times} {what}" for what, times in self._unread.most_common())
         first, last, time = self._unread_frames
-        detail = f"{self._unread.total()} of {packets} packets hold no TCP that can be read: {kinds}"
-        return Note("not-read", first, last, time, 1, detail)
+        total = self._unread.total()
+        detail = f"{total} of {packets} packets hold no TCP that can be read: {kinds}"
+        return Note("not-read", first, last, time, total, detail)
 
     def tell_with(self, note: Note) -> None:
         """Take a note that somebody else has counted, beside what was counted here of the same rule."""

@@ -15,7 +15,7 @@ from scapy_mpa.capture.ip import (
     PROTOCOL_MPLS,
     PROTOCOL_UDP,
 )
-from scapy_mpa.capture.link import Trail, ip_below, ip_below_ppp, ip_by_version
+from scapy_mpa.capture.link import LEAST_ETHERTYPE, Trail, ip_below, ip_below_ppp, ip_by_version
 from scapy_mpa.capture.portmapper import PORT
 from scapy_mpa.values.encapsulation import (
     ETHERTYPE_ETHERNET,
@@ -25,12 +25,16 @@ from scapy_mpa.values.encapsulation import (
     GENEVE,
     GPE_PROTOCOLS,
     NAMED_UDP_PORTS,
+    VXLAN,
     VXLAN_GPE,
 )
 
-_UDP_HEADER, _VXLAN_HEADER, _VXLAN_VNI_FLAG, _GPE_FLAG = 8, 8, 0x08, 0x04
-#: Geneve: octets before its options, and the mask of their number in words.
-_GENEVE_HEADER, _GENEVE_OPTIONS = 8, 0x3F
+#: Octets of UDP's header; of VXLAN's, VXLAN-GPE's, and Geneve's before its options.
+_UDP_HEADER, _TUNNEL_HEADER = 8, 8
+_VXLAN_VNI_FLAG, _GPE_FLAG = 0x08, 0x04
+#: Geneve: the mask of the number of its options in words, and what may be set besides the EtherType (RFC 8926 §3.4).
+_GENEVE_OPTIONS, _GENEVE_FREE = 0x3F, 0x3FC0_0000
+_NAMES = {VXLAN: "VXLAN", VXLAN_GPE: "VXLAN-GPE", GENEVE: "Geneve"}
 
 _GRE_CHECKSUM, _GRE_ROUTING, _GRE_KEY, _GRE_SEQUENCE, _GRE_VERSION = 0x8000, 0x4000, 0x2000, 0x1000, 0x0007
 _GRE_ACKNOWLEDGEMENT = 0x0080
@@ -63,35 +67,67 @@ def _below_udp(octets: memoryview, at: int, end: int, ports: Mapping[int, str], 
     source, port = octets[at] << 8 | octets[at + 1], octets[at + 2] << 8 | octets[at + 3]
     kind = ports.get(port)
     at += _UDP_HEADER
-    if kind == GENEVE:
-        return _below_geneve(octets, at, end, trail)
     if kind is not None:
-        return _below_vxlan(octets, at, end, kind, trail)
+        if not _is_header(octets, at, end, kind):
+            trail.unread = f"UDP port {port} (not {_NAMES[kind]})"
+            return None
+        return (_below_geneve if kind == GENEVE else _below_vxlan)(octets, at, end, kind, trail)
     if PORT in (source, port):
         trail.mapper = octets[at:end]
     named = next((one for one in (port, source) if one in NAMED_UDP_PORTS), None)
     if named is not None:
         trail.unread = f"UDP port {named} ({NAMED_UDP_PORTS[named]})"
+    elif (tunnel := _tunnel_in(octets, at, end)) is not None:
+        trail.unread = f"UDP port {port} (like {_NAMES[tunnel]}; --decode udp:{port}={tunnel} reads it)"
     return None
+
+
+def _is_header(octets: memoryview, at: int, end: int, kind: str) -> bool:
+    """Return True unless the header of a tunnel is there and is another's."""
+    if end - at < _TUNNEL_HEADER:
+        return True  # the capture may have cut it
+    if kind != GENEVE:
+        return bool(octets[at] & _VXLAN_VNI_FLAG)
+    return not octets[at] >> 6 and (octets[at + 2] << 8 | octets[at + 3]) >= LEAST_ETHERTYPE
+
+
+def _tunnel_in(octets: memoryview, at: int, end: int) -> str | None:
+    """Return the tunnel that a datagram to the port of none looks like: its reserved bits are 0, and IP is inside.
+
+    By chance one datagram in 2^40 does.
+    """
+    if end - at < _TUNNEL_HEADER or octets[at + 7]:
+        return None
+    first = int.from_bytes(octets[at : at + 4], "big")
+    if first == _VXLAN_VNI_FLAG << 24:
+        kind = VXLAN
+    elif first & ~0xFF == (_VXLAN_VNI_FLAG | _GPE_FLAG) << 24 and octets[at + 3] in GPE_PROTOCOLS:
+        kind = VXLAN_GPE
+    elif first & ~_GENEVE_FREE == ETHERTYPE_ETHERNET:
+        kind = GENEVE
+    else:
+        return None
+    inner = (_below_geneve if kind == GENEVE else _below_vxlan)(octets, at, end, kind, Trail())
+    return kind if inner is not None and inner == ip_by_version(octets, inner[1], end) else None
 
 
 def _below_vxlan(octets: memoryview, at: int, end: int, kind: str, trail: Trail) -> tuple[int, int] | None:
     """VXLAN; with its P bit, VXLAN-GPE says what is inside."""
-    if end - at < _VXLAN_HEADER or not octets[at] & _VXLAN_VNI_FLAG:
+    if end - at < _TUNNEL_HEADER:
         return None
     inner = ETHERTYPE_ETHERNET
     if kind == VXLAN_GPE and octets[at] & _GPE_FLAG:
         inner = GPE_PROTOCOLS.get(octets[at + 3], 0)
     _note_vni(octets, at + 4, trail)
-    return ip_below(octets, inner, at + _VXLAN_HEADER, end, trail)
+    return ip_below(octets, inner, at + _TUNNEL_HEADER, end, trail)
 
 
-def _below_geneve(octets: memoryview, at: int, end: int, trail: Trail) -> tuple[int, int] | None:
-    if end - at < _GENEVE_HEADER or octets[at] >> 6:
+def _below_geneve(octets: memoryview, at: int, end: int, _kind: str, trail: Trail) -> tuple[int, int] | None:
+    if end - at < _TUNNEL_HEADER:
         return None
     _note_vni(octets, at + 4, trail)
     inner = octets[at + 2] << 8 | octets[at + 3]
-    return ip_below(octets, inner, at + _GENEVE_HEADER + 4 * (octets[at] & _GENEVE_OPTIONS), end, trail)
+    return ip_below(octets, inner, at + _TUNNEL_HEADER + 4 * (octets[at] & _GENEVE_OPTIONS), end, trail)
 
 
 def _note_vni(octets: memoryview, at: int, trail: Trail) -> None:

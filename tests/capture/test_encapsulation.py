@@ -13,10 +13,20 @@ from typing import Any
 import pytest
 
 from scapy_mpa import Report, analyze
+from scapy_mpa.capture.notes import MOST_KINDS
 from scapy_mpa.compare.comparison import compare
 from scapy_mpa.craft.encapsulation import ENCAPSULATIONS
 from scapy_mpa.report.track import tracks
-from scapy_mpa.values.encapsulation import NAMED_ETHERTYPES, NAMED_IP_PROTOCOLS, NAMED_UDP_PORTS, TUNNELS, UDP_PORTS
+from scapy_mpa.values.encapsulation import (
+    GENEVE,
+    NAMED_ETHERTYPES,
+    NAMED_IP_PROTOCOLS,
+    NAMED_UDP_PORTS,
+    TUNNELS,
+    UDP_PORTS,
+    VXLAN,
+    VXLAN_GPE,
+)
 from scapy_mpa.wireshark.crosscheck import crosscheck
 from tests.capture.convert import Record, recorded
 from tests.capture.frames import capture, ethernet, with_vlans
@@ -152,7 +162,17 @@ def unread_frames() -> dict[str, bytes]:
         frames[f"UDP port {port} ({name})"] = outer4(17, udp)
     for number, name in NAMED_IP_PROTOCOLS.items():
         frames[f"IP protocol {number} ({name})"] = outer4(number, bytes(8) + inner)
+    for port, kind, name in ((4789, GENEVE, "VXLAN"), (8472, GENEVE, "VXLAN"), (6081, VXLAN, "Geneve")):
+        frames[f"UDP port {port} (not {name})"] = on_port(port, kind)
+    for kind, name in ((VXLAN, "VXLAN"), (VXLAN_GPE, "VXLAN-GPE"), (GENEVE, "Geneve")):
+        frames[f"UDP port 9999 (like {name}; --decode udp:9999={kind} reads it)"] = on_port(9999, kind)
     return frames
+
+
+def on_port(port: int, kind: str) -> bytes:
+    """A frame with a TCP segment in a tunnel, to a UDP port."""
+    frame = ENCAPSULATIONS[kind](ethernet())
+    return frame[:36] + struct.pack("!H", port) + frame[38:]
 
 
 @pytest.mark.parametrize("said", unread_frames())
@@ -164,6 +184,7 @@ def test_what_is_not_read_is_named(said: str, tmp_path: Path) -> None:
     assert result.stderr.splitlines() == [f"scapy-mpa: {line}"] and result.returncode == 0
     (found,) = analyze(path).findings
     assert (found.rule.id, found.detail, found.frame) == ("not-read", line, 1)
+    assert (found.count, found.last_frame) == (3, 3)
     # In a merge, and of what grows, too.
     with path.open("rb") as pipe:
         command = [sys.executable, "-m", "scapy_mpa", "analyze", "--follow", "-"]
@@ -173,6 +194,26 @@ def test_what_is_not_read_is_named(said: str, tmp_path: Path) -> None:
     other.write_bytes(capture([(10**18, ethernet())], unit=1))
     merged = analyze([path, other], joining="merge")
     assert [one.detail for one in merged.findings if one.rule.id == "not-read"] == [line.replace("of 4", "of 5")]
+
+
+@pytest.mark.parametrize("kind", [VXLAN, VXLAN_GPE, GENEVE])
+def test_what_is_nearly_like_a_tunnel_is_no_news(kind: str) -> None:
+    """A reserved bit that is set, another EtherType inside, or less than the header on a port of none."""
+    frame = on_port(9999, kind)
+    reserved = (42, 0x80), (43, 1), (49, 1)
+    others = [frame[:at] + bytes((frame[at] ^ bit,)) + frame[at + 1 :] for at, bit in reserved]
+    inner = frame.rindex(b"\x08\x00\x45") if kind != VXLAN_GPE else 43
+    others += [frame[:inner] + b"\x09\x09" + frame[inner + 2 :], *(frame[:end] for end in range(42, 51))]
+    report = analyze(io.BytesIO(capture(others, wire_lengths=[len(frame)] * len(others))))
+    assert not report.findings and not report.damage
+
+
+def test_few_ports_are_named() -> None:
+    """A flood to many ports takes no memory."""
+    report = analyze(io.BytesIO(capture([on_port(port, VXLAN) for port in range(20000, 20500)])))
+    (found,) = report.findings
+    assert (found.count, found.last_frame, found.detail.count("--decode")) == (500, 500, MOST_KINDS)
+    assert f"{500 - MOST_KINDS} others" in found.detail
 
 
 def test_other_packets_are_no_news() -> None:
