@@ -24,14 +24,39 @@ class Note(NamedTuple):
     detail: str
 
 
+class Unread(NamedTuple):
+    """Packets that may hold TCP in what is not read: how many of each kind, in the order in which these came.
+
+    ``frame`` and ``time`` (nanoseconds) are of the first one, ``last_frame`` of the last.
+    """
+
+    kinds: Counter[str]
+    frame: int
+    last_frame: int
+    time: int
+
+    def after(self, frames: int) -> Unread:
+        """The same behind so many frames of other captures."""
+        return self._replace(frame=self.frame + frames, last_frame=self.last_frame + frames)
+
+    def joined(self, later: Unread) -> Unread:
+        """Together with those that came later."""
+        return self._replace(kinds=self.kinds + later.kinds, last_frame=later.last_frame)
+
+    def note(self, packets: int) -> Note:
+        """The note of them, among so many packets."""
+        kinds = ", ".join(f"{times} {what}" for what, times in self.kinds.most_common())
+        detail = f"{self.kinds.total()} of {packets} packets hold no TCP that can be read: {kinds}"
+        return Note("not-read", self.frame, self.last_frame, self.time, 1, detail)
+
+
 class Notes:
     """The notes of one reading, in the order in which their rules were first broken."""
 
     def __init__(self) -> None:
         self._found: dict[str, Note] = {}
-        #: What may hold TCP and is not read, and how often it came: few names, which tables have.
-        self._unread: Counter[str] = Counter()
-        self._unread_frames = (0, 0, 0)
+        #: What may hold TCP and is not read: few names, which tables have.
+        self.unread: Unread | None = None
 
     def add(self, rule: str, frame: int, time: int, detail: str) -> None:
         """Count one breach of ``rule`` at ``frame``, captured at ``time`` (nanoseconds)."""
@@ -43,18 +68,9 @@ class Notes:
 
     def leave_unread(self, what: str, frame: int, time: int) -> None:
         """Count a packet, captured at ``time`` (nanoseconds), that may hold TCP in what is not read."""
-        first, _, begun = self._unread_frames if self._unread else (frame, frame, time)
-        self._unread[what] += 1
-        self._unread_frames = first, frame, begun
-
-    def unread(self, packets: int) -> Note | None:
-        """What is to be said of packets that were not looked into, of so many; None if there were none."""
-        if not self._unread:
-            return None
-        kinds = ", ".join(f"{times} {what}" for what, times in self._unread.most_common())
-        first, last, time = self._unread_frames
-        detail = f"{self._unread.total()} of {packets} packets hold no TCP that can be read: {kinds}"
-        return Note("not-read", first, last, time, 1, detail)
+        found = self.unread or Unread(Counter(), frame, frame, time)
+        found.kinds[what] += 1
+        self.unread = found._replace(last_frame=frame)
 
     def tell_with(self, note: Note) -> None:
         """Take a note that somebody else has counted, beside what was counted here of the same rule."""
