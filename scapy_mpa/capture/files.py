@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.linktypes import note_not_read
 from scapy_mpa.capture.named import STANDARD_INPUT, CaptureSource, Sources, as_sources, name_of
-from scapy_mpa.capture.notes import Note, Notes
+from scapy_mpa.capture.notes import Note, Notes, Unread
 from scapy_mpa.capture.opened import AsItComes, OnDemandFile, OpenFiles
 from scapy_mpa.capture.packet import FRAGMENT, UNKNOWN_LINK, segment_of_fragment
 from scapy_mpa.capture.pcap import MAGIC_NUMBERS, PcapReader
@@ -134,6 +134,11 @@ class Captures:
         """What is to be said of the packets read so far: one note a rule."""
         return self._notes.all()
 
+    @property
+    def unread(self) -> Unread | None:
+        """The packets read so far that may hold TCP in what is not read; None if there were none."""
+        return self._notes.unread
+
     def batches(self, *, copies: bool = False) -> Iterator[list[Segment]]:
         """Yield the segments of all captures in lists; with ``copies``, those too that one capture holds twice.
 
@@ -175,10 +180,10 @@ class Captures:
             self._end(group)
         for reader in self.readers:
             self._conclude(reader)
-        unread = self._notes.unread(self.packets)
-        if unread is not None:
-            self._notes.tell_with(unread)
-            self.damage.append(unread.detail)
+        if self._notes.unread is not None:
+            note = self._notes.unread.note(self.packets)
+            self._notes.tell_with(note)
+            self.damage.append(note.detail)
         for note in twice.notes(self.names):
             self._notes.tell_with(note)
 

@@ -27,14 +27,40 @@ class Note(NamedTuple):
     detail: str
 
 
+class Unread(NamedTuple):
+    """Packets that may hold TCP in what is not read: how many of each kind, in the order in which these came.
+
+    ``frame`` and ``time`` (nanoseconds) are of the first one, ``last_frame`` of the last.
+    """
+
+    kinds: Counter[str]
+    frame: int
+    last_frame: int
+    time: int
+
+    def after(self, frames: int) -> Unread:
+        """The same behind so many frames of other captures."""
+        return self._replace(frame=self.frame + frames, last_frame=self.last_frame + frames)
+
+    def joined(self, later: Unread) -> Unread:
+        """Together with those that came later."""
+        return self._replace(kinds=self.kinds + later.kinds, last_frame=later.last_frame)
+
+    def note(self, packets: int) -> Note:
+        """The note of them, among so many packets."""
+        kinds = ", ".join(f"{times} {what}" for what, times in self.kinds.most_common())
+        total = self.kinds.total()
+        detail = f"{total} of {packets} packets hold no TCP that can be read: {kinds}"
+        return Note("not-read", self.frame, self.last_frame, self.time, total, detail)
+
+
 class Notes:
     """The notes of one reading, in the order in which their rules were first broken."""
 
     def __init__(self) -> None:
         self._found: dict[str, Note] = {}
-        #: What may hold TCP and is not read, and how often it came: names that tables have, and ports.
-        self._unread: Counter[str] = Counter()
-        self._unread_frames = (0, 0, 0)
+        #: What may hold TCP and is not read: names that tables have, and ports.
+        self.unread: Unread | None = None
 
     def add(self, rule: str, frame: int, time: int, detail: str) -> None:
         """Count one breach of ``rule`` at ``frame``, captured at ``time`` (nanoseconds)."""
@@ -46,19 +72,10 @@ class Notes:
 
     def leave_unread(self, what: str, frame: int, time: int) -> None:
         """Count a packet, captured at ``time`` (nanoseconds), that may hold TCP in what is not read."""
-        first, _, begun = self._unread_frames if self._unread else (frame, frame, time)
-        self._unread[what if what in self._unread or len(self._unread) < MOST_KINDS else "others"] += 1
-        self._unread_frames = first, frame, begun
-
-    def unread(self, packets: int) -> Note | None:
-        """What is to be said of packets that were not looked into, of so many; None if there were none."""
-        if not self._unread:
-            return None
-        kinds = ", ".join(f"{times} {what}" for what, times in self._unread.most_common())
-        first, last, time = self._unread_frames
-        total = self._unread.total()
-        detail = f"{total} of {packets} packets hold no TCP that can be read: {kinds}"
-        return Note("not-read", first, last, time, total, detail)
+        found = self.unread or Unread(Counter(), frame, frame, time)
+        kinds = found.kinds
+        kinds[what if what in kinds or len(kinds) < MOST_KINDS else "others"] += 1
+        self.unread = found._replace(last_frame=frame)
 
     def tell_with(self, note: Note) -> None:
         """Take a note that somebody else has counted, beside what was counted here of the same rule."""

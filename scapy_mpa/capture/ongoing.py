@@ -427,10 +427,10 @@ class OngoingCaptures:
             if reader.damage is not None and not self.polling.is_over:
                 self.damage.append(f"{reader.name}: damaged after frame {reader.frames - before}: {reader.damage}")
         self.damage += self._origin.remarks()
-        unread = self._notes.unread(self.packets)
-        if unread is not None:
-            self._notes.tell_with(unread)
-            self.damage.append(unread.detail)
+        if self._notes.unread is not None:
+            note = self._notes.unread.note(self.packets)
+            self._notes.tell_with(note)
+            self.damage.append(note.detail)
         if failed is not None and self._reader is None:
             raise failed
 

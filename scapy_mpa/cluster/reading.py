@@ -19,7 +19,7 @@ from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.fragments import LIFETIME, Datagram, Fragment, Fragments
 from scapy_mpa.capture.joining import ends_of
 from scapy_mpa.capture.named import Sources
-from scapy_mpa.capture.notes import Note, Notes
+from scapy_mpa.capture.notes import Note, Notes, Unread
 from scapy_mpa.capture.reader import Reader
 from scapy_mpa.capture.twice import SAME_TIME
 from scapy_mpa.cluster.partition import Chunk, PartitionWriter
@@ -61,9 +61,10 @@ class UnitRead(NamedTuple):
     """What came of a unit: where its segments are, and what reading it left to be said.
 
     ``frames`` has the frames of each capture, by its index, in the order of reading; ``said`` lines on what could not
-    be read: the index of the capture, whether nothing of it can be read, the line. ``waiting`` and ``fragmented`` are
-    the datagrams that lack fragments at the end, and all that came in fragments, with the time of the first fragment;
-    ``fragmented`` is None if there were too many.
+    be read: the index of the capture, whether nothing of it can be read, the line. ``unread`` counts packets in what is
+    not read: one note is made of those of all units. ``waiting`` and ``fragmented`` are the datagrams that lack
+    fragments at the end, and all that came in fragments, with the time of the first fragment; ``fragmented`` is None if
+    there were too many.
     """
 
     name: str
@@ -71,6 +72,7 @@ class UnitRead(NamedTuple):
     frames: list[tuple[int, int]]
     said: list[tuple[int, bool, str]]
     notes: list[Note]
+    unread: Unread | None
     services: dict[tuple[bytes, int], int]
     waiting: dict[bytes, int]
     fragmented: dict[bytes, int] | None
@@ -205,6 +207,7 @@ def read_unit(task: ReadingTask) -> UnitRead:
         [(task.indexes[one], readers[one].frames - readers[one].before) for one in captures.order],
         captures.said,
         captures.notes,
+        captures.unread,
         captures.services,
         captures.seen.waiting(),
         captures.seen.fragmented,

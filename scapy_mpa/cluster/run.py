@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.capture.named import Sources, name_of
-from scapy_mpa.capture.notes import Note
+from scapy_mpa.capture.notes import Note, Unread
 from scapy_mpa.cluster.messages import ClusterMessages, MessageTask, ShareMessages, receive_messages
 from scapy_mpa.cluster.partition import part_of_chunk
 from scapy_mpa.cluster.reading import UnitRead, joined, read_unit, reading_task, torn, units_of
@@ -124,12 +124,16 @@ def _divided(
 def _report(query: Query, units: list[UnitRead], parts: list[ReportPart]) -> Report:
     """The third stage: all parts as one report."""
     sources = query.sources
-    begins = _begins(sources, units)
+    begins, notes, damage = _begins(sources, units), _notes(units), _damage(sources, units)
+    not_read = _not_read(units)
+    if not_read is not None:
+        notes.append(not_read)
+        damage.append(not_read.detail)
     parts[0] = parts[0]._replace(
         captures=[encodable(name_of(source)) for source in sources],
         packets=sum(unit.packets for unit in units),
-        notes=_notes(units),
-        damage=_damage(sources, units),
+        notes=notes,
+        damage=damage,
         begins=begins,
         services={key: port for unit in units for key, port in unit.services.items()},
     )
@@ -235,11 +239,13 @@ def _begins(sources: Sources, units: Sequence[UnitRead]) -> list[tuple[int, int]
 
 
 def _notes(units: Sequence[UnitRead]) -> list[Note]:
-    """One note a rule."""
+    """One note a rule, but for that of :func:`_not_read`."""
     found: dict[str, Note] = {}
     before = 0
     for unit in units:
         for note in unit.notes:
+            if note.rule == "not-read":
+                continue
             first = found.get(note.rule)
             frame, last = note.frame + before, note.last_frame + before
             if first is None:
@@ -248,6 +254,18 @@ def _notes(units: Sequence[UnitRead]) -> list[Note]:
                 found[note.rule] = first._replace(last_frame=last, times=first.times + note.times)
         before += unit.packets
     return [*found.values()]
+
+
+def _not_read(units: Sequence[UnitRead]) -> Note | None:
+    """The note of all packets in what is not read; None if there are none."""
+    found: Unread | None = None
+    before = 0
+    for unit in units:
+        if unit.unread is not None:
+            there = unit.unread.after(before)
+            found = there if found is None else found.joined(there)
+        before += unit.packets
+    return found.note(before) if found is not None else None
 
 
 def _damage(sources: Sources, units: Sequence[UnitRead]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import struct
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
@@ -35,7 +36,7 @@ from scripts.benchmark import write_capture
 from tests.capture.convert import FORMATS, Recorded, recorded
 from tests.capture.frames import capture, ethernet
 from tests.capture.test_joining import PCAP, rotation
-from tests.capture.tunnels import in_fragments
+from tests.capture.tunnels import in_fragments, outer4
 from tests.cluster.here import Here, use
 from tests.conftest import PCAPS, captures
 
@@ -198,6 +199,21 @@ def test_taps_that_hold_the_same_packets_are_counted_together(monkeypatch: pytes
     sources = sources_of(tmp_path)
     assert many(sources) == one(sources)
     assert sorted(map(len, units(here))) == [2, 2, 4]
+
+
+def test_packets_that_are_not_read_are_counted_together(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of three captures the first one and the last one have packets in what is not read."""
+    use(monkeypatch, 2)
+    gtp, l2tp = (outer4(17, struct.pack("!HHHH", 50000, 2152, 20, 0) + bytes(12)), outer4(115, bytes(20)))
+    for hour, frames in enumerate(([gtp, ethernet(), l2tp], [ethernet()], [l2tp, l2tp, ethernet()])):
+        records = [(hour * 3600 * SECOND + at, frame) for at, frame in enumerate(frames, 1)]
+        (tmp_path / f"{hour}.pcap").write_bytes(capture(records, unit=1))
+    sources = sources_of(tmp_path)
+    alone = analyze(sources)
+    assert many(sources) == one(sources)
+    (found,) = (found for found in alone.findings if found.rule.id == "not-read")
+    assert (found.frame, found.last_frame) == (1, 6) and found.detail.startswith("4 of 7 packets"), found.detail
+    assert found.detail in alone.damage
 
 
 @pytest.mark.parametrize(("lost", "most"), [(False, 2), (True, 2)])
