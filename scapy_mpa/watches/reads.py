@@ -17,6 +17,7 @@ from scapy_mpa.watches.outstanding import Outstanding
 MOST_DOUBTFUL: Final = 64
 #: RDMA Read Response, Atomic Response.
 _ANSWERS = (2, 11)
+_ATOMIC_REQUEST = 10
 
 
 class ReadWatch:
@@ -32,7 +33,16 @@ class ReadWatch:
         outstanding: which Requests wait for which answers.
     """
 
-    __slots__ = ("_answers", "_depth", "_doubtful", "_requests", "outstanding", "requester", "responder")
+    __slots__ = (
+        "_answers",
+        "_depth",
+        "_doubtful",
+        "_has_atomics",
+        "_requests",
+        "outstanding",
+        "requester",
+        "responder",
+    )
 
     def __init__(self, requester: FPDUWatch, responder: FPDUWatch, depth: int | None, is_known: bool = False) -> None:
         self.requester = requester
@@ -40,6 +50,7 @@ class ReadWatch:
         self.outstanding = Outstanding(requester.ddp, responder.ddp, is_known)
         self._depth = depth
         self._requests = self._answers = 0
+        self._has_atomics = False
         #: Requests beyond the depth, and how many were under way by the answers passed so far.
         self._doubtful: list[tuple[LocatedFPDU, int]] = []
 
@@ -54,6 +65,7 @@ class ReadWatch:
         if ddp.requests == self._requests:
             return ()
         self._requests = ddp.requests
+        self._has_atomics |= fpdu.opcode == _ATOMIC_REQUEST
         under_way = ddp.requests - self._answers
         if self._depth is None or under_way <= self._depth or has_hole or ddp.losses or self.responder.ddp.losses:
             return ()
@@ -86,10 +98,11 @@ class ReadWatch:
 
     def _certain(self, count: int) -> list[Breach]:
         certain, self._doubtful = self._doubtful[:count], self._doubtful[count:]
+        what = "RDMA Reads and Atomics" if self._has_atomics else "RDMA Reads"
         return [
             Breach(
                 "ird-ord-exceeded", one.offset, *one.known,
-                f"{under_way} RDMA Reads under way, with an ORD of {self._depth}",
+                f"{under_way} {what} under way, with an ORD of {self._depth}",
             )
             for one, under_way in certain
         ]  # fmt: skip
