@@ -149,12 +149,16 @@ class PeerState:
         return frame
 
     def acknowledged_at(self, frame: int) -> int:
-        """Return the highest offset that was acknowledged by a frame; a higher one, or NEVER, if that is not known."""
-        found = self.acked_by(frame)
-        if found is not None:
-            return found
-        first = self._starts[0] if self._starts else self.last_ack_sent
-        return NEVER if first is None or first < _LOWEST // 2 else first
+        """Return the highest offset that was acknowledged by a frame; a higher one, or NEVER, if that is not known.
+
+        It looks at the last MOST_ACKS ranges: a bound of time.
+        """
+        first = max(len(self._ends) - MOST_ACKS, 0)
+        for index in range(len(self._ends) - 1, first - 1, -1):
+            if self._frames[index] <= frame:
+                return self._ends[index]
+        start = self._starts[first] if self._starts else self.last_ack_sent
+        return NEVER if start is None or start < _LOWEST // 2 else start
 
     def acknowledged_by(self, end: int) -> int:
         """Return a frame by which all octets below an offset were acknowledged, NEVER if they were not.

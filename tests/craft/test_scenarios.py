@@ -211,7 +211,7 @@ def test_figure_4_has_its_marker_where_it_is_drawn() -> None:
 DIGESTS = {
     "lossy-network": "f2a77ca5751e80da437f0d0c56ba5a87d6b3293ac9ce535e6b79ee98f1f81292",
     "corrupted-by-a-middlebox": "76758b69ac7742fe7ad7ee73c24ad637487e53455d42a637bb5fe6686d4abea9",
-    "many-connections": "197521ad2ff5182d515d736f3341cd24d21a8484c5afab244f9ec38a48384162",
+    "many-connections": "077b32cc678a5aca1ba035cae1b6b04cad68e562f8eed99d1bf49b94f5bc2bc9",
     "middlebox": "d5e9e00c931ef15a8625470ecc5ed7a308689efb85684e42b091d147769c867f",
 }
 

@@ -24,6 +24,8 @@ RPING = PCAPS / "siw-rping.pcap"
 PARTIAL = ("siw-snaplen128", "siw-midstream", "siw-midstream-crc")
 #: Findings about TCP's segments and acknowledgements, which are others.
 OF_SEGMENTS = {"alignment", "fpdu-above-emss", "fpduptr-origin", "teardown-unacknowledged"}
+#: And about what never came: where one side reset the connection, both close it here.
+OF_SEGMENTS |= {"request-unanswered", "ddp-unfinished"}
 
 
 def written(connection: MPAConnection, path: Path) -> Connection:
