@@ -35,20 +35,8 @@ class ReadWatch:
     """
 
     __slots__ = (
-<<<<<<< HEAD
         "_answers", "_depth", "_doubtful", "_opcodes", "_requests", "outstanding", "requester", "responder",
     )  # fmt: skip
-=======
-        "_answers",
-        "_depth",
-        "_doubtful",
-        "_has_atomics",
-        "_requests",
-        "outstanding",
-        "requester",
-        "responder",
-    )
->>>>>>> model
 
     def __init__(self, requester: FPDUWatch, responder: FPDUWatch, depth: int | None, is_known: bool = False) -> None:
         self.requester = requester
@@ -56,12 +44,8 @@ class ReadWatch:
         self.outstanding = Outstanding(requester.ddp, responder.ddp, is_known)
         self._depth = depth
         self._requests = self._answers = 0
-<<<<<<< HEAD
         #: Opcodes of the requests.
         self._opcodes: set[int] = set()
-=======
-        self._has_atomics = False
->>>>>>> model
         #: Requests beyond the depth, and how many were under way by the answers passed so far.
         self._doubtful: list[tuple[LocatedFPDU, int]] = []
 
@@ -76,11 +60,7 @@ class ReadWatch:
         if ddp.requests == self._requests:
             return ()
         self._requests = ddp.requests
-<<<<<<< HEAD
         self._opcodes.add(fpdu.opcode)
-=======
-        self._has_atomics |= fpdu.opcode == _ATOMIC_REQUEST
->>>>>>> model
         under_way = ddp.requests - self._answers
         if self._depth is None or under_way <= self._depth or has_hole or ddp.losses or self.responder.ddp.losses:
             return ()
@@ -113,15 +93,10 @@ class ReadWatch:
 
     def _certain(self, count: int) -> list[Breach]:
         certain, self._doubtful = self._doubtful[:count], self._doubtful[count:]
-        what = "RDMA Reads and Atomics" if self._has_atomics else "RDMA Reads"
         return [
             Breach(
                 "ird-ord-exceeded", one.offset, *one.known,
-<<<<<<< HEAD
                 f"{under_way} {names_of_requests(self._opcodes)} under way, with an ORD of {self._depth}",
-=======
-                f"{under_way} {what} under way, with an ORD of {self._depth}",
->>>>>>> model
             )
             for one, under_way in certain
         ]  # fmt: skip
