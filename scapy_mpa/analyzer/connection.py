@@ -23,7 +23,7 @@ from scapy_mpa.framing.judgement import Judgement
 from scapy_mpa.framing.profiles import Profile
 from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
-from scapy_mpa.framing.startup import SIW_GSO, Kind
+from scapy_mpa.framing.startup import Kind
 from scapy_mpa.infer.inference import Inferred
 from scapy_mpa.receiver.connection import ConnectionReader
 from scapy_mpa.receiver.deviation import Diagnosis
@@ -90,7 +90,7 @@ class Listener:
         """A startup frame is complete."""
 
     def placed(self, operation: FullOperation, row: FPDURow, frames: tuple[int, ...], octets: bytes) -> None:
-        """An FPDU was placed, or found bad; ``octets`` are all of its octets, Markers included, if they are wanted."""
+        """An FPDU was placed, or found bad; ``octets`` are all of its octets with Markers, for those that want them."""
 
     def delivered(self, operation: FullOperation, row: FPDURow) -> None:
         """An FPDU that was placed at an earlier frame is delivered now; who wants no octets is not told."""
@@ -189,7 +189,7 @@ class FullOperation:
         is_beginning, layout = reader.is_beginning, reader.layout
         frame = mpa.frame_of(direction)
         self.counts = Counts(0 if is_beginning else None)
-        self.fpdus = FPDUWatch(layout, is_beginning, emss, mpa.profile.fpduptr_origin, mpa.gso_flag)
+        self.fpdus = FPDUWatch(layout, is_beginning, emss, mpa.profile.fpduptr_origin, mpa.said_of_long_fpdus)
         self.path_mtu = path_mtu
         self.segments = SegmentWatch(path_mtu.messages)
         self.messages = MessageWatch()
@@ -697,10 +697,14 @@ class CapturedConnection:
         return bool(asking.startup.m) if asking is not None else None
 
     @property
-    def gso_flag(self) -> str:
-        """Whose startup frame has the flag with which siw allows FPDUs that are longer than a segment, "" if none."""
+    def said_of_long_fpdus(self) -> str:
+        """Return what the startup frames say of FPDUs longer than a segment, by vendors' bits of Res; "" if nothing."""
         found = (("Request", self.request), ("Reply", self.reply))
-        return " and ".join(name for name, one in found if one is not None and one.startup.res & SIW_GSO)
+        return "".join(
+            f"; Res of the {name} is {one.startup.res:#04x} ({one.startup.res_name})"
+            for name, one in found
+            if one is not None and one.startup.res_name
+        )
 
     def frame_of(self, direction: Role) -> FoundFrame | None:
         """Return the startup frame of a direction, None if it was not captured."""

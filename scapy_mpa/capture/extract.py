@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -71,8 +71,8 @@ class _Remembering(Fragments):
     ``current`` is the frame at hand; when its fragment has completed a datagram, all frames of that.
     """
 
-    def __init__(self, limits: Limits, esp: Decryption | None) -> None:
-        super().__init__(limits, esp=esp)
+    def __init__(self, limits: Limits, esp: Decryption | None, udp_ports: Mapping[int, str]) -> None:
+        super().__init__(limits, esp=esp, udp_ports=udp_ports)
         self.current: list[int] = []
         self._frames: dict[bytes, array[int]] = {}
         self._dropped = array("Q")
@@ -106,7 +106,7 @@ def conversation(
     first, last = frames or (1, None)
     found = ConnectionFrames(array("Q"), {}, [])
     with Captures(sources, limits=limits) as captures:
-        fragments = _Remembering(limits, captures.fragments.esp)
+        fragments = _Remembering(limits, captures.fragments.esp, captures.fragments.udp_ports)
         for seg in captures.records():
             frame, whole = seg.frame, seg
             if seg.tcp == FRAGMENT:

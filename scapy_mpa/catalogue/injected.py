@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
 from scapy_mpa.catalogue.mutation import mutation
-from scapy_mpa.catalogue.packet import find
+from scapy_mpa.catalogue.packet import COPY, find
 from scapy_mpa.craft.injecting import aged, forged
 from scapy_mpa.craft.packets import ACK, FIN, RST, SYN
 from scapy_mpa.craft.talk import WINDOW_SHIFT
@@ -184,7 +184,9 @@ def syn_again(plan: Plan, before: int) -> None:
     def change(packets: list[TcpPacket]) -> list[TcpPacket]:
         syn = next(packet for packet in packets if packet.half.role == role and packet.flags & SYN)
         place = find(packets, role, before)
-        return [*packets[:place], syn._replace(time=packets[place].time, is_injected=True), *packets[place:]]
+        identification = syn.identification ^ COPY
+        once_more = syn._replace(time=packets[place].time, identification=identification, is_injected=True)
+        return [*packets[:place], once_more, *packets[place:]]
 
     plan.packets.append(change)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _SECOND = 1_000_000_000
 #: What the IP identification of a copy differs by from that of the first.
-_COPY = 0x8000
+COPY = 0x8000
 
 
 def find(packets: list[TcpPacket], role: Role, number: int) -> int:
@@ -97,7 +97,7 @@ def dropped_for_crc(plan: Plan, number: int, at: int, behind: int, mask: int = 1
     def change(packets: list[TcpPacket], place: int) -> None:
         packet = packets[place]
         there = find(packets, role, behind)
-        packets.insert(there + 1, packet._replace(identification=packet.identification ^ _COPY))
+        packets.insert(there + 1, packet._replace(identification=packet.identification ^ COPY))
         packets[place] = packet._replace(damage=((at, mask),), is_refused=True)
 
     _at(plan, number, change, is_noticed=True)
@@ -184,7 +184,7 @@ def again(
 
     def change(packets: list[TcpPacket], place: int) -> None:
         packet = packets[place]
-        copy = packet._replace(identification=packet.identification ^ _COPY)
+        copy = packet._replace(identification=packet.identification ^ COPY)
         payload = packet.payload[:at] + octets + packet.payload[at + len(octets) :]
         if damaged:
             pairs = enumerate(zip(packet.payload, payload, strict=True))
@@ -265,7 +265,7 @@ def inserted(plan: Plan, number: int, octets: bytes) -> None:
                 packets[i] = other._replace(start=other.start + count)
             elif other.half is not packet.half and other.ack is not None and other.ack > packet.start:
                 packets[i] = other._replace(ack=other.ack + count)
-        packets.insert(place, packet._replace(payload=octets, identification=packet.identification ^ _COPY))
+        packets.insert(place, packet._replace(payload=octets, identification=packet.identification ^ COPY))
 
     _at(plan, number, change)
 

@@ -34,10 +34,13 @@ def annotate_command(reading: Reading, output: str) -> int:
     if capture == STANDARD_INPUT:
         raise click.UsageError("annotate reads the capture twice: name the file")
     check_output(reading.captures, output, again="annotate")
-    with CaptureNotes(reading.query) as notes:
+    query = reading.query
+    with CaptureNotes(query) as notes:
         reading.select(notes.report)
         with written(output) as file:
-            packets, comments, no_room = annotate(capture, notes, file, reading.query.limits, reading.query.sources.esp)
+            packets, comments, no_room = annotate(
+                capture, notes, file, query.limits, query.sources.esp, query.sources.udp_ports
+            )
     tell_written(output, f"{plural(packets, 'packet')}, {plural(comments, 'comment')}")
     if no_room:
         print_line(

@@ -45,6 +45,7 @@ def crosscheck_command(reading: Reading, output_format: Literal["text", "json"])
         assumptions=reading.query.assumptions,
         limits=reading.query.limits,
         esp=reading.query.sources.esp,
+        udp_ports=reading.query.sources.udp_ports,
         progress=progress.step,
     )
     progress.end()

@@ -35,8 +35,8 @@ S = 0x10
 RES = 0x0F
 #: Of these, what Linux siw sets if it may send FPDUs longer than a segment, which TCP segmentation offload cuts; or, in
 #: a proposal for siw and cxgb4 (linux-rdma, 2020), the longest FPDU.
-SIW_GSO = 0x0C
-SIW_GSO_NAME = "siw's experimental GSO flag: TSO, intended"
+_LONG_FPDUS = 0x0C
+_SIW_GSO = "siw's experimental GSO flag: TSO, intended"
 _MAXIMUM_FPDU = {0x04: "16 KiB", 0x08: "32 KiB", 0x0C: "64 KiB"}
 #: What Alibaba's erdma sends as Rev, and the octets behind its header that PD_Length does not count: a cookie, and what
 #: congestion control it wants. Its first drivers had a Key of 12 octets, behind which the number of a queue pair stood.
@@ -120,11 +120,11 @@ class StartupFrame(NamedTuple):
     @property
     def res_name(self) -> str:
         """What is known of the bits that Res should not have, "" if nothing is."""
-        longest = self.res & SIW_GSO
+        longest = self.res & _LONG_FPDUS
         if not longest:
             return ""
         said = f"FPDUs of up to {_MAXIMUM_FPDU[longest]}, as siw and cxgb4 may tell"
-        return f"{SIW_GSO_NAME}; or {said}" if longest == 0x08 else said
+        return f"{_SIW_GSO}; or {said}" if longest == 0x08 else said
 
     @property
     def ulp_data(self) -> bytes:

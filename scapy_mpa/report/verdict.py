@@ -371,7 +371,8 @@ def _idle(known: Circumstances) -> str:
     """That nothing was sent, if that is known: no octet came, and none is missing."""
     counts = [known.connection.half(direction).counts for direction in ROLES]
     is_known = all(known.end(direction).is_captured for direction in ROLES)
-    is_idle = is_known and not any(one.stream_octets or one.missing_octets for one in counts)
+    is_lacking = known.finding("gap", "capture-gap") or any(one.missing_octets for one in counts)
+    is_idle = is_known and not is_lacking and not any(one.stream_octets for one in counts)
     return " before any FPDU was sent" if is_idle else ""
 
 

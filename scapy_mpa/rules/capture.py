@@ -88,9 +88,10 @@ CAPTURE_RULES = (
     ),
     Rule(
         "capture-twice", "note", "", None, "",
-        "each packet is in only one of the captures",
-        "Two captures at one tap hold each packet twice. Packets that are identical, octet for octet and at the same "
-        "time, count once; packets that one capture lost are taken from the other. No action is needed.",
+        "each packet was captured once",
+        "Two captures at one tap hold each packet twice. One capture does, too, if it is of all interfaces of a host, "
+        "or of a mirror of what comes in and what goes out. Copies count once; packets that one of two captures lost "
+        "are taken from the other. No action is needed.",
     ),
     Rule(
         "capture-taps", "note", "", None, "",

@@ -79,7 +79,7 @@ class FPDUWatch:
         is_beginning: whether the first one passed is the first of the direction.
         emss: octets that a segment holds, as both SYNs announce it; 0 if that is not known.
         origin: what FPDUPTR counts from in the connection's profile.
-        gso_flag: as :class:`~scapy_mpa.watches.sizes.SizeWatch` has it.
+        said_of_long: as :class:`~scapy_mpa.watches.sizes.SizeWatch` has it.
 
     Attributes:
         ddp: the DDP Segments.
@@ -97,13 +97,13 @@ class FPDUWatch:
     )  # fmt: skip
 
     def __init__(
-        self, layout: Layout, is_beginning: bool, emss: int = 0, origin: Origin = "header", gso_flag: str = ""
+        self, layout: Layout, is_beginning: bool, emss: int = 0, origin: Origin = "header", said_of_long: str = ""
     ) -> None:
         self._layout = layout
         self._origin: Origin = origin
         self._is_beginning = self._awaits_send = is_beginning
         self.ddp = DDPWatch(is_beginning)
-        self.sizes = SizeWatch(emss, layout.markers, gso_flag)
+        self.sizes = SizeWatch(emss, layout.markers, said_of_long)
         self.first: FirstFPDU | None = None
         self.first_send: FirstSend | None = None
         self.terminate: tuple[bytes, int] | None = None

@@ -7,7 +7,6 @@ from typing import Final
 
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.mulpdu import MAX_MULPDU, mulpdu
-from scapy_mpa.framing.startup import SIW_GSO_NAME
 from scapy_mpa.receiver.values import Breach, LocatedFPDU
 from scapy_mpa.watches.ddp import DDPWatch
 
@@ -24,15 +23,15 @@ class SizeWatch:
     Args:
         emss: octets that a segment holds, 0 if that is not known.
         markers: whether there are Markers.
-        gso_flag: the startup frames with the flag by which siw allows FPDUs longer than a segment, "" if there is none.
+        said_of_long: what the startup frames say of FPDUs longer than a segment, to be added to a finding.
     """
 
-    __slots__ = ("_at", "_emss", "_intended", "_limit", "_longest_fpdu", "_markers", "longest")
+    __slots__ = ("_at", "_emss", "_limit", "_longest_fpdu", "_markers", "_said_of_long", "longest")
 
-    def __init__(self, emss: int, markers: bool, gso_flag: str = "") -> None:
+    def __init__(self, emss: int, markers: bool, said_of_long: str = "") -> None:
         self._emss = emss
         self._markers = markers
-        self._intended = f"; the {gso_flag} has {SIW_GSO_NAME}" if gso_flag else ""
+        self._said_of_long = said_of_long
         self._limit = mulpdu(emss, markers) if emss else MAX_ULPDU_LENGTH
         self.longest = self._longest_fpdu = 0
         self._at = 0, 0, 0
@@ -47,7 +46,7 @@ class SizeWatch:
         if not self._limit < ulpdu_length <= MAX_MULPDU:
             return ()
         if length > self._emss:
-            detail = f"an FPDU of {length} octets, but a segment holds {self._emss}{self._intended}"
+            detail = f"an FPDU of {length} octets, but a segment holds {self._emss}{self._said_of_long}"
             return (Breach("fpdu-above-emss", *place, detail),)
         detail = f"a ULPDU of {ulpdu_length} octets, but MULPDU is {self._limit} for an EMSS of {self._emss}"
         return (Breach("mulpdu", *place, detail),)
@@ -61,7 +60,7 @@ class SizeWatch:
         breaches = []
         if not self._emss and SMALLEST_EMSS <= longest_segment < self._longest_fpdu:
             size = f"an FPDU of {self._longest_fpdu} octets"
-            detail = f"{size}, but no segment has more than {longest_segment}{self._intended}"
+            detail = f"{size}, but no segment has more than {longest_segment}{self._said_of_long}"
             breaches.append(Breach("fpdu-above-emss", *self._at, detail))
         # The path may hold less than the SYNs announce.
         limit = mulpdu(min(self._emss, longest_segment), self._markers)

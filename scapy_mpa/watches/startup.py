@@ -274,8 +274,9 @@ def _last_reset(end: DirectionEnd) -> Moment | None:
 def garbled_key(garbled: OtherOctets) -> Breach:
     """Report first octets that are nearly a Key; of a connection without MPA its owner says which one it is."""
     where = garbled.offset, garbled.frame, garbled.time
-    short = garbled.beginning[:ERDMA_KEY_LENGTH]
-    is_short = short in (REQUEST_KEY[:ERDMA_KEY_LENGTH], REPLY_KEY[:ERDMA_KEY_LENGTH])
+    short, longer = (garbled.beginning[:length] for length in (ERDMA_KEY_LENGTH, ERDMA_KEY_LENGTH + 1))
+    # What goes on as a Key is a whole one, damaged.
+    is_short = any(key.startswith(short) and not key.startswith(longer) for key in (REQUEST_KEY, REPLY_KEY))
     known = ": a Key of 12 octets, as erdma's first drivers send it" if is_short else ""
     return Breach("startup-key", *where, f"no startup frame: it begins with {garbled.beginning!r}{known}")
 

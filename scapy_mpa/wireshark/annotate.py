@@ -6,7 +6,7 @@ The capture is read twice: once to learn what there is to say, sorted by frame, 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from scapy_mpa.capture.files import Captures
@@ -36,6 +36,7 @@ def annotate(
     file: BinaryIO,
     limits: Limits = DEFAULT_LIMITS,
     esp: Associations | None = None,
+    udp_ports: Mapping[int, str] | None = None,
 ) -> Annotated:
     """Write a capture as pcapng with comments on the frames of which there are notes.
 
@@ -47,7 +48,7 @@ def annotate(
     packets = comments = no_room = 0
     there: Iterator[FrameNotes] = iter(notes)
     waiting = next(there, None)
-    with Captures(Sources([path], esp=esp), limits=limits) as captures:
+    with Captures(Sources([path], esp=esp, udp_ports=udp_ports), limits=limits) as captures:
         records = captures.records()
         for block in blocks(path, limits):
             octets = block.octets

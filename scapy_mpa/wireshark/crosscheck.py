@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -169,10 +169,12 @@ def crosscheck(
     assumptions: Assumptions = NOTHING,
     limits: Limits = DEFAULT_LIMITS,
     esp: Associations | None = None,
+    udp_ports: Mapping[int, str] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> CrossCheck:
     """Compare what we find in a capture file with what Wireshark does.
 
+    ``udp_ports`` is as :func:`scapy_mpa.analyze` takes it, and tshark is given it, too.
     ``progress`` is handed the frame Wireshark has come to, and how many there are. Raises
     :class:`~scapy_mpa.wireshark.tshark.ToolMissing` without tshark or pyshark, and
     :class:`~scapy_mpa.errors.CaptureError` as :func:`scapy_mpa.analyze` does, and for a pipe, which tshark could not
@@ -183,11 +185,12 @@ def crosscheck(
     tshark = find_tshark()
     if not tshark.fields.issuperset(NEEDED):
         raise ToolMissing(f"tshark {tshark.version_text} does not dissect MPA: it has no field {', '.join(NEEDED)}")
-    with FoundFPDUs(Query(Sources([os.fspath(capture)], esp=esp), assumptions=assumptions, limits=limits)) as found:
+    sources = Sources([os.fspath(capture)], esp=esp, udp_ports=udp_ports)
+    with FoundFPDUs(Query(sources, assumptions=assumptions, limits=limits)) as found:
         fpdus = OurFPDUs(found)
     # Wireshark has no limits: what was not read here might take it hours.
     is_limited = any(EXPANSION in line for line in found.report.damage)
-    dissection = Dissection(capture, tshark, found.report.packets if is_limited else None, esp)
+    dissection = Dissection(capture, tshark, found.report.packets if is_limited else None, sources)
     try:
         missing = [what for name, what in OPTIONAL.items() if name not in tshark.fields]
         result = CrossCheck(os.fspath(capture), tshark.version_text, found.report, missing, ours=len(fpdus))

@@ -16,12 +16,13 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from scapy_mpa.framing.sequence import seq_add
 from scapy_mpa.system.programs import started
 from scapy_mpa.system.temporary import temporary_file
+from scapy_mpa.values.encapsulation import UDP_PORTS
 from scapy_mpa.wireshark.tshark import DISABLED, HOW_TO_INSTALL, PREFERENCES, ToolMissing, Tshark
 
 if TYPE_CHECKING:
     from pyshark.packet.packet import Packet
 
-    from scapy_mpa.ipsec.associations import Associations
+    from scapy_mpa.capture.named import Sources
 
 _MPA, _DDP, _DATA = "iwarp_mpa", "iwarp_ddp_rdmap", "DATA"
 _PACKET_BEGIN, _PACKET_END = b"<packet>", b"</packet>"
@@ -77,14 +78,15 @@ class Dissection:
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], tshark: Tshark, packets: int | None = None, esp: Associations | None = None
+        self, path: str | os.PathLike[str], tshark: Tshark, packets: int | None = None, sources: Sources | None = None
     ) -> None:
-        """``packets``: how many of the capture's are read, if not all; ``esp``: the keys of what travels under ESP."""
+        """``packets``: how many are read, if not all; ``sources`` has keys of ESP, and UDP ports of tunnels."""
         self._packet_of = _packet_maker()
         self._path = os.fspath(path)
         self._tshark = tshark
         self._packets = packets
-        self._esp = esp
+        self._esp = None if sources is None else sources.esp
+        self._udp_ports = UDP_PORTS if sources is None else {**UDP_PORTS, **sources.udp_ports}
         self.failure: str | None = None
 
     def __iter__(self) -> Iterator[Dissected]:
@@ -110,6 +112,8 @@ class Dissection:
         if self._esp is not None:
             preferences += ["-o", "esp.enable_encryption_decode:TRUE"]
             preferences += [word for line in self._esp.lines for word in ("-o", f"uat:esp_sa:{line}")]
+        for port, kind in self._udp_ports.items():
+            preferences += ["-d", f"udp.port=={port},{kind.replace('-', '_')}"]
         disabled = [word for name in DISABLED for word in ("--disable-protocol", name)]
         count = [] if self._packets is None else ["-c", str(self._packets)]
         form = ["-n", "-l", "-T", "pdml", "-Y", _MPA]

@@ -23,8 +23,6 @@ from tests.cli.test_command import run
 from tests.conftest import PCAPS, REPO, named
 
 CRC, IPV6 = named("siw-crc-rping"), named("siw-rping-ipv6")
-#: tshark reads Linux' own port only if it is told.
-NOT_OF_TSHARK = ("vxlan-linux",)
 
 
 def is_ip(frame: bytes) -> bool:
@@ -56,7 +54,7 @@ def test_a_connection_is_the_same_in_it(name: str, path: Path) -> None:
     assert not made.findings and not made.damage
 
 
-@pytest.mark.parametrize("name", [name for name in ENCAPSULATIONS if name not in NOT_OF_TSHARK])
+@pytest.mark.parametrize("name", ENCAPSULATIONS)
 def test_tshark_finds_the_same_fpdus(name: str, tmp_path: Path) -> None:
     path = tmp_path / "made.pcap"
     path.write_bytes(written(within(name, CRC)))
@@ -93,15 +91,20 @@ def test_the_page_has_a_row_for_each() -> None:
 # --- other ports ---
 
 
+def ports_of(kind: str) -> tuple[bytes, bytes]:
+    """The ports of a tunnel as craft has them, and with another one."""
+    port = next(port for port, one in UDP_PORTS.items() if one == kind)
+    return struct.pack("!HH", 50000, port), struct.pack("!HH", 50000, 9999)
+
+
+def on_port_9999(kind: str) -> list[Record]:
+    return [(time, octets.replace(*ports_of(kind), 1), 0) for time, octets, _ in within(kind, CRC)]
+
+
 @pytest.mark.parametrize("kind", TUNNELS)
 def test_another_port(kind: str, tmp_path: Path) -> None:
-    port = next(port for port, one in UDP_PORTS.items() if one == kind)
-    moved = [
-        (time, octets.replace(struct.pack("!HH", 50000, port), struct.pack("!HH", 50000, 9999), 1), 0)
-        for time, octets, _ in within({"vxlan": "vxlan", "vxlan-gpe": "vxlan-gpe", "geneve": "geneve"}[kind], CRC)
-    ]
     path = tmp_path / "made.pcap"
-    path.write_bytes(written(moved))
+    path.write_bytes(written(on_port_9999(kind)))
     there = connections(analyze(io.BytesIO(written(plain(CRC)))))
     assert connections(analyze(path, udp_ports={9999: kind})) == there
     assert not analyze(path).connections
@@ -109,6 +112,21 @@ def test_another_port(kind: str, tmp_path: Path) -> None:
     assert len(result.stdout.splitlines()) == 35
     # Octets are read again from the frames, whatever they lie in.
     assert analyze(path, udp_ports={9999: kind}).connections[0].initiator.fpdus[0].octets()
+
+
+@pytest.mark.parametrize("kind", TUNNELS)
+def test_another_port_in_what_wireshark_shows(kind: str, tmp_path: Path) -> None:
+    usual, moved = tmp_path / "usual.pcap", tmp_path / "moved.pcap"
+    usual.write_bytes(written(within(kind, CRC)))
+    moved.write_bytes(written(on_port_9999(kind)))
+    found = crosscheck(moved, udp_ports={9999: kind})
+    assert found.agreed == 35 and not found.unexplained
+    options = ("--decode", f"udp:9999={kind}")
+    assert run("crosscheck", *options, str(moved)).stdout == run("crosscheck", str(usual)).stdout
+    comments = [tmp_path / "usual.pcapng", tmp_path / "moved.pcapng"]
+    assert run("annotate", str(usual), str(comments[0])).returncode == 0
+    assert run("annotate", *options, str(moved), str(comments[1])).returncode == 0
+    assert comments[1].read_bytes().replace(*ports_of(kind)[::-1]) == comments[0].read_bytes()
 
 
 @pytest.mark.parametrize("text", ["udp:9999", "tcp:9999=vxlan", "udp:99999=vxlan", "udp:9999=gtp", "9999=vxlan"])

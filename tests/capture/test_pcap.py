@@ -149,6 +149,17 @@ def test_truncated_in_the_last_record(cut: int) -> None:
         assert source.damage == []
 
 
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_zeros_in_place_of_records(order: str) -> None:
+    """What a program did not come to write, in a file that was made longer before: not packets of no octets."""
+    octets = capture([ethernet()] * 3, order=order)
+    frames, source = opened(octets + bytes(4096))
+    assert (frames, source.packets) == ([1, 2, 3], 3)
+    (line,) = source.damage
+    assert line.endswith("nothing but zeros follow frame 3")
+    assert opened(octets + bytes(4080))[1].packets == 3 + 255
+
+
 @pytest.mark.parametrize("length", range(1, 24))
 def test_truncated_in_the_file_header(length: int) -> None:
     with pytest.raises(CaptureError, match=r"^<file>: ") as raised:

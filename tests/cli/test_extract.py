@@ -423,7 +423,7 @@ def test_the_input_is_never_overwritten(tmp_path: Path) -> None:
     octets = RPING.read_bytes()
     source.write_bytes(octets)
     (tmp_path / "link.pcap").symlink_to(source)
-    for output in (source, tmp_path / "link.pcap", tmp_path / "." / "in.pcap"):
+    for output in (source, tmp_path / "link.pcap", f"{tmp_path}/./in.pcap", f"{tmp_path}/no such folder/../in.pcap"):
         with pytest.raises(UsageError, match="this file is being read, and would be overwritten"):
             invoke(source, "-o", output)
     with pytest.raises(UsageError, match="this file is being read"):

@@ -10,14 +10,19 @@ import itertools
 import os
 import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from scapy_mpa import analyze
+from scapy_mpa.craft.encapsulation import ENCAPSULATIONS
 from scapy_mpa.framing.crc import crc32c
 from scapy_mpa.infer import inference
-from tests.foreign.captures import TAPS, foreign_capture
+from scapy_mpa.values.encapsulation import VXLAN, VXLAN_PORT
+from tests.capture.frames import LINKED, capture
+from tests.foreign.captures import TAPS, Tap, foreign_capture, foreign_packets
+from tests.foreign.data import Data
 from tests.foreign.makers import MAKERS
 
 MEGABYTE = 1_000_000
@@ -56,6 +61,30 @@ def test_nothing_is_claimed(name: str, tap: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "tap"), [*zip(MUCH, itertools.cycle(LARGE_TAPS), strict=False)])
 def test_nothing_is_claimed_in_much(name: str, tap: str, tmp_path: Path) -> None:
     assert check(name, tap, LARGE, tmp_path) >= LARGE, "as much as is said"
+
+
+#: Link type, UDP ports of tunnels, and what becomes of an Ethernet frame.
+CARRIED: dict[str, tuple[int, dict[int, str], Callable[[bytes], bytes]]] = {
+    **{name: (1, {}, carry) for name, carry in ENCAPSULATIONS.items()},
+    "vxlan on port 9999": (1, {9999: VXLAN}, lambda frame: on_port_9999(ENCAPSULATIONS[VXLAN](frame))),
+    **{f"link type {link_type}": (link_type, {}, carry) for link_type, carry in LINKED.items()},
+}
+
+
+def on_port_9999(frame: bytes) -> bytes:
+    return frame.replace(VXLAN_PORT.to_bytes(2, "big"), (9999).to_bytes(2, "big"), 1)
+
+
+@pytest.mark.parametrize("how", CARRIED)
+def test_nothing_is_claimed_in_what_carries_it(how: str) -> None:
+    """All of it is read, and there is nothing to say."""
+    link_type, ports, carry = CARRIED[how]
+    for name in ("http-text", "http-binary", "nvme-digests"):
+        data, (maker, port) = Data(SEED), MAKERS[name]
+        packets = foreign_packets(maker(data), Tap(), data, port, 40_000, SMALL)
+        made = capture([(time, carry(frame)) for time, frame in packets], link_type=link_type)
+        report = analyze(io.BytesIO(made), udp_ports=ports)
+        assert (report.tcp_connections, report.connections, [*report.all_findings()]) == (1, [], [])
 
 
 @pytest.mark.parametrize("name", MAKERS)

@@ -38,7 +38,7 @@ def test_what_is_sealed_can_be_opened(encryption: str, integrity: str, size: int
     sealed = cipher.encrypt(6, octets, 1, 99, IV)
     assert sealed[:8] == bytes([0, 0, 0, 1, 0, 0, 0, 99])
     assert (len(sealed) - 8) % 4 == 0
-    assert cipher.decrypt(sealed) == (6, octets)
+    assert cipher.decrypt(sealed) == (6, octets, None)
     if not cipher.is_verified:
         return
     for at in (0, 7, 8, len(sealed) - 1):
@@ -51,7 +51,7 @@ def test_extended_sequence_numbers_are_part_of_what_is_verified(encryption: str)
     integrity = NULL if ENCRYPTIONS[encryption].icv else HMAC
     cipher = Cipher(association(encryption, integrity, extended=True))
     sealed = cipher.encrypt(6, b"octets", 1, 3 << 32 | 5, IV)
-    assert cipher.decrypt(sealed, 3) == (6, b"octets")
+    assert cipher.decrypt(sealed, 3) == (6, b"octets", None)
     with pytest.raises(IntegrityError):
         cipher.decrypt(sealed, 2)
 

@@ -349,6 +349,18 @@ def test_most_candidates() -> None:
         assert (search.receive(10_000, 10_020) is not None) is is_found
 
 
+def test_the_beginning_of_both_keys_over_and_over() -> None:
+    """It is no candidate where no Key goes on from it, so it neither hides a Request nor costs time."""
+    repeated = b"MPA ID Re" * 1000
+    request = b"MPA ID Req Frame" + bytes((0x40, 1, 0, 0))
+    half = half_of(repeated)
+    search = KeySearch(half)
+    assert search.receive(0, len(repeated)) is None
+    assert [*search.candidates] == [len(repeated) - 9]
+    half.hold(len(repeated), len(repeated) + 20, copy_of(request))
+    assert search.receive(len(repeated), len(repeated) + 20) is not None
+
+
 @pytest.mark.parametrize(
     ("revision", "octets", "is_found"), [(2, 512, True), (3, 512, False), (2, 513, False)], ids=str
 )

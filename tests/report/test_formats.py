@@ -169,6 +169,7 @@ def test_a_capture_of_the_startup_alone_hints_at_offload(
     report = analyze(path)
     hint = "  no octet after the startup frames was captured; if a card offloads the connection, see docs/capturing.md"
     assert ([*report_lines(report)].count(hint) == 1) == is_hinted
+    assert ("capture-gap" in str(report.as_dict())) <= ("before any FPDU" not in report.connections[0].verdict)
     assert "docs/capturing.md" not in json.dumps(report.as_dict())
 
 

@@ -172,7 +172,7 @@ BEGINS = {
     "sent-again-twice": "still open when the capture ends",
     "fin-in-ulpdu": "the Initiator closed (FIN, frame ",
     "requests-never-finished": "only 10 of 20 or more octets of an MPA Request: the ",
-    "unanswered-closed": "the Responder did not answer the Request of frame 4: the ",
+    "unanswered-closed": "the Responder did not answer the Request of frame 4; the Responder closed before any Reply (",
     "unanswered-silent": "the Responder did not answer the Request of frame 4; the capture ends at frame ",
     "private-data-rejected": "rejected by the Responder (Reply, frame 5), without Private Data from the upper layer",
     "no-end": "still open when the capture ends (last frame ",
@@ -227,7 +227,10 @@ def test_what_was_sent_first_is_no_retransmission(again: int, tmp_path: Path) ->
     answer = Ether() / IP(src="10.0.0.2", dst="10.0.0.1")
     answer = answer / TCP(sport=7471, dport=40000, seq=1, ack=21, flags="A") / Raw(reply)
     file = tmp_path / "again.pcap"
-    wrpcap(str(file), [ask, *[answer] * (1 + again)])
+    packets = [Ether(bytes(one)) for one in (ask, *[answer] * (1 + again))]
+    for second, packet in enumerate(packets):
+        packet.time = second
+    wrpcap(str(file), packets)
     (connection,) = analyze(file, fpdus=False).connections
     assert connection.as_dict()["lifecycle"]["ended"] == ("lost" if again >= 3 else "open")
 

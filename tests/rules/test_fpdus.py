@@ -207,12 +207,21 @@ def test_parts_of_messages_that_do_not_fill_a_segment(longest: int) -> None:
     assert told(talk) == ({("mulpdu-filled", "initiator")} if longest == 300 else set())
 
 
+GSO = "(siw's experimental GSO flag: TSO, intended; or FPDUs of up to 32 KiB, as siw and cxgb4 may tell)"
+
+
 @pytest.mark.parametrize(
-    ("res", "whose"),
-    [((0, 0), ""), ((8, 0), "Request"), ((0, 8), "Reply"), ((8, 8), "Request and Reply"), ((4, 0), "")],
+    ("res", "said"),
+    [
+        ((0, 0), ""),
+        ((8, 0), f"; Res of the Request is 0x08 {GSO}"),
+        ((0, 8), f"; Res of the Reply is 0x08 {GSO}"),
+        ((8, 8), f"; Res of the Request is 0x08 {GSO}; Res of the Reply is 0x08 {GSO}"),
+        ((4, 2), "; Res of the Request is 0x04 (FPDUs of up to 16 KiB, as siw and cxgb4 may tell)"),
+    ],
 )
-def test_fpdus_longer_than_a_segment_where_siw_says_that_it_means_it(res: tuple[int, int], whose: str) -> None:
-    """siw's experimental flag in the Res field (0x0800 of the flags and Rev)."""
+def test_fpdus_longer_than_a_segment_where_a_startup_frame_says_so(res: tuple[int, int], said: str) -> None:
+    """Bits of siw and cxgb4 in Res."""
     talk = Talk().open()
     talk.greet("a", startup_frame("request", c=1, res=res[0]).encode())
     talk.greet("b", startup_frame("reply", c=1, res=res[1]).encode())
@@ -221,7 +230,6 @@ def test_fpdus_longer_than_a_segment_where_siw_says_that_it_means_it(res: tuple[
     for at in range(0, len(octets), 800):
         talk.say("a", octets[at : at + 800])
     (found,) = (one for one in findings(feed([talk.segments])) if one.rule.id == "fpdu-above-emss")
-    said = f"; the {whose} has siw's experimental GSO flag: TSO, intended" if whose else ""
     assert found.detail == f"an FPDU of 2024 octets, but no segment has more than 800{said}"
 
 

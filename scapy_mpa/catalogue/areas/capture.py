@@ -19,7 +19,9 @@ _LATER = peer(
     "wait",
     "It waits for the octets that are missing; it may place what a Marker locates after them, but does not deliver it.",
 )
-_LINKTYPE_USER0 = 147
+_LINKTYPE_ETHERNET, _LINKTYPE_USER0 = 1, 147
+#: Two addresses of Ethernet and the EtherType of IEEE 802.1AE, then octets that nobody without its key can read.
+_MACSEC = bytes(12) + b"\x88\xe5" + bytes(range(64))
 
 _GAPS = (
     Case("gap", "A segment is lost and never sent again", "plain", (lost(2),), ("gap",), _AGAIN,
@@ -59,12 +61,14 @@ _GAPS = (
 _PARTS = (
     Case("snap-length-100", "The capture keeps 100 octets of each packet", "plain", (snapped(100),),
          ("capture-cut", "capture-cut@peer"), _HAS_ALL),
-    Case("fragments", "A segment comes in two IP fragments", "plain", (fragmented(8),), (), ACCEPT,
-         clause="RFC 791 §3.2"),
+    Case("fragments", "A segment comes in two IP fragments", "plain", (fragmented(8),),
+         ("ip-fragmented",), ACCEPT),
     Case("fragments-overlap", "Two IP fragments overlap by eight octets; the segment is sent again", "plain",
          (again(2), fragmented(8, overlap=8)), ("ip-fragments@capture",), DISCARD),
     Case("link-type-147", "A second interface of the capture has an unknown link type", "plain",
          (foreign(_LINKTYPE_USER0, b"whatever this is"),), ("link-type@capture",), _HAS_ALL),
+    Case("macsec", "A packet under MACsec, which is not read", "plain", (foreign(_LINKTYPE_ETHERNET, _MACSEC),),
+         ("not-read@capture",), _HAS_ALL),
     Case("limit-of-50-octets", "More octets wait for a late segment than may be held", "plain", (late(2, 3),),
          ("limit", "gap"), ACCEPT, options=("--limit", "held_octets=50")),
     Case("assumed-start-elsewhere", "Full Operation begins where nothing was captured, as --assume says", "plain", (),

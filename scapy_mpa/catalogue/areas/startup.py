@@ -296,6 +296,10 @@ _ORDER = (
         (frame_followed(_REQUEST),), ("startup-pd-length",), CLOSE, tests=("receiver-startup-frame",),
     ),
     Case(
+        "file-that-begins-like-a-request", "A file of text that begins with the octets of a Request", "plain",
+        (frame_followed(b"These octets are the Request of RFC 5044. " * 20),), ("startup-in-data@capture",), CLOSE,
+    ),
+    Case(
         "private-data-is-request", "Private Data that is itself a Request", "plain",
         (private_data(len(_REQUEST), _REQUEST),), (), ACCEPT, clause="RFC 5044 §7.1.1",
     ),
