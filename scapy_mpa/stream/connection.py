@@ -603,6 +603,16 @@ class TCPConnection:
         has_reset = any(reset.place in ("next", "acknowledged") for reset in resets)
         return has_reset or all(half.fin_captured is not None for half in self.halves)
 
+    def ended_before(self, frame: int) -> bool:
+        """Return True if its FINs or its RST, one of which ended it, were captured before a frame.
+
+        Else it ran beside what begins there: captures of two networks, read together.
+        """
+        if any(reset.frame < frame for half in self.halves for reset in half.resets):
+            return True
+        fins = [half.fin_captured for half in self.halves]
+        return all(fin is not None and fin[1] < frame for fin in fins)
+
     @property
     def last_time(self) -> int:
         """The time of its last segment, RSTs left out, in nanoseconds since the epoch."""
@@ -1036,7 +1046,8 @@ def _is_over(connection: TCPConnection, connections: list[TCPConnection]) -> boo
     last = connections[-1] if connections else connection
     if connection is last or not last.has_syn:
         return False
-    return connection.is_closed or (connection.is_over and (all(last.has_syns) or last.is_established))
+    is_over = connection.is_closed or (connection.is_over and (all(last.has_syns) or last.is_established))
+    return is_over and connection.ended_before(last.first_frame)
 
 
 def _leave_out(seg: Segment, d: int, connections: list[TCPConnection]) -> None:

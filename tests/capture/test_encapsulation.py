@@ -269,6 +269,18 @@ def test_one_5_tuple_in_two_networks(how: str, by: int) -> None:
     assert report.connections[0].as_dict()["path"] == report.connections[0].path
 
 
+@pytest.mark.parametrize("shift", [7000, -7000])
+def test_one_5_tuple_in_two_networks_without_tags(shift: int) -> None:
+    """Captures of two networks read together: the last segments of either are no late duplicates."""
+    records = plain(CRC)
+    other = [(time + shift, moved(octets, 1 << 30), 0) for time, octets, _ in records]
+    report = analyze(io.BytesIO(written(interleaved(records, other))))
+    (alone,) = analyze(io.BytesIO(written(records))).connections
+    assert [found.rule.id for found in report.findings] == []
+    assert [one.lifecycle.last[0] for one in report.connections] == [report.packets - 1, report.packets]
+    assert [one.initiator.counts.segments for one in report.connections] == [alone.initiator.counts.segments] * 2
+
+
 def in_two_networks(number: int | None) -> list[Record]:
     """One 5-tuple in a VLAN, or without tag, and in VLAN 20; sequence numbers are near to each other."""
     first = [(time, octets if number is None else tagged(octets, number), 0) for time, octets, _ in plain(CRC)]
