@@ -379,7 +379,7 @@ class Analyzer:
         detail = f"{name}: {first.captured} of {octets} octets of the payload were captured, too few to show MPA"
         seq = ((half.space.base or 0) + first.start + first.captured) & SEQ_MASK
         self.findings.add(
-            "capture-cut", None, first.frame, first.time, seq, detail, count=found.times, last_frame=found.last_frame
+            "capture-cut", None, first.frame, first.time, seq, detail, count=found.segments, last_frame=found.last_frame
         )
 
     def let_go(self, since: int) -> list[CapturedConnection]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final, NamedTuple
 
-#: Kinds of what is not read that are told apart, more than the tables have: a bound of memory, since a port is a kind.
+#: Kinds of what is not read that are counted apart, more than the tables have: a bound of memory, as each port is one.
 MOST_KINDS: Final = 64
 
 

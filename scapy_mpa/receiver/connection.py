@@ -67,13 +67,13 @@ _KINDS: Final[tuple[Kind, Kind]] = ("request", "reply")
 class ShortParts(NamedTuple):
     """Segments of which a snapshot length left fewer octets than a startup header has (RFC 5044 §7.1.1).
 
-    ``first`` was sent in direction ``side``; they are so many (``times``), the last of them in ``last_frame``.
+    ``first`` was sent in direction ``side``, the last in ``last_frame``; ``segments`` is how many they are.
     """
 
     side: int
     first: Arrival
     last_frame: int
-    times: int
+    segments: int
 
 
 class ConnectionReader:
@@ -287,7 +287,7 @@ class ConnectionReader:
         elif before is None:
             self.short_parts = ShortParts(d, arrival, arrival.frame, 1)
         else:
-            self.short_parts = ShortParts(before.side, before.first, arrival.frame, before.times + 1)
+            self.short_parts = ShortParts(before.side, before.first, arrival.frame, before.segments + 1)
 
     def _give_up(self, reader: FPDUReader, now: Moment) -> None:
         """Give up a hole that nothing will fill any more; a limit gives up what is held too long."""

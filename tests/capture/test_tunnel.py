@@ -72,7 +72,7 @@ def test_nesting_is_bounded(depth: int, wrap: object) -> None:
         gre(0x0001, 0x0800, ethernet()[14:]),
         gre(0, 0x0806, ethernet()[14:]),
         gre(0x1000, 0x22EB, bytes(11)),
-        outer4(17, struct.pack("!HHHH", 1, 4790, 0, 0) + b"\x08" + bytes(7) + ethernet()),
+        outer4(17, struct.pack("!HHHH", 1, 4791, 0, 0) + b"\x08" + bytes(7) + ethernet()),
         outer4(17, struct.pack("!HHHH", 1, 4789, 0, 0) + b"\x00" + bytes(7) + ethernet()),
         outer4(17, struct.pack("!HHHH", 1, 4789, 0, 0)),
         MAC + b"\x88\x64\x11\xa7\0\1\0\x20\0\x21" + ethernet()[14:],
