@@ -41,7 +41,7 @@ from scapy_mpa.values.lifecycle import Lifecycle, Terminated
 from scapy_mpa.values.octets import place
 from scapy_mpa.values.options import Announced, emss_of
 from scapy_mpa.values.records import BAD, LENGTH, FPDULog, FPDURow, flags
-from scapy_mpa.values.segment import KeyedPath, Segment, endpoints, reverse_key
+from scapy_mpa.values.segment import KeyedPath, Segment, endpoints, is_stream, reverse_key
 from scapy_mpa.values.startup import PartOfFrame
 from scapy_mpa.watches.copies import CopyWatch, dropped_segments, other_fins, stray
 from scapy_mpa.watches.counts import Counts, UnalignedSegment
@@ -848,7 +848,9 @@ class CapturedConnection:
             first.peer, second.peer = second, first
             depths = self._depths()
             both = first, second
-            is_known = before is None and all(one.reader.is_beginning and one.diagnosis is None for one in both)
+            # Octets without packets do not show in which order two sides sent them.
+            is_known = before is None and not is_stream(key)
+            is_known = is_known and all(one.reader.is_beginning and one.diagnosis is None for one in both)
             ours = ReadWatch(first.fpdus, second.fpdus, depths.get(first.direction), is_known)
             others = ReadWatch(second.fpdus, first.fpdus, depths.get(second.direction), is_known)
             first.reads, second.reads = (ours, others), (others, ours)

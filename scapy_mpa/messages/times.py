@@ -29,8 +29,7 @@ class FrameTimes:
 
     def __init__(self, *, keeps_all: bool = True, field: Literal[1, 4] = TIME) -> None:
         self._field: Literal[1, 4] = field
-        self._keeps_all = keeps_all
-        self._file = MemoryFirst(max_size=_HELD_OCTETS)
+        self._file = MemoryFirst(max_size=_HELD_OCTETS) if keeps_all else None
         #: Of the frames from ``_first`` on; 0 where nothing of a frame is known.
         self._times = array("q")
         self._first = 1
@@ -46,7 +45,7 @@ class FrameTimes:
                 times.append(seg[field])
                 end = frame + 1
         if len(times) > 2 * _RECENT:
-            if self._keeps_all:
+            if self._file is not None:
                 self._file.seek(_OCTETS * (self._first - 1))
                 self._file.write(times[:-_RECENT].tobytes())
             self._first = end - _RECENT
@@ -57,7 +56,7 @@ class FrameTimes:
         index = frame - self._first
         if index >= 0:
             return self._times[index] if index < len(self._times) else 0
-        if not self._keeps_all:
+        if self._file is None:
             return 0
         self._file.seek(_OCTETS * (frame - 1))
         found = array("q")
@@ -66,4 +65,5 @@ class FrameTimes:
 
     def close(self) -> None:
         """Let go of everything."""
-        self._file.close()
+        if self._file is not None:
+            self._file.close()

@@ -12,7 +12,7 @@ cdef class Counts:
     cdef public array.array _brought, _brought_by, _brought_end, _ends, _left_out_ends, _left_out_starts, _starts
     cdef public list _late, _unjudged
     cdef public object _next, _time
-    cdef public long long _located, _seen, crc_errors, cut_fpdus, delivered_late, fpdu_aligned_segments, fpdus
+    cdef public long long _located, _rest_end, _seen, crc_errors, cut_fpdus, delivered_late, fpdu_aligned_segments, fpdus
     cdef public long long header_aligned_segments, marker_count, missing_octets, out_of_order_segments
     cdef public long long retransmitted_segments, segments, stream_octets, ulpdu_octets, undelivered, unknown_segments
     cdef public long long unlocated_octets

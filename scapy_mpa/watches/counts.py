@@ -82,6 +82,7 @@ class Counts:
         "_left_out_starts",
         "_located",
         "_next",
+        "_rest_end",
         "_seen",
         "_starts",
         "_time",
@@ -115,6 +116,8 @@ class Counts:
         self.delivered_late = self.undelivered = 0
         #: Octets that FPDUs hold, the end of the last one, and where the next one begins, None if that is not known.
         self._located, self._seen, self._next = 0, 0, begins_at
+        #: Where the octets of an FPDU end that is not complete.
+        self._rest_end = 0
         #: Where FPDUs begin, ascending, and where one ends after which none is known to begin.
         self._starts, self._ends = array("q"), array("q")
         #: Segments not judged yet by where they end; and those that came late, a heap by end, start and number.
@@ -280,7 +283,7 @@ class Counts:
         after = index_in(self._ends, self._starts[before] + 1)
         if after < len(self._ends):
             return self._ends[after] <= start
-        return before == len(self._starts) - 1 and start >= self._seen
+        return before == len(self._starts) - 1 and start >= max(self._seen, self._rest_end)
 
     def sent_after(self, frame: int) -> Sent | None:
         """Return what was sent after a frame, as far as segments are remembered; None if nothing was."""
@@ -312,7 +315,7 @@ class Counts:
         begun = 0
         if rest is not None:
             begun = rest[1] - rest[0]
-            self._seen = max(self._seen, rest[1])
+            self._rest_end = rest[1]
         self.cut_fpdus += is_cut and begun > 0
         self.unlocated_octets = max(0, self.stream_octets - self._located - begun)
         return self.judged(up_to=1 << 62)

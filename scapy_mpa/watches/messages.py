@@ -30,9 +30,11 @@ MOST_ACKNOWLEDGED: Final = 256
 #: FPDUs not acknowledged that are kept.  A bound of memory: 1.5 MiB, of a direction whose peer acknowledges no more.
 MOST_KEPT: Final = 1 << 12
 _LAST, _MSN_MASK = 0x40, 0xFFFFFFFF
+#: The opcode of an Atomic Request (RFC 7306 §4).
 _ATOMIC_REQUEST = 10
-#: Where the TO of an Atomic Request lies in its ULPDU, and what its TO is a multiple of (RFC 7306 §5.2.1, §8.2).
+#: Where the TO of an Atomic Request lies in its ULPDU (RFC 7306 §5.2.1).
 _ATOMIC_TO: Final = UNTAGGED_HEADER_LENGTH + 12, UNTAGGED_HEADER_LENGTH + 20
+#: What its TO is a multiple of (RFC 7306 §8.2).
 _ATOMIC_ALIGNMENT: Final = 8
 #: The error with which RFC 7306 §8.2 has a receiver answer another: RDMAP, remote operation, of its RDMAP Stream.
 _STREAM_ERROR: Final = 0, 2, 0x07

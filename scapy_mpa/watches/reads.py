@@ -18,7 +18,6 @@ from scapy_mpa.watches.outstanding import Outstanding
 MOST_DOUBTFUL: Final = 64
 #: RDMA Read Response, Atomic Response.
 _ANSWERS = (2, 11)
-_ATOMIC_REQUEST = 10
 
 
 class ReadWatch:

@@ -116,7 +116,8 @@ def test_each_is_explained(rule: str) -> None:
     for part in (RULES[rule].expected, RULES[rule].why, *RULES[rule].clauses()):
         assert part in text
     found = RULES[rule].told_as or rule
-    assert (f"scapy-mpa analyze --rules {found} CAPTURE" in text) == (RULES[rule].observable == "capture")
+    command = "memory" if RULES[rule] in GROUPS["Memory"] else "analyze"
+    assert (f"scapy-mpa {command} --rules {found} CAPTURE" in text) == (RULES[rule].observable == "capture")
     assert ("error code" in text.splitlines()[0]) == (RULES[rule].code is not None)
 
 

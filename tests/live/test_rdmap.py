@@ -380,40 +380,68 @@ def test_a_raw_ulpdu_goes_as_it_is() -> None:
 DDP_CASES = [name for name, case in CASES.items() if case.area == "ddp"]
 
 
-def _initiator(name: str, tmp_path: Path) -> list[bytes]:
-    """What the Initiator of a case says."""
+#: What the endpoint says where a case leaves a choice, or where no clause names a code.
+OTHERWISE: dict[str, tuple[tuple[int, int, int], str]] = {
+    **dict.fromkeys(("ddp-untagged-short", "ddp-tagged-short"), ((0, 2, 7), "it is not acted on")),
+    # It may be taken.
+    **dict.fromkeys(("mo-too-large", "mo-not-0"), ((1, 2, 4), "TCP brings segments in order: octets are missing")),
+    "opcode-changes": ((0, 2, 6), "the first segment tells the kind of a Send"),
+    # RFC 5040 §5.2.2: the Data Sink may validate them.
+    "read-response-other-stag": ((1, 1, 0), "it compares STags"),
+    "read-responses-out-of-order": ((1, 1, 0), "it compares STags"),
+    "read-response-other-to": ((1, 1, 1), "it compares TOs"),
+    "read-response-too-long": ((1, 1, 1), "it compares TOs"),
+    "read-response-too-short": ((0, 2, 7), "it counts octets"),
+    # RFC 5041 §7.1: DDP checks MSN before RDMAP sees an answer, and has a buffer for each Request under way.
+    **dict.fromkeys(("atomic-response-unasked", "atomic-response-twice"), ((1, 2, 2), "there is no buffer for it")),
+    **dict.fromkeys((f"atomic-opcode-{code}" for code in (1, 3, 15)), ((0, 2, 6), "RFC 7306 §5.2.1, §1.1")),
+}
+#: Cases about the last octets that a TO reaches.
+AT_THE_END = ("to-up-to-the-last", "to-wraps", "to-wraps-in-a-message")
+
+
+def _said(name: str, tmp_path: Path) -> list[tuple[str, bytes]]:
+    """Who says what in a case."""
     file = io.BytesIO()
     Malformed(name).captured.write(file)
     path = tmp_path / "case.pcap"
     path.write_bytes(file.getvalue())
     with FoundFPDUs(str(path)) as found:
-        return [one.decoded.ulpdu for one in found if one.record.direction == "initiator"]
+        return [(one.record.direction, one.decoded.ulpdu) for one in found]
+
+
+def _asks(ulpdu: bytes) -> bool:
+    return not ulpdu[0] & 0x80 and ulpdu[1] & 15 in (ulpdus.READ_REQUEST, ulpdus.ATOMIC_REQUEST)
 
 
 @pytest.mark.parametrize("name", DDP_CASES)
 def test_the_catalogue_says_what_becomes_of_a_case(name: str, tmp_path: Path) -> None:
-    peer, said = CASES[name].peer, _initiator(name, tmp_path)
+    """The endpoint is the Responder: it asks what that asks, and is told what the Initiator says."""
+    peer = CASES[name].peer
     rdmap = endpoint()
-    # What the cases write to, where they leave open whether it is there.
-    rdmap.register(bytearray(300), stag=1)
-    rdmap.register(bytearray(300), stag=2)
+    # What the cases write to and ask for, where they leave open whether it is there.
+    at_end = name in AT_THE_END
+    rdmap.register(bytearray(300 if at_end else 8192), stag=1, to=(1 << 64) - 300 if at_end else 0)
+    rdmap.register(bytearray(16384), stag=2)
+    rdmap.register(bytearray(60), stag=3)
     rdmap.register(bytearray(8), stag=0x1234)
-    if name in ("to-up-to-the-last", "to-wraps"):
-        rdmap.deregister(1)
-        rdmap.register(bytearray(300), stag=1, to=(1 << 64) - 300)
     if name == "atomic-request-alone":
         rdmap.register(bytearray(8), stag=0)
     error = None
-    for ulpdu in said:
-        try:
-            rdmap.receive(ulpdu)
-        except RDMAPError as raised:
-            error = raised
+    for direction, ulpdu in _said(name, tmp_path):
+        if direction == "initiator":
+            try:
+                rdmap.receive(ulpdu)
+            except RDMAPError as raised:
+                error = raised
+        elif _asks(ulpdu):
+            rdmap.say(Message(ulpdu[1] & 15, ulpdu[18:]))
+            assert drain(rdmap) == [ulpdu]
     expected = (peer.layer, peer.etype, peer.code) if peer.reaction == "terminate" else None
-    if name in ("ddp-untagged-short", "ddp-tagged-short"):
-        expected = (0, 2, 7)  # no clause names a code; it is not acted on
-    if name in ("mo-too-large", "mo-not-0"):
-        expected = (1, 2, 4)  # it may be taken; TCP brings segments in order, so that octets are missing for good
+    if name in OTHERWISE:
+        assert "terminate" in peer.may
+        assert expected != OTHERWISE[name][0], "it does what the case says"
+        expected = OTHERWISE[name][0]
     assert (error.reason[:3] if error is not None else None) == expected
     assert rdmap.terminate_sent == expected
 

@@ -33,8 +33,14 @@ NEITHER = {
     "siw-rping": 5, "siw-rping-ipv6": 9, "siw-read-64": 200, "siw-netem-send": 200, "siw-nfs4": 500,
     "siw-small-window": 300, "siw-eight-connections": 100, "siw-nvme": 300,
 }  # fmt: skip
+#: Errors that are in the captures: the user-space stack numbers MSN across queues.
+WRONG = {named("crc-only"): frozenset(("ddp-msn",))}
 #: Where something else than the step leads to is of interest: octets far below the first one come late.
 MORE_CUTS = {"markers-reordered": (714,)}
+
+
+def wrong(path: Path) -> frozenset[str]:
+    return WRONG.get(path, frozenset())
 
 
 @lru_cache(maxsize=2)
@@ -107,8 +113,8 @@ def compare(half: Half, rows: list[Row]) -> None:
         assert got == wanted, recall
 
 
-def judge(part: Part, truths: list[list[Row]]) -> Report:
-    """Compare what is said of a part of a capture with the truth of the whole one, half by half."""
+def judge(part: Part, truths: list[list[Row]], allowed: frozenset[str] = frozenset()) -> Report:
+    """Compare what is said of a part of a capture with the truth of the whole one, half by half; no error but these."""
     report = analyze(io.BytesIO(part.octets))
     found = claimed(report)
     heads = {
@@ -128,7 +134,8 @@ def judge(part: Part, truths: list[list[Row]]) -> Report:
                 assert {key: told[key] for key in half.counted()} == half.counted(), direction
     assert heads == {}, "no other connection, and nobody else called Initiator"
     assert {flow for flow, rows in found.items() if rows} == set()
-    assert [f"{f.rule.id}: {f.detail}" for f in report.all_findings() if f.severity == "error"] == []
+    errors = [f for f in report.all_findings() if f.severity == "error" and f.rule.id not in allowed]
+    assert [f"{f.rule.id}: {f.detail}" for f in errors] == []
     return report
 
 
@@ -151,17 +158,17 @@ def test_the_oracle_agrees_with_the_truth_where_nothing_is_missing() -> None:
 
 @pytest.mark.parametrize(("path", "cut"), cuts(MARKERS))
 def test_with_markers(path: Path, cut: int) -> None:
-    judge(whole(path).after(cut), midstream.halves_of(path))
+    judge(whole(path).after(cut), midstream.halves_of(path), wrong(path))
 
 
 @pytest.mark.parametrize(("path", "cut"), cuts(CRC_ONLY))
 def test_with_crcs_only(path: Path, cut: int) -> None:
-    judge(whole(path).after(cut), midstream.halves_of(path))
+    judge(whole(path).after(cut), midstream.halves_of(path), wrong(path))
 
 
 @pytest.mark.parametrize(("path", "cut"), cuts(NEITHER))
 def test_with_neither_what_is_claimed_is_right(path: Path, cut: int) -> None:
-    judge(whole(path).after(cut), midstream.halves_of(path))
+    judge(whole(path).after(cut), midstream.halves_of(path), wrong(path))
 
 
 @pytest.mark.parametrize(
@@ -169,26 +176,26 @@ def test_with_neither_what_is_claimed_is_right(path: Path, cut: int) -> None:
 )
 def test_scanned_for_after_a_gap(path: Path, lost: frozenset[int]) -> None:
     """A capture that misses packets of a stream that began before its eyes: the CRC finds the next FPDU."""
-    judge(whole(path).without(lost.__contains__), midstream.halves_of(path))
+    judge(whole(path).without(lost.__contains__), midstream.halves_of(path), wrong(path))
 
 
 @pytest.mark.parametrize(
     ("path", "lost"), losses(("siw-rping", "siw-rping-ipv6", "siw-read-64", "siw-netem-send", "siw-nvme", "siw-nfs4"))
 )
 def test_after_a_gap_without_crc_what_is_claimed_is_right(path: Path, lost: frozenset[int]) -> None:
-    judge(whole(path).without(lost.__contains__), midstream.halves_of(path))
+    judge(whole(path).without(lost.__contains__), midstream.halves_of(path), wrong(path))
 
 
 @pytest.mark.parametrize(("path", "lost"), losses(tuple(MARKERS)))
 def test_found_by_a_marker_after_a_gap(path: Path, lost: frozenset[int]) -> None:
-    judge(whole(path).without(lost.__contains__), midstream.halves_of(path))
+    judge(whole(path).without(lost.__contains__), midstream.halves_of(path), wrong(path))
 
 
 @pytest.mark.parametrize("frames", [1, 3, 8])
 @pytest.mark.parametrize(("path", "cut"), cuts(MARKERS))
 def test_a_few_frames_with_markers(path: Path, cut: int, frames: int) -> None:
     """Of which few hold a whole FPDU: one that holds a Marker is found."""
-    judge(whole(path).without(lambda frame: not cut < frame <= cut + frames), midstream.halves_of(path))
+    judge(whole(path).without(lambda frame: not cut < frame <= cut + frames), midstream.halves_of(path), wrong(path))
 
 
 @pytest.mark.parametrize("every", [7, 40])
@@ -196,7 +203,7 @@ def test_a_few_frames_with_markers(path: Path, cut: int, frames: int) -> None:
 def test_begun_in_the_middle_and_full_of_holes(name: str, every: int) -> None:
     path = named(name)
     cut = len(whole(path).records) // 3
-    judge(whole(path).without(lambda frame: frame <= cut or frame % every == 0), midstream.halves_of(path))
+    judge(whole(path).without(lambda frame: frame <= cut or frame % every == 0), midstream.halves_of(path), wrong(path))
 
 
 @pytest.mark.parametrize("name", ["markers-reordered", "markers-packed", "siw-crc-rping", "siw-rping"])
@@ -229,7 +236,7 @@ def test_sequence_numbers_pass_zero(name: str, behind: int) -> None:
         capture = capture.renumbered(flow, delta)
         moved = {key: [(row[key] + delta) % 2**32 for row in rows] for key in ("seq", "header_seq")}
         truths.append([{**row, **{key: moved[key][k] for key in moved}} for k, row in enumerate(rows)])
-    judge(capture.after(cut), truths)
+    judge(capture.after(cut), truths, wrong(path))
 
 
 @pytest.mark.parametrize("name", ["markers-packed", "siw-crc-rping", "siw-rping"])
