@@ -63,6 +63,7 @@ OTHERWISE: dict[str, tuple[str | None, str]] = {
     "streaming-data-under-way": (None, "of TCP's order"),
     "peer-gone": (None, "TCP does not say so within the capture"),
     "rst-in-answer": (None, "the RST takes what had not been read"),
+    "file-that-begins-like-a-request": ("startup-pd-length", "it speaks nothing but MPA"),
     "length-65535-of-78": ("connection-lost", "it waits for as many octets; the analysis finds the FPDUs in them"),
     "culley-02-late": ("connection-lost", "without startup frames it cannot tell where Full Operation begins"),
 }  # fmt: skip
