@@ -159,9 +159,7 @@ def test_what_is_said_is_what_is_said_of_the_whole_file(path: Path) -> None:
     assert rest["summary"] == report["summary"]
     # They are numbered as they are found.
     order = "initiator", "lifecycle"
-    assert sorted(
-        map(told_so_far, connections), key=lambda one: [str(one[key]) for key in order]
-    ) == sorted(
+    assert sorted(map(told_so_far, connections), key=lambda one: [str(one[key]) for key in order]) == sorted(
         map(told_so_far, report["connections"]), key=lambda one: [str(one[key]) for key in order]
     )
 
