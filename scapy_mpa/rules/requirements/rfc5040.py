@@ -38,7 +38,7 @@ RFC_5040: Sections = {
         seen("SHOULD", "D is set where figure 10 has it", "terminate-layout"),
         seen("SHOULD", "R is set where figure 10 has it", "terminate-layout"),
         seen("MUST", "reserved bits are sent as zero, and ignored", "terminate-reserved"),
-        seen("MUST", "with M the DDP Segment Length is that of the segment", "terminate-quote"),
+        seen("MUST", "with M the DDP Segment Length is that of the segment", "terminate-length"),
         seen("MUST", "the DDP Segment Length is there with D", "terminate-layout"),
         seen("MUST", "the DDP header is there with D", "terminate-layout"),
         seen("MUST", "the RDMAP header is there with R", "terminate-layout"),
