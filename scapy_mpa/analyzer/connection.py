@@ -350,7 +350,8 @@ class FullOperation:
             self.first_frame = run.frames[0]
         self.copies.passed_run(run)
         self.gaps.passed_run(run)
-        self.fpdus.ddp.passed_run(run)
+        if found := self.fpdus.ddp.passed_run(run):
+            self.report(found)
         self.messages.passed_run(run)
         if self.invalidated.stags:
             for index, start in enumerate(run.starts):
