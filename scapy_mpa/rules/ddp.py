@@ -63,7 +63,8 @@ DDP_RULES = (
     ),
     Rule(
         "ddp-reserved", "note", "MUST", None, "",
-        "the reserved bits of the DDP and RDMAP control fields are zero",
+        "the reserved bits of the DDP and RDMAP control fields are zero, and so is the Invalidate STag of a message "
+        "that invalidates none",
         "Receivers do not check them. If bits are set in many FPDUs, the octets are probably not DDP headers.",
         clause="RFC 5041 §4.1",
     ),

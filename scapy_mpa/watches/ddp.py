@@ -38,6 +38,8 @@ IMMEDIATE_LENGTH: Final = 8
 MOST_RELATED: Final = 1 << 12
 
 _READ_REQUEST, _READ_RESPONSE, _ATOMIC_REQUEST, _ATOMIC_RESPONSE = 1, 2, 10, 11
+#: Of which RFC 5040 §4.1 has the Invalidate STag zero: Read Request, Send, Send with SE, Terminate.
+_WITHOUT_STAG = (1, 3, 5, 7)
 _PLAIN_SENDS, _INVALIDATING, _IMMEDIATES = (3, 5), (4, 6), (8, 9)
 #: FetchAdd and CmpSwap (RFC 7306 §5.2.1, figure 5).
 _ATOMIC_OPERATIONS = (0, 2)
@@ -348,6 +350,9 @@ class DDPWatch:
         if queue != QUEUE_OF[opcode]:
             self._find("ddp-queue", fpdu, f"{OPCODE_NAMES[opcode]} in queue {queue}")
             return
+        if opcode in _WITHOUT_STAG and word(ulpdu, _RSVDULP):
+            stag = word(ulpdu, _RSVDULP)
+            self._find("ddp-reserved", fpdu, f"Invalidate STag {stag:#010x} in a {OPCODE_NAMES[opcode]}")
         before, opened = self._messages.get(queue), self._open.pop(queue, None)
         self._messages[queue] = msn
         self.untagged_frame = fpdu.frames[0]

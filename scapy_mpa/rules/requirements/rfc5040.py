@@ -18,7 +18,8 @@ RFC_5040: Sections = {
         seen("MUST", "the version, an opcode and the Invalidate STag in each message", "ddp-version", "rnic-version",
              "ddp-opcode"),
         seen("MUST", "reserved bits are sent as zero, and ignored", "ddp-reserved", "receiver-ddp-reserved"),
-        seen("MUST", "without Invalidate its STag is sent as zero, and ignored", "receiver-ddp-reserved"),
+        seen("MUST", "without Invalidate its STag is sent as zero, and ignored", "ddp-reserved",
+             "receiver-ddp-reserved"),
     ),
     "4.2": (
         seen("MUST", "the header of each message, and which have payload",
