@@ -41,7 +41,7 @@ RFC_5040: Sections = {
         seen("MUST", "reserved bits are sent as zero, and ignored", "terminate-reserved"),
         seen("MUST", "with M the DDP Segment Length is that of the segment", "terminate-length"),
         seen("MUST", "the DDP Segment Length is there with D", "terminate-layout"),
-        seen("MUST", "the DDP header is there with D", "terminate-layout"),
+        seen("MUST", "the DDP header is there with D", "terminate-layout", "terminate-quote"),
         seen("MUST", "the RDMAP header is there with R", "terminate-layout"),
     ),
     "5.1": (
