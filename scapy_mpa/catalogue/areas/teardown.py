@@ -58,7 +58,7 @@ def _said_before(ulpdu: bytes) -> tuple[Step, ...]:
 #: An RDMA Write and a Send of the Responder without payload, which a Terminate quotes.
 _WRITE, _SEND = rdma_write(0x1234, 64, b""), send(2, b"")
 _READ = untagged(READ_REQUEST, 1, 1, read_request_body(1, 4096, 100, 2, 8192))
-_ATOMIC = untagged(ATOMIC_REQUEST, 1, 1, atomic_request_body(2, 17, 0x22, 0x34, 1, 2, 3, 4))
+_ATOMIC = untagged(ATOMIC_REQUEST, 1, 1, atomic_request_body(2, 17, 0x22, 0x38, 1, 2, 3, 4))
 #: A Terminate of layer 2, type 0, code 2 as Linux siw lays it out, from the least significant bit on.
 _REVERSED = bytes.fromhex("02020000")
 
