@@ -5,11 +5,14 @@ A live peer has other memory: ``probe.aim`` moves what is said to the same place
 
 from __future__ import annotations
 
+from scapy_mpa.framing.requests import ReadRequest
 from scapy_mpa.ulp.header import NamedMemory
 from scapy_mpa.ulp.tools import RPING_PORT, rping_message
 
 #: As far from both ends of the 64-bit offsets as FAR needs, and aligned for Atomic Operations.
 NAMED = NamedMemory(0x5EED0100, 1 << 44, 64, "read or write")
+#: What the peer asks for in the cases that are about the answer.
+ASKED = ReadRequest(1, 4096, 100, 2, 8192)
 #: Octets by which an access is so far outside that no buffer of rping's has it, however much was registered.
 FAR = 1 << 40
 #: An STag that names nothing.

@@ -20,7 +20,7 @@ from scapy_mpa.craft.tcppacket import TcpPacket
 from scapy_mpa.craft.ulpdus import rdma_write, send
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, STARTUP_HEADER_LENGTH
-from scapy_mpa.probe.aim import NAMED
+from scapy_mpa.probe.aim import SOURCE
 from scapy_mpa.probe.case import CONFORMANT, ProbeCase
 
 _FIRST, _SAID = "initiator send 30", "responder send 30"
@@ -122,7 +122,7 @@ def _messages() -> Iterator[Case]:
     for size in (1, 64, 1000, 4000):
         yield _case(
             f"valid-read-of-{size}", f"RDMA Reads of {size} octets of memory that the peer has named",
-            says(*[f"{{by}} read-request {size} sink=0x2000,0 {NAMED}"] * 3), answers(None),
+            says(*[f"{{by}} read-request {size} sink=0x2000,0 {SOURCE}"] * 3), answers(None),
             clause="RFC 5040 §5.2",
         )  # fmt: skip
     yield _case(

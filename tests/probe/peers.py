@@ -28,7 +28,8 @@ from scapy_mpa.probe.target import Responder
 HOST = "127.0.0.1"
 #: Two cores may be busy with something else.
 TIMEOUT = 1.0
-BUFFER = (0x1000, 0, 1 << 16)
+#: There are Tagged Offsets before it, and behind it.
+BUFFER = (0x1000, 1 << 20, 1 << 16)
 TERMS = Terms(TIMEOUT, live=Live(*BUFFER))
 #: As `listen` answers who knows RFC 6581.
 _ANSWER = EnhancedData(a=0, b=1, c=1, d=1, ird=8, ord=8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scapy_mpa.catalogue.case import Case
 from scapy_mpa.catalogue.frame import answers, says, setup
-from scapy_mpa.catalogue.named import FAR, GO_ON, NAMED, NAMES, PORTS, UNKNOWN_STAG
+from scapy_mpa.catalogue.named import ASKED, FAR, GO_ON, NAMED, NAMES, PORTS, UNKNOWN_STAG
 from scapy_mpa.catalogue.packet import late
 from scapy_mpa.catalogue.peer import (
     ACCEPT,
@@ -75,7 +75,7 @@ _SHORT = peer(
     "It must not act on it: no clause says what happens to a segment shorter than its header.",
     ("close", "terminate", "silence"),
 )
-_BODY = read_request_body(1, 4096, 100, 2, 8192)
+_BODY = read_request_body(*ASKED)
 #: RFC 5041 §4.3 lets a receiver take RsvdULP, which holds opcode and Invalidate STag, from any segment of a message.
 _ANY_FIELD = peer(
     "accept",
@@ -100,7 +100,7 @@ _SECOND_READ: Step = ("responder", untagged(READ_REQUEST, 1, 2, read_request_bod
 _ATOMIC: Step = ("responder", untagged(ATOMIC_REQUEST, 1, 1, atomic_request_body(FETCH_ADD, 7, 2, 8192, 1, 0, 0, 0)))
 
 
-def _response(stag: int = 1, to: int = 4096, size: int = 100) -> bytes:
+def _response(stag: int = ASKED.sink_stag, to: int = ASKED.sink_to, size: int = ASKED.size) -> bytes:
     """A Read Response of one segment."""
     return tagged(READ_RESPONSE, stag, to, bytes(size))
 
@@ -353,7 +353,8 @@ def _read(to: int, size: int, stag: int = NAMED.stag) -> bytes:
     return untagged(READ_REQUEST, 1, 1, read_request_body(_SINK, 0, size, stag, to))
 
 
-_INVALIDATED = untagged(SEND_INVALIDATE, 0, 2, bytes(20), invalidate=NAMED.stag)
+#: Without octets, which an upper layer might not expect.
+_INVALIDATED = untagged(SEND_INVALIDATE, 0, 2, b"", invalidate=NAMED.stag)
 _MEMORY = (
     *(
         case
