@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from scapy_mpa.catalogue.baseline import MIDDLE, OPENING
-from scapy_mpa.catalogue.named import ASKED, FAR, GO_ON, NAMED, UNKNOWN_STAG
+from scapy_mpa.catalogue.named import ASKED, FAR, GO_ON, NAMED, NAMES, UNKNOWN_STAG
 from scapy_mpa.catalogue.plan import Plan, Step
 from scapy_mpa.craft.ulpdus import (
     ATOMIC_REQUEST,
@@ -72,7 +72,7 @@ def aim(plan: Plan, live: Live | None, *, sends: bool = True) -> None:
         is_asked = any(isinstance(step, tuple) and _opcode(step[1]) == READ_REQUEST for step in plan.steps)
         plan.steps = [_aimed(step, live, sends, is_asked=is_asked) for step in plan.steps]
     else:
-        if needs_memory(plan) or any(isinstance(step, str) and SOURCE in step for step in plan.steps):
+        if needs_memory(plan):
             raise Unsupported("no readable memory of the peer is known")
         plan.steps = [_INSTEAD if step == _USUAL else step for step in plan.steps]
 
@@ -87,8 +87,10 @@ def _aimed(step: Step, live: Live, sends: bool, *, is_asked: bool) -> Step:
         return f"{found['by']} write {min(int(found['octets']), live.octets)} stag={live.stag} to={live.to}"
     if isinstance(step, tuple):
         return step
-    if _stag_of(step) in (NAMED.stag, UNKNOWN_STAG):
+    if is_named(step):
         return moved(step, live)
+    if _stag_of(step) == UNKNOWN_STAG:
+        return step
     header = decode_ddp(step)
     if isinstance(header, TaggedHeader) and header.opcode == READ_RESPONSE and live.is_sink and is_asked:
         return _answered(header, live)
@@ -105,9 +107,17 @@ def _answered(header: TaggedHeader, live: Live) -> bytes:
     return tagged(READ_RESPONSE, stag, live.to + header.to - ASKED.sink_to & _LIMIT - 1, bytes(size))
 
 
+def is_named(step: Step) -> bool:
+    """Return True if a ULPDU names memory that the peer has named before."""
+    return _stag_of(step) == NAMED.stag
+
+
 def needs_memory(plan: Plan) -> bool:
     """Return True if the case is about memory that the peer names, which an Atomic Operation alone is not."""
-    return any(_stag_of(step) == NAMED.stag and _opcode(step) != ATOMIC_REQUEST for step in plan.steps)
+    return any(
+        SOURCE in step if isinstance(step, str) else is_named(step) and _opcode(step) != ATOMIC_REQUEST
+        for step in plan.steps
+    )
 
 
 def _opcode(step: Step) -> int | None:
@@ -133,8 +143,6 @@ def _stag_of(step: Step) -> int | None:
 def moved(step: bytes, live: Live) -> bytes:
     """A ULPDU that names the catalogue's memory, laid beside or with this; raises Unsupported if that cannot be."""
     header = decode_ddp(step)
-    if _stag_of(step) != NAMED.stag:
-        return step
     if isinstance(header, TaggedHeader):
         to = _place(header.to, header.payload_length, live)
         return TAGGED_HEADER.pack(step[0], step[1], live.stag, to) + step[TAGGED_HEADER.size :]
@@ -170,6 +178,11 @@ def _place(to: int, length: int, live: Live) -> int:
     if not 0 <= at <= _LIMIT - length:
         raise Unsupported("there are no Tagged Offsets beside the memory of the peer")
     return at
+
+
+def names_memory(plan: Plan) -> bool:
+    """Return True if the side names memory of its own, that of the catalogue, to the peer."""
+    return any(step in (f"{plan.by} {NAMES}", f"{{by}} {NAMES}") for step in plan.steps)
 
 
 def name_our_buffer(plan: Plan) -> bool:

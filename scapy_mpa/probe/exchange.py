@@ -15,7 +15,7 @@ from scapy_mpa.errors import FramingError, MPAError
 from scapy_mpa.framing.role import Role, peer_of
 from scapy_mpa.framing.startup import StartupFrame, decode_startup_frame
 from scapy_mpa.live.recording import RecordedConnection
-from scapy_mpa.probe.aim import Live, aim, learned, name_our_buffer, needs_memory
+from scapy_mpa.probe.aim import Live, aim, learned, name_our_buffer, names_memory, needs_memory
 from scapy_mpa.probe.carrier import Carrier, NotTaken
 from scapy_mpa.probe.case import ProbeCase
 from scapy_mpa.probe.fitting import Clean, Unsupported, fit, plan_of
@@ -233,7 +233,8 @@ class CaseExchange:
         self._check_depth(plan, frame)
         self._names = terms.rping and name_our_buffer(plan)
         counts = any(change.text.startswith(("twice(", "left-out(")) for change in self._case.case.changes)
-        if self._live is not None or not terms.rping or not needs_memory(plan):
+        may_learn = terms.rping and (self._names or self._by == "responder")
+        if self._live is not None or not may_learn or not needs_memory(plan):
             aim(plan, self._live, sends=counts or not terms.rping)
         self._add_echo(plan)
         self._plan, self._is_fitted = plan, True
@@ -312,6 +313,8 @@ class CaseExchange:
             return self._case.is_over_with_startup and seen.frame is not None
 
         self._until(is_done, timeout)
+        if names_memory(self._plan):
+            self._until(lambda: seen.terminate is not None, min(timeout, _LINGER))
         if seen.error is not None:
             self._until(lambda: False, min(timeout, _LINGER), after_error=True)
         if seen.end is None and seen.terminate is None:
