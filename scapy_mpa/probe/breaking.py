@@ -142,6 +142,12 @@ def _cuts(plan: Plan) -> dict[int, tuple[int, ...]]:
     return found
 
 
+def _spoken(plan: Plan) -> int:
+    """How many FPDUs the side says."""
+    halves = {packet.half for packet in plan.sent() if packet.half.role == plan.by}
+    return sum(len(half.laid) for half in halves)
+
+
 class Broken:
     """What is wrong with one endpoint on one connection (``live.wrong.Wrong``).
 
@@ -164,6 +170,8 @@ class Broken:
         self._end = next((step.how for step in script_of(self._plan.sent(), case.by) if isinstance(step, Finish)), "")
         if not _ends_by_itself(case):
             self._end = ""
+        #: The FPDU behind which the endpoint ends the connection, where none is changed: the last that the case says.
+        self._last = _spoken(self._plan) if tuple(self._plan.steps) != self._plan.valid else 1
         self.ends = ""
         # What is said where peers agree on the peer-to-peer model has a ready-to-receive message, or lacks it.
         self.readies = case.baseline != "peer-to-peer"
@@ -256,7 +264,7 @@ class Broken:
             del self._due[number]
             if not self._due:
                 self.ends = self._end
-        elif not self._due:
+        elif not self._due and self._number >= self._last:
             self.ends = self._end
         return octets
 

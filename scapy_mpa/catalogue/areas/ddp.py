@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scapy_mpa.catalogue.case import Case
-from scapy_mpa.catalogue.frame import answers, says, setup
+from scapy_mpa.catalogue.frame import answers, ends, says, setup
 from scapy_mpa.catalogue.named import ASKED, FAR, GO_ON, NAMED, NAMES, PORTS, UNKNOWN_STAG
 from scapy_mpa.catalogue.packet import late
 from scapy_mpa.catalogue.peer import (
@@ -141,13 +141,14 @@ def _case(
     by: Role = "initiator",
     breaks: tuple[str, ...] = (),
     is_named: bool = False,
+    closes: bool = False,
 ) -> Case:
-    """A case of a side that says this; with ``is_named`` its peer has named memory before."""
+    """A case of a side that says this, and ``closes`` then; with ``is_named`` its peer has named memory before."""
     more = ("terminate@peer",) if take.reaction == "terminate" else ()
     tested = tuple(filter(None, (tests or _TESTED.get(take, ""),)))
     first, answer = (GO_ON, NAMES) if by == "initiator" else (NAMES, GO_ON)
     opening = (f"initiator {first}", f"responder {answer}") if is_named else (_FIRST, _SAID)
-    changes = (*((setup(ports=PORTS),) if is_named else ()), says(*opening, *said))
+    changes = (*((setup(ports=PORTS),) if is_named else ()), says(*opening, *said), *((ends("fin"),) if closes else ()))
     return Case(
         name, purpose, "plain", changes, (*raises, *more), take, by=by, clause=clause, tests=tested, breaks=breaks
     )
@@ -163,14 +164,16 @@ def _both(
     tests: str = "",
     breaks: tuple[str, ...] = (),
     is_named: bool = False,
+    closes: bool = False,
 ) -> tuple[Case, Case]:
     """The case of an Initiator, and the same of a Responder: what the peer says in it is said by the other then."""
     turned = [(peer_of(step[0]), step[1]) if isinstance(step, tuple) else step for step in said]
     return (
-        _case(name, purpose, raises, take, *said, clause=clause, tests=tests, breaks=breaks, is_named=is_named),
+        _case(name, purpose, raises, take, *said, clause=clause, tests=tests, breaks=breaks, is_named=is_named,
+              closes=closes),
         _case(
             f"{name}-of-the-responder", f"{purpose}, of the Responder", raises, take, *turned, clause=clause,
-            tests=tests, by="responder", breaks=breaks, is_named=is_named,
+            tests=tests, by="responder", breaks=breaks, is_named=is_named, closes=closes,
         ),
     )  # fmt: skip
 
@@ -262,9 +265,9 @@ _MESSAGES = (
           rdma_write(1, (1 << 64) - 300, bytes(200), last=False), rdma_write(1, (1 << 64) - 100, bytes(101)),
           clause="RFC 5041 §7.1"),
     *_both("send-unfinished", "The last Send has no segment with L", ("ddp-unfinished",), _PLACES,
-          send(2, bytes(200), last=False)),
+          send(2, bytes(200), last=False), closes=True),
     *_both("write-unfinished", "The last RDMA Write has no segment with L", ("ddp-unfinished",), _PLACES,
-          rdma_write(1, 0, bytes(200), last=False)),
+          rdma_write(1, 0, bytes(200), last=False), closes=True),
     *_both("opcode-changes", "A Send goes on as a Send with SE", ("rdmap-message-changes",), _ANY_FIELD,
           send(2, bytes(200), last=False), untagged(SEND_SE, 0, 2, b"rest", message_offset=200)),
     *_both("invalidate-stag-changes", "The two segments of a Send with Invalidate name two STags",
