@@ -170,7 +170,8 @@ class Broken:
         self._end = next((step.how for step in script_of(self._plan.sent(), case.by) if isinstance(step, Finish)), "")
         if not _ends_by_itself(case):
             self._end = ""
-        #: The FPDU behind which the endpoint ends the connection, where none is changed: the last that the case says.
+        #: FPDUs of its own, answers left out; behind which of them it ends the connection, where none is changed.
+        self._own = 0
         self._last = _spoken(self._plan) if tuple(self._plan.steps) != self._plan.valid else 1
         self.ends = ""
         # What is said where peers agree on the peer-to-peer model has a ready-to-receive message, or lacks it.
@@ -252,6 +253,7 @@ class Broken:
     def _altered(self, sent: SentFPDU) -> bytes:
         """The next FPDU, with the change that is due, if it has a place for it."""
         self._number += 1
+        self._own += opcode_of(sent.ulpdu) != READ_RESPONSE
         if self._answers is not None and (answer := self._answers.octets(sent)) is not None:
             return answer
         number = min((one for one in self._due if one <= self._number), default=None)
@@ -264,7 +266,7 @@ class Broken:
             del self._due[number]
             if not self._due:
                 self.ends = self._end
-        elif not self._due and self._number >= self._last:
+        elif not self._due and self._own >= self._last:
             self.ends = self._end
         return octets
 

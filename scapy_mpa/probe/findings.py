@@ -19,9 +19,11 @@ from scapy_mpa.rules.table import GROUPS, RULES
 
 INVALIDATING = frozenset((SEND_INVALIDATE, SEND_SE_INVALIDATE))
 #: What is made up in a recording, or says nothing against a peer: segments, acknowledgements, what ends a connection.
+#: A Read that was not answered is judged by itself: an upper layer may have ended the connection first.
 _NOT_SEEN = {
     *(rule.id for name in ("Alignment", "TCP and attacks", "The capture") for rule in GROUPS[name]),
     *("teardown-unacknowledged", "teardown-reset", "terminate", "startup-rejected", "connection-lost", "error-closed"),
+    "request-unanswered",
 }
 
 

@@ -311,17 +311,32 @@ class ProbeRun:
         return replace(judgement, verdict="unsupported", reason=f"{judgement.reason}; as in {first}")
 
     def _control(self, case: ProbeCase, step: str) -> SeenPeer | None:
-        """What comes of the valid connection that a case begins with, if this is said on it; raises _GoneBefore."""
+        """What comes of the valid connection that a case begins with, if this is said on it; raises _GoneBefore.
+
+        An Initiator is only asked what its upper layer makes of a Send, where a case of DDP and RDMAP has one.
+        """
         name = case.case.baseline
         key = name, step
-        if self._target.role == "initiator" or self._deaths[key] == _DEADLY:
+        is_initiator = self._target.role == "initiator"
+        if (is_initiator and (step == _WRITE_OF_NOTHING or case.area != "ddp")) or self._deaths[key] == _DEADLY:
             return None
         if key not in self._controls:
-            # The first FPDU of the peer-to-peer model has to be the ready-to-receive message (RFC 6581 §9.2).
+            by = peer_of(self._target.role)
+            # The first FPDU of the peer-to-peer model has to be the ready-to-receive message (RFC 6581 §9.2); a
+            # Responder has to have heard one.
             has_rtr = name == "peer-to-peer" and step != _WRITE_OF_NOTHING
-            said = (_WRITE_OF_NOTHING, step) if has_rtr else (step,)
-            valid = Case(f"control-{name}", "Nothing is wrong", name, (says(*said), answers(None)), (), ACCEPT)
-            seen = self._exchange(ProbeCase(valid, CONFORMANT), self._terms, waits=True)[0]
+            said = (
+                (_WRITE_OF_NOTHING, step)
+                if has_rtr
+                else ("initiator send 30", step.format(by=by))
+                if is_initiator
+                else (step,)
+            )
+            changes = says(*said), answers(None)
+            valid = Case(f"control-{name}", "Nothing is wrong", name, changes, (), ACCEPT, by=by)
+            # An Initiator may answer a Read before it closes.
+            terms = self._terms._replace(echoes=False) if is_initiator else self._terms
+            seen = self._exchange(ProbeCase(valid, CONFORMANT), terms, waits=True)[0]
             if not self.recovers():
                 self._deaths[key] += 1
                 raise _GoneBefore(

@@ -16,12 +16,16 @@ from scapy_mpa.craft.messages import Message
 from scapy_mpa.framing.role import Role
 from scapy_mpa.live import rdmap
 from scapy_mpa.live.buffers import RegisteredBuffer, UntaggedQueue
+from scapy_mpa.live.echo import EchoClient, EchoServer
+from scapy_mpa.live.rping import RpingClient, RpingServer
 from scapy_mpa.probe.aim import Live
-from scapy_mpa.probe.choice import all_cases
+from scapy_mpa.probe.case import ProbeCase
+from scapy_mpa.probe.choice import all_cases, chosen
 from scapy_mpa.probe.exchange import Terms
 from scapy_mpa.probe.judge import BAD
-from scapy_mpa.probe.run import RunSettings
-from tests.probe.peers import BUFFER, our_initiator, our_responder, run_of
+from scapy_mpa.probe.run import RunSettings, peers
+from scapy_mpa.rules.table import GROUPS
+from tests.probe.peers import BUFFER, Upper, our_initiator, our_responder, run_of
 
 #: Nothing that is waited for comes later than this: what is found is that nothing comes.
 SETTINGS = RunSettings(Terms(0.3, live=Live(*BUFFER)))
@@ -76,6 +80,12 @@ OFF: dict[str, tuple[list[Switch], list[str]]] = {
 #: Of these the answer itself is seen, of the others that nothing follows.
 ANSWERED = {*READS, "read-source-wraps", "read-from-unknown-stag", "read-from-invalidated", *OFF["atomics"][1]}
 
+UPPER: dict[tuple[str, Role], Upper] = {
+    ("rping", "responder"): RpingServer,
+    ("rping", "initiator"): RpingClient,
+    ("echo", "responder"): EchoServer,
+    ("echo", "initiator"): lambda rdmap: EchoClient(rdmap, None, 64),
+}
 TARGETS: dict[Role, tuple[str, Callable[..., Any]]] = {
     "responder": ("", our_responder),
     "initiator": ("-of-the-responder", our_initiator),
@@ -98,6 +108,39 @@ def test_a_check_that_is_switched_off_is_found(name: str, role: Role, monkeypatc
         assert one.judgement.verdict in BAD, one.case.name
         is_answered = one.case.name.removesuffix(suffix) in ANSWERED
         assert (one.judgement.verdict == "fail") is is_answered, (one.case.name, one.judgement)
+
+
+def about_memory(role: Role) -> list[ProbeCase]:
+    """The cases for a peer in this role that break, or test for, rules of DDP, RDMAP and memory."""
+    rules = {rule.id for name in ("DDP and RDMAP", "RDMAP messages", "Memory") for rule in GROUPS.get(name, ())}
+    found = [case for case in peers(chosen(areas=["ddp"]), role) if rules & set(case.case.rules)]
+    return [*found, *peers(chosen(["valid-m0-c0", "valid-*memory*", "valid-*read*"]), role)]
+
+
+@pytest.mark.parametrize("role", TARGETS)
+@pytest.mark.parametrize(
+    "settings", [{"m": 1}, {"m": 1, "c": 0}, {"m": 0, "c": 0}], ids=["markers", "markers-no-crc", "no-crc"]
+)
+def test_a_conforming_receiver_is_not_accused(role: Role, settings: dict[str, int]) -> None:
+    _, target_of = TARGETS[role]
+    with target_of(**settings) as target:
+        found = run_of(target, about_memory(role), PASSING)
+    assert not [(one.case.name, one.judgement) for one in found if one.judgement.verdict in BAD]
+    assert sum(one.judgement.verdict == "pass" for one in found) > 30
+
+
+@pytest.mark.parametrize("role", TARGETS)
+@pytest.mark.parametrize("name", ["rping", "echo"])
+def test_an_upper_layer_is_not_accused(role: Role, name: str) -> None:
+    """rping names its memory on each connection, echo names none."""
+    _, target_of = TARGETS[role]
+    terms = Terms(0.5, rping=name == "rping")
+    with target_of(upper=UPPER[name, role]) as target:
+        found = run_of(target, about_memory(role), RunSettings(terms))
+    assert not [(one.case.name, one.judgement) for one in found if one.judgement.verdict in BAD]
+    reached = {one.case.name.removesuffix("-of-the-responder") for one in found if one.judgement.verdict == "pass"}
+    named = {"write-far-past-the-buffer", "read-before-the-buffer", "write-to-invalidated", "read-from-invalidated"}
+    assert reached & named == (named if name == "rping" else set())
 
 
 def test_memory_that_is_needed_again_is_not_invalidated() -> None:
