@@ -20,9 +20,9 @@ from scapy_mpa.report.buffers import WAY_WORDS, WAYS
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.track import tracks
-from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import GROUPS, SEVERITIES, Rule
+from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -36,8 +36,8 @@ from scapy_mpa.report.model import Report, summary_line, summary_of
 from scapy_mpa.report.negotiated import Negotiated
 from scapy_mpa.report.show import startup_item, startup_of
 from scapy_mpa.report.text import ENDED_WORDS, ended_words
-from scapy_mpa.report.words import plural
 from scapy_mpa.system.names import printable
+from scapy_mpa.values.words import plural
 from scapy_mpa.version import __version__
 
 if TYPE_CHECKING:

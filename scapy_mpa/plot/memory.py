@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scapy_mpa.framing.ddp import OPCODE_NAMES, TAGGED, TAGGED_HEADER, TAGGED_HEADER_LENGTH
 from scapy_mpa.framing.role import ROLES, Role, peer_of
-from scapy_mpa.messages.assembly import Assembly, DDPSegment, MessageHalf
 from scapy_mpa.messages.stags import CapturedMemory, STagRow
 from scapy_mpa.plot.look import GREEN, ORANGE, Key, Look, Sheet, number_axis, time_unit
 from scapy_mpa.plot.reads import query_around, same_connection
 from scapy_mpa.plot.thin import COLUMNS, grid
 from scapy_mpa.plot.view import Stretch, Subject
+from scapy_mpa.rdmap.assembly import Assembly, DDPSegment, MessageHalf
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.words import plural
+from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -24,9 +24,9 @@ from scapy_mpa.craft.ulpdus import rdma_write, send, untagged
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.startup import startup_frame
-from scapy_mpa.messages.links import Call
-from scapy_mpa.messages.memory import MOST_RANGES, MOST_RUNS, MOST_STAGS, MemoryAccess, NamedMemories
 from scapy_mpa.messages.stags import CapturedMemory, STagRow
+from scapy_mpa.rdmap.links import Call
+from scapy_mpa.rdmap.memory import MOST_RANGES, MOST_RUNS, MOST_STAGS, MemoryAccess, NamedMemories
 from scapy_mpa.ulp.header import NamedMemory
 from tests.conftest import captures
 

@@ -24,15 +24,16 @@ from scapy_mpa.framing.ddp import (
 )
 from scapy_mpa.framing.requests import ReadRequest, atomic_request_id, original_request_id, read_requests
 from scapy_mpa.framing.startup import StartupFrame
-from scapy_mpa.messages.links import MOST_CALLS, Call, Pending, Requests
-from scapy_mpa.messages.memory import MemoryAccess, NamedMemories, Suspect
-from scapy_mpa.messages.row import NO_MESSAGE, AnswerValues
-from scapy_mpa.messages.spread import Spread
+from scapy_mpa.rdmap.links import MOST_CALLS, AnswerValues, Call, Pending, Requests
+from scapy_mpa.rdmap.memory import MemoryAccess, NamedMemories, Suspect
+from scapy_mpa.rdmap.spread import Spread
 from scapy_mpa.ulp.header import NamedMemory, UpperHeader
 from scapy_mpa.ulp.identify import LOOKED_AT, UpperLayer
 
 #: Octets of messages that are held until they are whole, of all half connections together.
 DEFAULT_HELD = 16 << 20
+#: No message: a ULPDU without a DDP header, or with an opcode that has no name.
+NO_MESSAGE = 15
 #: Octets of memory that a message takes besides its own.
 WEIGHT = 512
 #: Of a message of which a snapshot length cut off octets.

@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from scapy_mpa.framing.ddp import OPCODE_NAMES
-from scapy_mpa.messages.links import Call
-from scapy_mpa.report.words import plural
+from scapy_mpa.rdmap.links import Call
 from scapy_mpa.rules.findings import Quota
 from scapy_mpa.ulp.header import NamedMemory
+from scapy_mpa.values.words import plural
 
 #: STags of each half connection that are remembered: a bound of memory.
 MOST_STAGS = 1 << 13

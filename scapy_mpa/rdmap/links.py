@@ -1,7 +1,7 @@
 """What messages of a connection have to do with each other.
 
 A Read Response and its Request have the sink in common (RFC 5040 §4.4), an Atomic Response names its Request (RFC 7306
-§5.3). A call of the upper layer has its reply, and the RDMA that was done for it: :mod:`scapy_mpa.messages.memory`.
+§5.3). A call of the upper layer has its reply, and the RDMA that was done for it: :mod:`scapy_mpa.rdmap.memory`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Hashable, Iterable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from scapy_mpa.framing.requests import ATOMIC_REQUEST, READ_REQUEST, ReadRequest, names_of_requests
 
@@ -17,6 +17,10 @@ from scapy_mpa.framing.requests import ATOMIC_REQUEST, READ_REQUEST, ReadRequest
 MOST_REQUESTS, MOST_CALLS = 1 << 16, 1 << 12
 #: Different numbers of RDMA Reads under way that are distinguished, and times at the limit that are kept.
 _MOST_LEVELS, MOST_TIMES = 1 << 12, 16
+
+
+#: The answer to a Request: frame of its first octet, of its last, their times in nanoseconds since the epoch, octets.
+AnswerValues: TypeAlias = "tuple[int, int, int, int, int]"
 
 
 class Call:
