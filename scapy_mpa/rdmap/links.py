@@ -70,9 +70,10 @@ class Pending(NamedTuple):
 
 
 class WaitingRequests:
-    """Requests in their order, by what their answers say of them."""
+    """Requests in their order, by what their answers say of them: the last ``most``."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._first = self._next = 0
         self._requests: dict[int, tuple[Pending, tuple[Hashable, ...]]] = {}
         #: The numbers of those with a key, the oldest first.
@@ -87,7 +88,7 @@ class WaitingRequests:
         for key in keys:
             self._by_key.setdefault(key, deque()).append(self._next)
         self._next += 1
-        if len(self._requests) > MOST_REQUESTS:
+        if len(self._requests) > self._most:
             self._drop()
 
     def take(self, key: Hashable) -> Pending | None:
@@ -164,8 +165,8 @@ class UnderWay:
 class Requests:
     """The Requests of one side, until their answers come: Reads and Atomics, each in their order (RFC 5040 §5.5)."""
 
-    def __init__(self, limit: int | None) -> None:
-        self._reads, self._atomics = WaitingRequests(), WaitingRequests()
+    def __init__(self, limit: int | None, most: int = MOST_REQUESTS) -> None:
+        self._reads, self._atomics = WaitingRequests(most), WaitingRequests(most)
         self.under_way = UnderWay(limit)
         self._opcodes: set[int] = set()
 

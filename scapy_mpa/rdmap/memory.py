@@ -44,7 +44,7 @@ class MemoryAccess(NamedTuple):
     """Octets of named memory that a message writes or reads.
 
     ``first_frame`` brought its first octet, ``frame`` the last one that was missing; ``placed`` is the frame by which
-    all of it was placed.
+    all of it was placed.  ``offset`` is the stream offset of its first FPDU, ``time`` that of ``frame`` (nanoseconds).
     """
 
     opcode: int
@@ -54,6 +54,8 @@ class MemoryAccess(NamedTuple):
     first_frame: int
     frame: int
     placed: int
+    offset: int = 0
+    time: int = 0
 
     @property
     def words(self) -> str:
@@ -67,7 +69,7 @@ class MemoryFinding(NamedTuple):
 
     ``frame`` brought the access; ``other_frame`` named the memory, ended its life, or placed octets before; from
     ``since`` to ``until`` a program that polls the last octet reads stale data (frames, 0 where the rule has no such
-    interval).
+    interval).  ``offset`` and ``time`` are those of the access.
     """
 
     rule: str
@@ -76,6 +78,8 @@ class MemoryFinding(NamedTuple):
     since: int
     until: int
     detail: str
+    offset: int = 0
+    time: int = 0
 
 
 class Suspect(NamedTuple):
@@ -179,13 +183,19 @@ class _Ranges:
             last = max(over, key=lambda one: one.ended_frame)
             by = "invalidates the STag" if last.how == "invalidated" else "is the answer"
             detail = f"{access.words} comes after frame {last.ended_frame}, which {by}, to {last.words}"
-            return MemoryFinding(LIFE, access.frame, last.ended_frame, 0, 0, detail)
+            return MemoryFinding(LIFE, access.frame, last.ended_frame, 0, 0, detail, access.offset, access.time)
         near = _nearest(live, first, end)
-        return MemoryFinding(BOUNDS, access.frame, near.frame, 0, 0, f"{access.words} {_beside(near, first, end)}")
+        detail = f"{access.words} {_beside(near, first, end)}"
+        return MemoryFinding(BOUNDS, access.frame, near.frame, 0, 0, detail, access.offset, access.time)
 
 
 class STagMemory:
     """What one side named by an STag, and what the peer did with it.
+
+    Args:
+        stag: the STag.
+        quota: how many findings may still be kept.
+        report: takes each finding, which is not kept then; None to keep the first ones.
 
     Attributes:
         named: how often it was named: by ``first_named`` first, by ``last_named`` last (frames, 0 for never).
@@ -202,14 +212,15 @@ class STagMemory:
     """
 
     __slots__ = (
-        "_epoch", "_names", "_quota", "_runs", "_sinks", "_unnamed", "call", "counts", "doubts", "ended_frame",
-        "findings", "first_named", "first_used", "gaps", "has_bounds", "high", "how", "is_current", "last_named",
+        "_epoch", "_names", "_quota", "_report", "_runs", "_sinks", "_unnamed", "call", "counts", "doubts",
+        "ended_frame", "findings", "first_named", "first_used", "gaps", "has_bounds", "high", "how", "is_current", "last_named",
         "last_used", "low", "named", "protocol", "read_octets", "reads", "stag", "uses", "writes", "written_octets",
     )  # fmt: skip
 
-    def __init__(self, stag: int, quota: Quota) -> None:
+    def __init__(self, stag: int, quota: Quota, report: Callable[[MemoryFinding], None] | None = None) -> None:
         self.stag = stag
         self._quota = quota
+        self._report = report
         self.named = self.first_named = self.last_named = 0
         self.call: Call | None = None
         self.protocol: str | None = None
@@ -261,7 +272,7 @@ class STagMemory:
         self._unnamed = None
         if is_sure and to <= unnamed.to and unnamed.to + unnamed.length <= to + length:
             detail = f"{unnamed.words} comes before frame {frame}, which names it"
-            self.find(MemoryFinding(LIFE, unnamed.frame, frame, 0, 0, detail))
+            self.find(MemoryFinding(LIFE, unnamed.frame, frame, 0, 0, detail, unnamed.offset, unnamed.time))
 
     def invalidate(self, frame: int, received: int) -> None:
         """A Send of the peer invalidates it."""
@@ -362,7 +373,7 @@ class STagMemory:
             f"{access.words} overlaps {plural(end - first, 'octet')} at TO {first:#x} that {_frames(begun, last)} "
             f"wrote, without a Send between: from frame {since} to frame {until} whoever polls them reads stale data"
         )
-        self.find(MemoryFinding(OVERLAP, access.frame, begun, since, until, detail))
+        self.find(MemoryFinding(OVERLAP, access.frame, begun, since, until, detail, access.offset, access.time))
 
     def place_early(self, access: MemoryAccess, since: int) -> None:
         """The last octet of a message was placed at frame ``since``, before others of it."""
@@ -374,6 +385,9 @@ class STagMemory:
 
     def find(self, finding: MemoryFinding) -> None:
         """Count a finding."""
+        if self._report is not None:
+            self._report(finding)
+            return
         count = self.counts.get(finding.rule, 0)
         self.counts[finding.rule] = count + 1
         if count < MOST_FOUND and self._quota.take():
@@ -387,6 +401,9 @@ class NamedMemories:
         is_from_start: all that side sent was captured from its first octet on.
 
     Attributes:
+        most: how many STags are remembered.
+        room: how many more may be remembered by all who share it; one STag always may. None if nobody shares it.
+        report: takes each finding as it is made; None to keep the first ones with their STag.
         epoch: how many messages of the peer made what it wrote before them determinate.
         drop: takes an STag that is remembered no more, None if nobody wants it.
     """
@@ -398,6 +415,10 @@ class NamedMemories:
         self._doubted = 0
         self._has_dropped = False
         self._quota = Quota(MOST_KEPT)
+        self.most = MOST_STAGS
+        self.room: Quota | None = None
+        self._is_beside_room = False
+        self.report: Callable[[MemoryFinding], None] | None = None
         self.epoch = 0
         self.drop: Callable[[STagMemory], None] | None = None
 
@@ -410,8 +431,11 @@ class NamedMemories:
         """Return what is known of an STag, which may be nothing yet."""
         memory = self._by_stag.get(stag)
         if memory is None:
-            memory = self._by_stag[stag] = STagMemory(stag, self._quota)
-            if len(self._by_stag) > MOST_STAGS:
+            is_full = len(self._by_stag) >= self.most or (self.room is not None and not self.room.take())
+            memory = self._by_stag[stag] = STagMemory(stag, self._quota, self.report)
+            if is_full and len(self._by_stag) == 1:
+                self._is_beside_room = True
+            elif is_full:
                 dropped = self._by_stag.popitem(last=False)[1]
                 self._has_dropped = True
                 if dropped.is_alive:
@@ -493,6 +517,9 @@ class NamedMemories:
         for memory in self._by_stag.values():
             if self.drop is not None:
                 self.drop(memory)
+        if self.room is not None:
+            self.room.left += len(self._by_stag) - self._is_beside_room
+        self._is_beside_room = False
         self._by_stag.clear()
 
 

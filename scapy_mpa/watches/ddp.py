@@ -24,7 +24,7 @@ from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MARK
 from scapy_mpa.framing.mulpdu import MIN_MULPDU
 from scapy_mpa.framing.requests import ReadRequest, atomic_request_id, original_request_id, read_requests
 from scapy_mpa.receiver.plain import PlainRun
-from scapy_mpa.receiver.values import Breach, LocatedFPDU
+from scapy_mpa.receiver.values import Breach, LocatedFPDU, Moment
 from scapy_mpa.values.octets import place, queued, word
 
 #: Octets of a ULPDU that are inspected: an untagged header and the body of an RDMA Read Request (RFC 5040 §4.4), which
@@ -46,6 +46,8 @@ _TAGGED, _LAST, _RESERVED, _VERSIONS = 0x8000, 0x4000, 0x3C30, 0x03C0
 _LAST_MSN, _LAST_TO = (1 << 32) - 1, (1 << 64) - 1
 #: Where RsvdULP is, but for its first octet, and where the first octet of a TO is (RFC 5041 §4.2, §4.3).
 _RSVDULP, _TO_AT, _HIGHEST_OCTET = 2, 6, 0xFF
+#: The bits of ULPDU_Length in what a PlainRun has of each FPDU.
+_ULPDU_LENGTH = 0xFFFF
 
 _read_request = Struct(">IQIIQ").unpack_from
 
@@ -164,8 +166,8 @@ class DDPWatch:
     """
 
     __slots__ = (
-        "_answer", "_breaches", "_expected", "_messages", "_open", "_response", "_versions", "_write", "answers",
-        "end", "first_part", "longest_part", "losses", "related", "requests", "terminated", "untagged_frame",
+        "_answer", "_breaches", "_expected", "_messages", "_open", "_placed", "_response", "_versions", "_write",
+        "answers", "end", "first_part", "longest_part", "losses", "related", "requests", "terminated", "untagged_frame",
     )  # fmt: skip
 
     def __init__(self, is_beginning: bool) -> None:
@@ -181,6 +183,8 @@ class DDPWatch:
         #: STag, TO and first frame of the Read Response that is not complete, None if they are not known.
         self._answer: tuple[int, int, int] | None = None
         self._write: tuple[int, int] | None = None
+        #: The latest frame that placed a segment of the tagged message that is not complete.
+        self._placed = 0
         #: Control octets of a whole RDMA Write, or of the next segment of one; -1 if every segment is inspected.
         self._expected = -1
         self.requests = self.answers = self.losses = self.terminated = self.longest_part = self.untagged_frame = 0
@@ -192,12 +196,37 @@ class DDPWatch:
         """The control octets, without L, of an RDMA Write that shows nothing remarkable; -1 if there are none."""
         return -1 if self._versions < 0 or self.terminated else _TAGGED | self._versions
 
-    def passed_run(self, run: PlainRun) -> None:
-        """Note segments of RDMA Writes that show nothing remarkable."""
+    def passed_run(self, run: PlainRun) -> Sequence[Breach]:
+        """Note segments of RDMA Writes that show nothing remarkable, but for the order in which they were placed."""
         if run.offset != self.end:
             self._lose()
+        if self._write is not None and run.frames[0] < self._placed:
+            self._place_run(run)
+        elif run.write is not None:
+            self._placed = run.frames[-1]
         self.end, self._write = run.end, run.write
         self._expect()
+        return self._take_breaches()
+
+    def _place_run(self, run: PlainRun) -> None:
+        """Take a run of which the first segments were placed before others of their message."""
+        for index in range(len(run.starts)):
+            if run.headers[index * TAGGED_HEADER_LENGTH] & _LAST >> 8:
+                frame, time = run.moment_of(index)
+                if frame < self._placed:
+                    stag, to = place(run.headers, index * TAGGED_HEADER_LENGTH + 2)
+                    after = to + (run.fpdus[index] & _ULPDU_LENGTH) - TAGGED_HEADER_LENGTH
+                    self._place_early("RDMA Write", run.starts[index], (frame, time), stag, after)
+                self._placed = run.frames[-1]
+                return
+        self._placed = max(self._placed, run.frames[-1])
+
+    def _place_early(self, name: str, offset: int, moment: Moment, stag: int, after: int) -> None:
+        """The last octet of a message, before TO ``after``, was placed before others of it (RFC 5040 §5.5)."""
+        last = f"the last octet of an {name}, at TO {after - 1 & _LAST_TO:#x} of STag {stag:#010x}"
+        detail = f"{last}, was placed at frame {moment[0]}, others at frame {self._placed}"
+        stale = "in between whoever polls the last octet reads stale data"
+        self._breaches.append(Breach("placement-early", offset, *moment, f"{detail}: {stale}"))
 
     def passed(self, fpdu: LocatedFPDU, ulpdu: Octets) -> Sequence[Breach]:
         """Inspect the ULPDU of an FPDU, of which ``ulpdu`` are the first INSPECTED_OCTETS."""
@@ -216,6 +245,8 @@ class DDPWatch:
                     after = write[1] + length - TAGGED_HEADER_LENGTH
                     if after <= _LAST_TO:
                         self._write = write[0], after
+                        if fpdu.known[0] > self._placed:
+                            self._placed = fpdu.known[0]
                         return ()
             opcode = _PLAIN.get(control, -1)
             if opcode < 0 or control & _VERSIONS != self._versions or self.terminated:
@@ -229,6 +260,9 @@ class DDPWatch:
             else:
                 self._write = self._next_place("RDMA Write", write, control, fpdu, ulpdu)
                 self._expect()
+        return self._take_breaches()
+
+    def _take_breaches(self) -> Sequence[Breach]:
         if not self._breaches:
             return ()
         breaches, self._breaches = self._breaches, []
@@ -286,10 +320,15 @@ class DDPWatch:
         if _wraps(to, fpdu.ulpdu_length):
             octets = fpdu.ulpdu_length - TAGGED_HEADER_LENGTH
             self._find("ddp-to-wraps", fpdu, f"{octets} octets of an {name} from TO {to:#x} on pass 2^64")
+        after, frame = to + fpdu.ulpdu_length - TAGGED_HEADER_LENGTH & _LAST_TO, fpdu.known[0]
+        goes_on = expected is not None and expected == (stag, to)
         if control & _LAST:
+            if goes_on and frame < self._placed:
+                self._place_early(name, fpdu.offset, fpdu.known, stag, after)
             return None
+        self._placed = max(frame, self._placed) if goes_on else frame
         self._inspect_part(fpdu)
-        return stag, to + fpdu.ulpdu_length - TAGGED_HEADER_LENGTH & _LAST_TO
+        return stag, after
 
     def _inspect_read_response(self, control: int, fpdu: LocatedFPDU, ulpdu: Octets) -> None:
         stag, to = place(ulpdu, 2)

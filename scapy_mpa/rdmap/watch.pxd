@@ -1,0 +1,32 @@
+cimport cython
+from scapy_mpa.receiver.plain cimport PlainRun
+from scapy_mpa.values._octets cimport place
+
+cdef long long BAD, LAST, TAGGED, TAGGED_HEADER_LENGTH, _INSPECTED, _OPCODE, _READ_RESPONSE, _ULPDU_LENGTH, _WRITE
+
+cdef class _Sender:
+    cdef public bint has_sent, is_open
+    cdef public list breaches
+    cdef public long long first_frame, frame, judged, length, offset, opcode, placed, time
+    cdef public object half
+    cdef public unsigned long long stag, to
+
+cdef class MemoryWatch:
+    cdef public bint is_over
+    cdef public object _assembly, _upper
+    cdef public tuple _senders
+
+    @cython.locals(sender=_Sender, length=cython.longlong, stag=cython.ulonglong, to=cython.ulonglong)
+    cpdef passed(self, Py_ssize_t side, object fpdu)
+    @cython.locals(
+        sender=_Sender, headers=bytearray, number=cython.Py_ssize_t, index=cython.Py_ssize_t, at=cython.Py_ssize_t,
+        frame=cython.longlong, time=cython.longlong, stag=cython.ulonglong, to=cython.ulonglong,
+        length=cython.longlong, firsts=list, fpdus=list, starts=list,
+    )
+    cpdef passed_run(self, Py_ssize_t side, PlainRun run)
+    cpdef _take(
+        self, _Sender sender, long long opcode, unsigned long long stag, unsigned long long to, long long length,
+        long long first_frame, long long frame, long long placed, long long time, long long offset
+    )
+    cpdef _judge(self, _Sender sender)
+    cpdef _complete(self, _Sender sender)
