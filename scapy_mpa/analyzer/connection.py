@@ -169,8 +169,8 @@ class FullOperation:
 
     __slots__ = (
         "_listener", "_told", "copies", "counts", "deviating", "diagnosis", "direction", "first_frame", "fpdus", "gaps",
-        "half", "invalidated", "is_replaced", "key", "log", "memory", "messages", "mpa", "path_mtu", "peer", "reader", "reads",
-        "report_to", "segments", "seq_start", "terminated", "went_on_at",
+        "half", "invalidated", "is_replaced", "key", "log", "memory", "messages", "mpa", "path_mtu", "peer", "reader",
+        "reads", "report_to", "segments", "seq_start", "terminated", "went_on_at",
     )  # fmt: skip
 
     def __init__(
@@ -422,8 +422,11 @@ class FullOperation:
             return
         received = peer.half.peer.acknowledged_at(moment[0])
         found = self.invalidated.invalidation_of(stag, peer.fpdus.ddp.end, received)
+        # This direction may be read long after its peer, which may have named the STag anew since.
+        if found is None or peer.fpdus.ddp.untagged_frame > found.frame:
+            return
         # Where the peer had it before it was captured, the order of the capture is not that of the network.
-        if found is not None and self.half.peer.acked_frame(found.offset, found.end) >= found.frame:
+        if self.half.peer.acked_frame(found.offset, found.end) >= found.frame:
             self.report((self.invalidated.used(found, opcode, offset, moment),))
 
     def _relate(self, fpdu: LocatedFPDU) -> None:

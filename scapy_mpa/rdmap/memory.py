@@ -213,8 +213,9 @@ class STagMemory:
 
     __slots__ = (
         "_epoch", "_names", "_quota", "_report", "_runs", "_sinks", "_unnamed", "call", "counts", "doubts",
-        "ended_frame", "findings", "first_named", "first_used", "gaps", "has_bounds", "high", "how", "is_current", "last_named",
-        "last_used", "low", "named", "protocol", "read_octets", "reads", "stag", "uses", "writes", "written_octets",
+        "ended_frame", "findings", "first_named", "first_used", "gaps", "has_bounds", "high", "how", "is_current",
+        "last_named", "last_used", "low", "named", "protocol", "read_octets", "reads", "stag", "uses", "writes",
+        "written_octets",
     )  # fmt: skip
 
     def __init__(self, stag: int, quota: Quota, report: Callable[[MemoryFinding], None] | None = None) -> None:

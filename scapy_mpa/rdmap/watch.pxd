@@ -2,12 +2,12 @@ cimport cython
 from scapy_mpa.receiver.plain cimport PlainRun
 from scapy_mpa.values._octets cimport place
 
-cdef long long BAD, LAST, TAGGED, TAGGED_HEADER_LENGTH, _INSPECTED, _OPCODE, _READ_RESPONSE, _ULPDU_LENGTH, _WRITE
+cdef long long BAD, LAST, TAGGED, TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH, _INSPECTED, _READ_RESPONSE, _ULPDU_LENGTH, _WRITE
 
 cdef class _Sender:
-    cdef public bint has_sent, is_open
+    cdef public bint is_open
     cdef public list breaches
-    cdef public long long first_frame, frame, judged, length, offset, opcode, placed, time
+    cdef public long long first_frame, frame, judged, length, offset, placed, time
     cdef public object half
     cdef public unsigned long long stag, to
 
@@ -25,8 +25,7 @@ cdef class MemoryWatch:
     )
     cpdef passed_run(self, Py_ssize_t side, PlainRun run)
     cpdef _take(
-        self, _Sender sender, long long opcode, unsigned long long stag, unsigned long long to, long long length,
+        self, _Sender sender, unsigned long long stag, unsigned long long to, long long length,
         long long first_frame, long long frame, long long placed, long long time, long long offset
     )
     cpdef _judge(self, _Sender sender)
-    cpdef _complete(self, _Sender sender)

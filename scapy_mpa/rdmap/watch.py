@@ -1,9 +1,10 @@
 """What both directions of a connection do with named memory, as an analysis reads them (RFC 5040 §5.5, RFC 5041 §7.1).
 
 In: FPDUs and runs of plain ones, each direction in stream order.  Out: breaches of who writes or reads.  Untagged
-messages are put together by :class:`~scapy_mpa.rdmap.assembly.Assembly`; of a tagged message nothing but place and
-length is needed, so its segments are only counted.  Where no upper layer is known the watch is over before the first
-tagged message, and takes nothing any more.
+messages are put together by :class:`~scapy_mpa.rdmap.assembly.Assembly`; of an RDMA Write nothing but place and length
+is needed, so its segments are only counted.  Where an RDMA Read Response goes is judged by what it answers
+(:mod:`scapy_mpa.watches.outstanding`).  Where no upper layer is known the watch is over before the first tagged
+message, and takes nothing any more.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from scapy_mpa.framing.ddp import LAST, SEND_OPCODES, TAGGED, TAGGED_HEADER_LENGTH
+from scapy_mpa.framing.ddp import LAST, SEND_OPCODES, TAGGED, TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.rdmap.assembly import Assembly, ConnectionMessages, DDPSegment, MessageHalf
 from scapy_mpa.rdmap.links import AnswerValues
@@ -31,7 +32,6 @@ MOST_OF_ALL: Final = 1 << 14
 _MOST_HELD: Final = 1 << 16
 #: Octets of a ULPDU that are inspected: DDP's longer header, and what upper layers' headers hold.
 _INSPECTED: Final = 18 + LOOKED_AT
-_OPCODE: Final = 0x0F
 _WRITE, _READ_RESPONSE = 0, 2
 _ULPDU_LENGTH: Final = 0xFFFF
 
@@ -48,33 +48,32 @@ class _Nothing:
 
 
 class _Sender:
-    """One direction: its messages, and the tagged message of which segments came and the last one did not.
+    """One direction: its messages, and the RDMA Write of which segments came and the last one did not.
 
     Attributes:
         half: its messages, and the memory that it named.
         is_open: there is such a message.
-        opcode: of it, as ``stag``; ``to`` is that of its first octet, ``length`` its octets so far.
+        stag: of it; ``to`` is that of its first octet, ``length`` its octets so far.
         judged: of these, those whose use was judged.
-        has_sent: it has sent a Send that is not empty.
         breaches: what it did wrong, and nobody has taken yet.
     """
 
     __slots__ = (
-        "breaches", "first_frame", "frame", "half", "has_sent", "is_open", "judged", "length", "offset", "opcode",
+        "breaches", "first_frame", "frame", "half", "is_open", "judged", "length", "offset",
         "placed", "stag", "time", "to",
     )  # fmt: skip
 
     def __init__(self, half: MessageHalf) -> None:
         self.half = half
-        self.is_open = self.has_sent = False
-        self.opcode = self.stag = self.to = self.length = self.judged = 0
+        self.is_open = False
+        self.stag = self.to = self.length = self.judged = 0
         self.offset = self.first_frame = self.frame = self.placed = self.time = 0
         self.breaches: list[Breach] = []
 
     def access(self, first: int) -> MemoryAccess:
         """Return the octets of the open message from one of them on."""
         where = self.stag, (self.to + first) & 0xFFFFFFFFFFFFFFFF, self.length - first
-        return MemoryAccess(self.opcode, *where, self.first_frame, self.frame, self.placed, self.offset, self.time)
+        return MemoryAccess(_WRITE, *where, self.first_frame, self.frame, self.placed, self.offset, self.time)
 
 
 class MemoryWatch:
@@ -123,15 +122,17 @@ class MemoryWatch:
             if self._is_unknown():
                 self.end()
                 return
-            if fpdu.offset != sender.half.taken:
-                self._judge(sender)
-                sender.is_open = False
-            self._assembly.advance(sender.half, fpdu.offset, fpdu.end)
-            stag, to = place(ulpdu, 2)
-            where = ulpdu[1] & _OPCODE, stag, to, length - TAGGED_HEADER_LENGTH
-            self._take(sender, *where, frames[0], frames[-1], moment[0], moment[1], fpdu.offset)
-            if ulpdu[0] & LAST:
-                self._complete(sender)
+            self._advance(sender, fpdu.offset, fpdu.end)
+            if fpdu.opcode == _WRITE:
+                stag, to = place(ulpdu, 2)
+                where = stag, to, length - TAGGED_HEADER_LENGTH
+                self._take(sender, *where, frames[0], frames[-1], moment[0], moment[1], fpdu.offset)
+                if ulpdu[0] & LAST:
+                    self._judge(sender)
+                    sender.is_open = False
+            elif fpdu.opcode == _READ_RESPONSE and ulpdu[0] & LAST:
+                # It shows that what was written before the Request was placed (RFC 5040 §5.5, rule 12).
+                sender.half.memories.epoch += 1
             return
         self._judge(sender)
         octets = bytes(ulpdu)
@@ -140,10 +141,9 @@ class MemoryWatch:
         self._assembly.take(
             sender.half, DDPSegment(octets, length, frames[0], frames[-1], *times, fpdu.offset, fpdu.end)
         )
-        if fpdu.opcode in SEND_OPCODES:
-            sender.has_sent = True
-            if self._senders[1 - side].has_sent and self._is_unknown():
-                self.end()
+        is_complete = length > UNTAGGED_HEADER_LENGTH and ulpdu[0] & LAST
+        if is_complete and fpdu.opcode in SEND_OPCODES and self._is_unknown():
+            self.end()
 
     def passed_run(self, side: int, run: PlainRun) -> None:
         """Take RDMA Writes that show nothing remarkable."""
@@ -152,10 +152,7 @@ class MemoryWatch:
             return
         sender = self._senders[side]
         headers, fpdus, firsts, starts = run.headers, run.fpdus, run.firsts, run.starts
-        if run.offset != sender.half.taken:
-            self._judge(sender)
-            sender.is_open = False
-        self._assembly.advance(sender.half, run.offset, run.end)
+        self._advance(sender, run.offset, run.end)
         number, frame, time, at = 0, run.frames[0], run.times[0], 0
         for index in range(len(fpdus)):
             if number + 1 < len(firsts) and firsts[number + 1] == index:
@@ -163,9 +160,10 @@ class MemoryWatch:
                 frame, time = run.frames[number], run.times[number]
             stag, to = place(headers, at + 2)
             length = (fpdus[index] & _ULPDU_LENGTH) - TAGGED_HEADER_LENGTH
-            self._take(sender, _WRITE, stag, to, length, frame, frame, frame, time, starts[index])
+            self._take(sender, stag, to, length, frame, frame, frame, time, starts[index])
             if headers[at] & LAST:
-                self._complete(sender)
+                self._judge(sender)
+                sender.is_open = False
             at += TAGGED_HEADER_LENGTH
 
     def finish(self) -> None:
@@ -193,13 +191,20 @@ class MemoryWatch:
         """Return True if nothing names an upper layer."""
         return not self._upper.is_possible
 
+    def _advance(self, sender: _Sender, offset: int, end: int) -> None:
+        """The next segments of a direction are from one stream offset to another."""
+        if offset != sender.half.taken:
+            self._judge(sender)
+            sender.is_open = False
+        self._assembly.advance(sender.half, offset, end)
+
     def _take(
-        self, sender: _Sender, opcode: int, stag: int, to: int, length: int, first_frame: int, frame: int, placed: int,
-        time: int, offset: int,
+        self, sender: _Sender, stag: int, to: int, length: int, first_frame: int, frame: int, placed: int, time: int,
+        offset: int,
     ) -> None:  # fmt: skip
-        """Take the next segment of a tagged message."""
+        """Take the next segment of an RDMA Write."""
         if sender.is_open:
-            if opcode == sender.opcode and stag == sender.stag and to == sender.to + sender.length & 0xFFFFFFFFFFFFFFFF:
+            if stag == sender.stag and to == sender.to + sender.length & 0xFFFFFFFFFFFFFFFF:
                 sender.length += length
                 if frame >= sender.frame:
                     sender.frame, sender.time = frame, time
@@ -208,7 +213,7 @@ class MemoryWatch:
                 return
             self._judge(sender)
         sender.is_open, sender.judged = True, 0
-        sender.opcode, sender.stag, sender.to, sender.length = opcode, stag, to, length
+        sender.stag, sender.to, sender.length = stag, to, length
         sender.first_frame, sender.frame, sender.placed, sender.time = first_frame, frame, placed, time
         sender.offset = offset
 
@@ -218,13 +223,6 @@ class MemoryWatch:
             access = sender.access(sender.judged)
             sender.judged = sender.length
             self._assembly.use(sender.half, access)
-
-    def _complete(self, sender: _Sender) -> None:
-        """The open message is complete."""
-        self._judge(sender)
-        sender.is_open = False
-        if sender.opcode == _READ_RESPONSE:
-            self._assembly.answer_read(sender.half, sender.access(0), sender.to, sender.time, sender.time)
 
 
 class _Reporting:
