@@ -195,7 +195,7 @@ class STagMemory:
     Args:
         stag: the STag.
         quota: how many findings may still be kept.
-        report: takes each finding, which is not kept then; None to keep the first ones.
+        report: takes each finding of memory that was named, none is kept then; None to keep the first ones.
 
     Attributes:
         named: how often it was named: by ``first_named`` first, by ``last_named`` last (frames, 0 for never).
@@ -387,7 +387,8 @@ class STagMemory:
     def find(self, finding: MemoryFinding) -> None:
         """Count a finding."""
         if self._report is not None:
-            self._report(finding)
+            if self.named:
+                self._report(finding)
             return
         count = self.counts.get(finding.rule, 0)
         self.counts[finding.rule] = count + 1
@@ -404,7 +405,7 @@ class NamedMemories:
     Attributes:
         most: how many STags are remembered.
         room: how many more may be remembered by all who share it; one STag always may. None if nobody shares it.
-        report: takes each finding as it is made; None to keep the first ones with their STag.
+        report: takes each finding of named memory as it is made; None to keep the first ones with their STag.
         epoch: how many messages of the peer made what it wrote before them determinate.
         drop: takes an STag that is remembered no more, None if nobody wants it.
     """

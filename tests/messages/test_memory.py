@@ -32,9 +32,11 @@ from scapy_mpa.reading.analysis import analyze
 from scapy_mpa.report.model import Report
 from scapy_mpa.rules.table import GROUPS
 from scapy_mpa.ulp.header import NamedMemory
-from tests.conftest import captures
+from tests.conftest import REPO, captures
+from tests.messages.test_formats import closed
 
 RPING_PORT, NVME_PORT, ISER_PORT = 7174, 4420, 3260
+SCHEMA = closed(REPO / "scapy_mpa" / "messages" / "memory.schema.json")
 OF_MEMORY = frozenset(rule.id for rule in GROUPS["Memory"])
 STAG, TO = 0x00C0FFEE, 0x7F00_0000_1000
 
@@ -294,15 +296,19 @@ def test_an_nfs_write_moved_a_mebibyte(pcap: Callable[[str], Path]) -> None:
     stag, to = 0x51321A01, 0x5EB6CE8E4943E000
     before = struct.pack(">IQ", stag, to)
     assert octets.count(before) == 1  # in the chunk, the length is between
-    rows = rows_of(BytesIO(octets.replace(before, struct.pack(">IQ", stag, to + (1 << 20)))))
+    moved = octets.replace(before, struct.pack(">IQ", stag, to + (1 << 20)))
+    rows = rows_of(BytesIO(moved))
     found = [(row.stag, one.rule, one.frame, one.other_frame) for row in rows for one in row.findings]
     assert found == [(stag, "memory-bounds", 15, 14)]
+    (bounds,) = [one for one in analyze(BytesIO(moved)).all_findings() if one.severity == "error"]
+    assert (bounds.rule.id, bounds.direction, bounds.frame) == ("memory-bounds", "responder", 15)
 
 
 @pytest.mark.parametrize("path", captures(), ids=lambda path: path.stem)
 def test_no_real_capture_has_an_error(path: Path) -> None:
     counted: dict[str, int] = {}
     for row in rows_of(path):
+        SCHEMA.validate(json.loads(json.dumps(row.as_dict())))
         assert not row.has_error, details([row])
         for rule, number in row.counts.items():
             counted[rule] = counted.get(rule, 0) + number
@@ -310,6 +316,9 @@ def test_no_real_capture_has_an_error(path: Path) -> None:
         assert not counted
     if path.stem.startswith("markers-lossy"):
         assert counted["placement-early"] == 2
+    found = of_memory(analyze(path))
+    assert not {rule for rule, _ in found} - {"placement-early"}
+    assert sum(found.values()) == counted.get("placement-early", 0)
 
 
 def test_the_last_octet_before_others(pcap: Callable[[str], Path]) -> None:
@@ -548,6 +557,8 @@ def test_status_and_rules(beyond: Path) -> None:
 def test_json_is_the_same_in_both_forms(beyond: Path) -> None:
     lines = [json.loads(line) for line in run(beyond, "--format", "jsonl").stdout.splitlines()]
     whole = json.loads(run(beyond, "--format", "json").stdout)
+    for line in lines:
+        SCHEMA.validate(line)
     assert whole == {"schema": 1, "captures": [str(beyond)], "memory": lines} and len(lines) == 2
     bounds, overlap = lines[0]["findings"]
     assert (bounds["rule"], bounds["severity"], bounds["clause"]) == ("memory-bounds", "error", "RFC 5041 §7.1")
