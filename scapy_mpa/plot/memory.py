@@ -111,6 +111,21 @@ def memory(subject: Subject, window: Stretch, look: Look, stag: int | None = Non
     return sheet.finish(connection, "A buffer over time", window.words, look)
 
 
+def memory_of(connections: Sequence[Connection]) -> dict[int, list[STagRow]]:
+    """Return what each side of some connections of a report named, by their number, in the order in which it did.
+
+    Raises as :class:`~scapy_mpa.messages.stags.CapturedMemory` does.
+    """
+    found: dict[int, list[STagRow]] = {one.number: [] for one in connections}
+    if connections:
+        with CapturedMemory(query_around(connections)) as reading:
+            numbers = {same_connection(one, reading.report.connections): one.number for one in connections}
+            for row in reading.rows():
+                if row.connection in numbers:
+                    found[numbers[row.connection]].append(row)
+    return found
+
+
 def _buffers(connection: Connection, directions: Sequence[Role], window: Stretch, stag: int | None) -> list[_Buffer]:
     import numpy as np
 
