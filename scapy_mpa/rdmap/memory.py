@@ -172,6 +172,10 @@ class _Ranges:
         self._ended = [*self._ended, *ranges][-MOST_ENDED:]
         self._live = [one for one in self._live if one not in ranges]
 
+    def holds(self, first: int, end: int) -> bool:
+        """Return True if one that is alive holds these octets."""
+        return any(one.first <= first and end <= one.end for one in self._live)
+
     def judge(self, access: MemoryAccess) -> MemoryFinding | None:
         """Return what an access breaks, None if it is inside what is alive, or nobody knows."""
         live, ended = self._live, self._ended
@@ -366,6 +370,16 @@ class STagMemory:
         if len(runs) > MOST_RUNS:
             runs.remove(min(runs, key=lambda one: one[3]))
 
+    def goes_on(self, first: int, end: int, placed: int, epoch: int) -> bool:
+        """Return True if octets are written inside a range, right behind the highest of this epoch, and note them."""
+        if self._epoch != epoch or not self._runs:
+            return False
+        low, high, begun, _ = self._runs[-1]
+        if high != first or not self._names.holds(first, end):
+            return False
+        self._runs[-1] = low, end, begun, placed
+        return True
+
     def _overlap(self, access: MemoryAccess, over: tuple[int, int, int, int]) -> None:
         low, high, begun, last = over
         first, end = max(low, access.to), min(high, access.to + access.length)
@@ -504,6 +518,11 @@ class NamedMemories:
         """Return what an access breaks, None if nothing, or if other names of the memory may be missing."""
         memory = self.at(access.stag)
         return memory.judge(access) if self._knows(memory, access) else None
+
+    def goes_on(self, stag: int, first: int, end: int, placed: int) -> bool:
+        """Return True if a Write goes on where the one before ended, and breaks nothing; and note it."""
+        memory = self._by_stag.get(stag)
+        return memory is not None and memory.doubts == self._doubts and memory.goes_on(first, end, placed, self.epoch)
 
     def confirm(self, suspect: Suspect) -> None:
         """The sender of an access had received no name that was not known when it was judged."""

@@ -220,6 +220,11 @@ class MemoryWatch:
     def _judge(self, sender: _Sender) -> None:
         """Judge as much of the open message as came."""
         if sender.is_open and (sender.judged < sender.length or not sender.length):
+            first, end = sender.to + sender.judged, sender.to + sender.length
+            is_known = not sender.judged and first < end and self._upper.is_confirmed
+            if is_known and sender.half.peer.memories.goes_on(sender.stag, first, end, sender.placed):
+                sender.judged = sender.length
+                return
             access = sender.access(sender.judged)
             sender.judged = sender.length
             self._assembly.use(sender.half, access)
