@@ -26,8 +26,7 @@ from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
 from scapy_mpa.framing.startup import Kind
 from scapy_mpa.infer.inference import Inferred
-from scapy_mpa.rdmap.assembly import MessageHalf
-from scapy_mpa.rdmap.memory import LIFE
+from scapy_mpa.rdmap.memory import LIFE, UNKNOWN
 from scapy_mpa.rdmap.watch import MemoryWatch
 from scapy_mpa.receiver.connection import ConnectionReader
 from scapy_mpa.receiver.deviation import Diagnosis
@@ -78,8 +77,6 @@ _ULPDU_LENGTH = 0xFFFF
 #: What one side breaks as the octets of the other show it.
 _OF_BOTH = {"error-passed", "read-response-unasked", "read-response-differs", "atomic-response", "request-unanswered"}
 _OF_BOTH |= {rule.id for rule in GROUPS["Memory"]}
-#: Beyond any stream offset.
-_UNKNOWN = 1 << 64
 
 
 class Listener:
@@ -297,6 +294,8 @@ class FullOperation:
                     self.report(found)
                 if found := gaps.arrived(arrival):
                     self.report(found)
+        if self.memory is not None:
+            self.memory.arrived(ROLES.index(self.direction), arrivals)
         self.messages.acknowledged = half.peer.last_ack_sent
         peer = self.peer
         if peer is not None and self.went_on_at is None and peer.reader.error_acked < NEVER:
@@ -905,14 +904,14 @@ class CapturedConnection:
         if peer is not None:
             return peer.memory
         request, reply = (frame.startup if frame is not None else None for frame in (self.request, self.reply))
-        return MemoryWatch(request, reply, self.responder_port, self._room, self._acknowledged)
+        return MemoryWatch(request, reply, self.responder_port, self._room, self._offset_of)
 
-    def _acknowledged(self, half: MessageHalf, frame: int) -> int:
-        """Return the offset up to which who sends a direction had received its peer's octets by a frame, or more."""
-        peer = self.operations.get(ROLES[half.peer.half])
-        if peer is None:
+    def _offset_of(self, side: int, ack: int, near: int) -> int:
+        """Return the offset of an acknowledgement number of a direction (0: the Initiator's), near another offset."""
+        operation = self.operations.get(ROLES[side])
+        if operation is None:
             return 0
-        return _UNKNOWN if is_stream(peer.key) else peer.half.peer.acknowledged_at(frame)
+        return UNKNOWN if is_stream(operation.key) else near + seq_diff(ack, operation.seq_of(near))
 
     def _depths(self) -> dict[Role, int | None]:
         if self.request is None or self.reply is None:

@@ -474,7 +474,7 @@ class Assembly:
             self.answer_read(half, _access(there), to, first.first_time, there.last_time)
         if invalidated is not None:
             received = self._received(half, first.first_frame)
-            half.peer.memories.invalidate(invalidated, there.last_frame, _NEVER if received is None else received)
+            half.peer.memories.invalidate(invalidated, there.last_frame, received)
         if opcode in _DELIVERING:
             half.peer.memories.epoch += 1
 
@@ -555,9 +555,9 @@ class Assembly:
             memory.call.take_read(access.length)
         return memory.last_named
 
-    def _received(self, half: MessageHalf, frame: int) -> int | None:
-        """The stream offset up to which the sender of a frame had received octets, None for all that was taken."""
-        return None if self._acknowledged is None else self._acknowledged(half, frame)
+    def _received(self, half: MessageHalf, frame: int) -> int:
+        """The stream offset up to which the sender of a frame had received octets, UNKNOWN if that is not known."""
+        return half.peer.taken if self._acknowledged is None else self._acknowledged(half, frame)
 
     def _judge(self, half: MessageHalf, access: MemoryAccess) -> str | None:
         """Judge an access to memory of the peer; returns what is wrong with it, if that is certain now."""
@@ -566,7 +566,7 @@ class Assembly:
         if suspect is None or not (access.opcode == _READ_RESPONSE or self._is_known(half, suspect)):
             return None
         received = self._received(half, access.first_frame)
-        if received is not None and received > peer.taken:
+        if received > peer.taken:
             if len(peer.suspects) < _MOST_SUSPECTS:
                 peer.suspects.append((received, suspect))
             return None
@@ -636,7 +636,7 @@ class Assembly:
             values.update(call.as_dict(time))
             text += _reply_text(call, time)
         if is_reply and call is not None:
-            half.peer.memories.answer(call, there.last_frame)
+            half.peer.memories.answer(call, there.last_frame, self._received(half, first_frame))
         # A reply repeats what the call named for it (RFC 8166 §4.4); what it names itself is to be read.
         named = [one for one in header.named if not is_reply or one.use == "read"]
         if named:

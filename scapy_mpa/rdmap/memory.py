@@ -35,8 +35,12 @@ MOST_ENDED = 8
 MOST_RUNS = 16
 #: Findings of one rule and STag that are kept one by one, and of one half connection: a bound of memory.
 MOST_FOUND, MOST_KEPT = 16, 1024
+#: What a sender had received by a frame, where that is not known: beyond any stream offset.
+UNKNOWN = 1 << 64
 BOUNDS, LIFE, OVERLAP, EARLY = "memory-bounds", "memory-life", "placement-overlap", "placement-early"
 _END = 1 << 64
+#: In place of a number of doubts: which ranges are alive is not known until the STag is invalidated.
+_NOT_KNOWN = -1
 _WRITE, _READ_REQUEST, _READ_RESPONSE = range(3)
 
 
@@ -153,9 +157,9 @@ class _Ranges:
                 one.how = "invalidated"
         self._end([one for one in self._live if one.position <= received], frame, "invalidated")
 
-    def answer(self, call: Call, frame: int) -> None:
-        """Those that a call named have ended."""
-        self._end([one for one in self._live if one.call is call], frame, "answered")
+    def answer(self, call: Call, frame: int, received: int) -> None:
+        """Those that a call named up to a position have ended."""
+        self._end([one for one in self._live if one.call is call and one.position <= received], frame, "answered")
 
     def deliver(self, first: int, end: int, frame: int) -> None:
         """One Read Response that ends at ``end`` is complete: of the ranges that hold it, the oldest has its data."""
@@ -282,15 +286,16 @@ class STagMemory:
     def invalidate(self, frame: int, received: int) -> None:
         """A Send of the peer invalidates it."""
         self.is_current = False
-        self._names.invalidate(frame, received)
-        self._sinks.invalidate(frame, received)
-        if self.named and not self.is_alive:
+        if received < UNKNOWN:
+            self._names.invalidate(frame, received)
+            self._sinks.invalidate(frame, received)
+        if self.named and (not self.is_alive or received >= UNKNOWN):
             self.ended_frame, self.how = frame, "invalidated"
 
-    def answer(self, call: Call, frame: int) -> None:
+    def answer(self, call: Call, frame: int, received: int) -> None:
         """The call that named some of it is answered."""
         if self._names.is_alive:
-            self._names.answer(call, frame)
+            self._names.answer(call, frame, received)
             self._note_end(frame)
 
     def deliver(self, access: MemoryAccess) -> None:
@@ -496,17 +501,21 @@ class NamedMemories:
         memory = self._by_stag.get(stag)
         if memory is not None:
             memory.invalidate(frame, received)
-            if received >= self._doubted:
+            if received >= UNKNOWN:
+                memory.doubts = memory.gaps = _NOT_KNOWN
+            elif received >= self._doubted:
                 memory.doubts, memory.gaps = self._doubts, self._gaps
 
-    def answer(self, call: Call, frame: int) -> None:
-        """The peer answers a call: what that named has ended."""
+    def answer(self, call: Call, frame: int, received: int) -> None:
+        """The peer, which had received all up to a position, answers a call: what that named has ended."""
         if call.is_doubtful:
             return
         for stag in call.stags:
             memory = self._by_stag.get(stag)
             if memory is not None:
-                memory.answer(call, frame)
+                memory.answer(call, frame, received)
+                if received >= UNKNOWN:
+                    memory.doubts = memory.gaps = _NOT_KNOWN
 
     def doubt(self, position: int, *, is_gap: bool) -> None:
         """Something before a position may name memory: it cannot be read, or, with a gap, was not captured."""

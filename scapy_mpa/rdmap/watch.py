@@ -9,17 +9,20 @@ message, and takes nothing any more.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from scapy_mpa.framing.ddp import LAST, SEND_OPCODES, TAGGED, TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.rdmap.assembly import Assembly, ConnectionMessages, DDPSegment, MessageHalf
 from scapy_mpa.rdmap.links import AnswerValues
-from scapy_mpa.rdmap.memory import MemoryAccess, MemoryFinding
+from scapy_mpa.rdmap.memory import UNKNOWN, MemoryAccess, MemoryFinding
 from scapy_mpa.receiver.plain import PlainRun
 from scapy_mpa.receiver.values import Breach, LocatedFPDU
 from scapy_mpa.rules.findings import Quota
+from scapy_mpa.stream.connection import Arrival
 from scapy_mpa.ulp.identify import LOOKED_AT
 from scapy_mpa.values.octets import place
 from scapy_mpa.values.records import BAD
@@ -28,6 +31,8 @@ from scapy_mpa.watches.ddp import ulpdu_of
 #: STags of each direction that are remembered, and of all connections of an analysis together: a bound of memory.
 MOST_STAGS: Final = 1 << 10
 MOST_OF_ALL: Final = 1 << 14
+#: Segments of each direction of which the acknowledgement number is remembered: a bound of memory.
+MOST_ACKS: Final = 1 << 12
 #: Octets of the untagged messages of a connection that wait for their last segment: a bound of memory.
 _MOST_HELD: Final = 1 << 16
 #: Octets of a ULPDU that are inspected: DDP's longer header, and what upper layers' headers hold.
@@ -55,11 +60,12 @@ class _Sender:
         is_open: there is such a message.
         stag: of it; ``to`` is that of its first octet, ``length`` its octets so far.
         judged: of these, those whose use was judged.
+        frames: of its last segments, ascending; ``acks`` has the acknowledgement number of each.
         breaches: what it did wrong, and nobody has taken yet.
     """
 
     __slots__ = (
-        "breaches", "first_frame", "frame", "half", "is_open", "judged", "length", "offset",
+        "acks", "breaches", "first_frame", "frame", "frames", "half", "is_open", "judged", "length", "offset",
         "placed", "stag", "time", "to",
     )  # fmt: skip
 
@@ -69,6 +75,12 @@ class _Sender:
         self.stag = self.to = self.length = self.judged = 0
         self.offset = self.first_frame = self.frame = self.placed = self.time = 0
         self.breaches: list[Breach] = []
+        self.frames, self.acks = array("q"), array("q")
+
+    def acknowledged_by(self, frame: int) -> int | None:
+        """Return the acknowledgement number of a frame, None if it is not known."""
+        index = bisect_left(self.frames, frame)
+        return self.acks[index] if index < len(self.frames) and self.frames[index] == frame else None
 
     def access(self, first: int) -> MemoryAccess:
         """Return the octets of the open message from one of them on."""
@@ -84,14 +96,13 @@ class MemoryWatch:
         reply: its MPA Reply, None if that was not captured.
         responder_port: of TCP.
         room: how many STags may be remembered by all who share it.
-        acknowledged: returns the stream offset up to which who sends a direction had received octets of its peer by a
-            frame, or a higher one.
+        offset_of: returns the stream offset of an acknowledgement number of a direction, near another offset.
 
     Attributes:
         is_over: nothing more can be found.
     """
 
-    __slots__ = ("_assembly", "_senders", "_upper", "is_over")
+    __slots__ = ("_assembly", "_offset_of", "_senders", "_upper", "is_over")
 
     def __init__(
         self,
@@ -99,17 +110,33 @@ class MemoryWatch:
         reply: StartupFrame | None,
         responder_port: int,
         room: Quota,
-        acknowledged: Callable[[MessageHalf, int], int],
+        offset_of: Callable[[int, int, int], int],
     ) -> None:
         connection = ConnectionMessages(0, request, reply, responder_port, (None, None), most_requests=0)
         self._upper = connection.upper
-        self._assembly = Assembly(_Nothing(), None, _MOST_HELD, acknowledged)
+        self._assembly = Assembly(_Nothing(), None, _MOST_HELD, self._acknowledged)
         self._senders = _Sender(connection.halves[0]), _Sender(connection.halves[1])
         for sender in self._senders:
             memories = sender.half.peer.memories
             memories.most, memories.room = MOST_STAGS, room
             memories.report = _Reporting(sender.breaches)
+        self._offset_of = offset_of
         self.is_over = False
+
+    def arrived(self, side: int, arrivals: Iterable[Arrival]) -> None:
+        """Note segments of a direction, in the order of capture."""
+        sender = self._senders[side]
+        for one in arrivals:
+            if one.end > 0 and one.ack is not None:
+                sender.frames.append(one.frame)
+                sender.acks.append(one.ack)
+        if len(sender.frames) > 2 * MOST_ACKS:
+            del sender.frames[:MOST_ACKS], sender.acks[:MOST_ACKS]
+
+    def _acknowledged(self, half: MessageHalf, frame: int) -> int:
+        """Return the stream offset up to which who sends a direction had received its peer's octets by a frame."""
+        ack = self._senders[half.half].acknowledged_by(frame)
+        return UNKNOWN if ack is None else self._offset_of(half.peer.half, ack, half.peer.taken)
 
     def passed(self, side: int, fpdu: LocatedFPDU) -> None:
         """Take the next FPDU of a direction in stream order."""

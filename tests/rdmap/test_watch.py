@@ -21,6 +21,8 @@ from scapy_mpa.rdmap.watch import MemoryWatch
 from scapy_mpa.reading.analysis import analyze
 from scapy_mpa.receiver.values import LocatedFPDU
 from scapy_mpa.rules.findings import Quota
+from scapy_mpa.stream.connection import arrival_of
+from scapy_mpa.stream.drop_reason import NO_REASON
 from scapy_mpa.values.records import LENGTH, UNCHECKED
 from tests.messages.test_memory import (
     NVME_PORT,
@@ -41,7 +43,7 @@ class Sides:
     def __init__(self, port: int, room: int = 1 << 14) -> None:
         frames = startup_frame("request"), startup_frame("reply")
         self.room = Quota(room)
-        self.watch = MemoryWatch(frames[0], frames[1], port, self.room, lambda half, frame: half.peer.taken)
+        self.watch = MemoryWatch(frames[0], frames[1], port, self.room, lambda side, ack, near: ack)
         self._ends = [0, 0]
         self._frames = count(1)
 
@@ -55,6 +57,10 @@ class Sides:
         one = LocatedFPDU(
             start, start, len(ulpdu), end, 0, UNCHECKED, LENGTH, (frame,), moment, moment, opcode, memoryview(octets)
         )
+        segment = arrival_of(
+            frame, frame, start, end, end - start, False, True, None, end - start, NO_REASON, None, self._ends[1 - side]
+        )
+        self.watch.arrived(side, [segment])
         self.watch.passed(side, one)
 
 
