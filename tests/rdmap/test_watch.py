@@ -72,33 +72,39 @@ def read_request(number: int) -> bytes:
 def names(sides: Sides) -> Iterator[None]:
     for number in count(1):
         chunks = [(STAG, TO + 64 * number + place, 16) for place in range(0, 768, 32)]
-        yield sides.say(0, send(number, call(number, writes=chunks)))
+        sides.say(0, send(number, call(number, writes=chunks)))
+        yield
 
 
 def stags(sides: Sides) -> Iterator[None]:
     for number in count(1):
-        yield sides.say(0, send(number, call(number, writes=[(number, TO, 64)])))
+        sides.say(0, send(number, call(number, writes=[(number, TO, 64)])))
+        yield
 
 
 def unnamed(sides: Sides) -> Iterator[None]:
     for number in count(1):
-        yield sides.say(1, rdma_write(number, TO, bytes(8)))
+        sides.say(1, rdma_write(number, TO, bytes(8)))
+        yield
 
 
 def outstanding(sides: Sides) -> Iterator[None]:
     for number in count(1):
-        yield sides.say(1, read_request(number))
+        sides.say(1, read_request(number))
+        yield
 
 
 def open_messages(sides: Sides) -> Iterator[None]:
     for number in count(1):
-        yield sides.say(0, untagged(3, number, 1, bytes(64), last=False))
+        sides.say(0, untagged(3, number, 1, bytes(64), last=False))
+        yield
 
 
 def beyond(sides: Sides) -> Iterator[None]:
     sides.say(0, send(1, call(1, writes=[(STAG, TO, 64)])))
     for number in count(1):
-        yield sides.say(1, rdma_write(STAG, TO + 64 * number, bytes(64)))
+        sides.say(1, rdma_write(STAG, TO + 64 * number, bytes(64)))
+        yield
         sides.watch.take_breaches(1)
 
 
