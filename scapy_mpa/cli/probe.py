@@ -25,9 +25,9 @@ from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.agreement import RTR_TYPES
 from scapy_mpa.framing.role import Role, peer_of
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData
-from scapy_mpa.report.words import plural
 from scapy_mpa.system.ending import STATUS, noting_interrupt
 from scapy_mpa.system.names import printable
+from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:
     from scapy_mpa.probe.case import ProbeCase

@@ -38,9 +38,9 @@ from scapy_mpa.live.script import Item, Script, items_of, line_items, speech, st
 from scapy_mpa.live.settings import EndpointSettings
 from scapy_mpa.live.speaker import Listening, Speaker
 from scapy_mpa.live.telling import Telling
-from scapy_mpa.report.words import plural
 from scapy_mpa.system.ending import usual_signals
 from scapy_mpa.system.names import printable
+from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:
     from scapy_mpa.probe.breaking import Breaking
