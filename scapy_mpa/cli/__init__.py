@@ -13,7 +13,7 @@ import sys
 
 import click
 
-from scapy_mpa.cli.cycles import look_seldom
+from scapy_mpa.system.cycles import look_seldom
 from scapy_mpa.cli.group import COMMANDS, AllCommands, color_option
 from scapy_mpa.cli.lines import print_line
 from scapy_mpa.errors import MPAError

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scapy_mpa.cli.cycles import look_often
+from scapy_mpa.system.cycles import look_often
 from scapy_mpa.cli.lines import print_line, print_lines
 from scapy_mpa.cli.output import (
     STANDARD_OUTPUT,

@@ -18,7 +18,7 @@ import click
 from click.core import ParameterSource
 
 from scapy_mpa.capture.index import is_pipe
-from scapy_mpa.cli.cycles import look_often
+from scapy_mpa.system.cycles import look_often
 from scapy_mpa.cli.lines import print_line
 from scapy_mpa.cli.output import STANDARD_OUTPUT, check_output, is_stdout, tell_written, written
 from scapy_mpa.cli.talkoptions import talking_options
