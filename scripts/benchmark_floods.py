@@ -20,7 +20,8 @@ START = 1_700_000_000_000_000_000
 STEP = 3_000  # nanoseconds a packet
 _PORTS = 1 << 15
 _TAKING_TURNS = 10
-_SENDS = 3
+#: FPDUs of a connection, and packets: its handshake and startup frames are five.
+SENDS, PACKETS = 3, 8
 
 
 def _endpoint(first: str, number: int, port: int) -> Endpoint:
@@ -51,7 +52,7 @@ def _connection(number: int, fpdus: list[bytes]) -> Iterator[bytes]:
 
 def connections(count: int) -> Iterator[bytes]:
     """The frames of so many connections."""
-    fpdus = [encode_fpdu(send(msn, bytes(20))) for msn in range(1, _SENDS + 1)]
+    fpdus = [encode_fpdu(send(msn, bytes(20))) for msn in range(1, SENDS + 1)]
     for first in range(0, count, _TAKING_TURNS):
         for frames in zip(
             *(_connection(number, fpdus) for number in range(first, min(first + _TAKING_TURNS, count))), strict=True
