@@ -321,7 +321,7 @@ def _frame(packet: Packet, end: int) -> _Frame:
 
 
 def _uncounted(packet: Packet, counted: int | None = None) -> Packet:
-    """The packet without TCP's payload; lengths and checksums, which counted it, are to be computed, or have a value."""
+    """The packet without TCP's payload, its lengths and checksums to be computed, or ``counted``."""
     tcp = packet[TCP]
     tcp.remove_payload()
     tcp.chksum = counted
