@@ -8,6 +8,7 @@ are asked for; then no more than a limit wait for the rest of their messages, an
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
 from typing import NamedTuple, Protocol
 
 from scapy_mpa.framing.ddp import (
@@ -358,10 +359,20 @@ class Assembly:
         if half.suspects:
             self._settle(half, end)
         half.taken = end
+        controls, _, stags, tos = zip(*TAGGED_HEADER.iter_unpack(headers), strict=True)
+        payloads = [length - TAGGED_HEADER_LENGTH for length in lengths]
+        # Mostly all go on in the same memory.
+        if (
+            _TAGGED_QUEUE not in half.open
+            and all(control & LAST for control in set(controls))
+            and len(set(stags)) == 1
+            and tos == tuple(accumulate(payloads[:-1], initial=tos[0]))
+        ):
+            self._take_together(half, stags[0], tos[0], payloads, frame, time)
+            return
         together: list[int] = []
         together_stag = first_to = next_to = -1
         for (control, second, stag, to), length in zip(TAGGED_HEADER.iter_unpack(headers), lengths, strict=True):
-            octets = length - TAGGED_HEADER_LENGTH
             is_alone = control & LAST and _TAGGED_QUEUE not in half.open
             if together and not (is_alone and to == next_to and stag == together_stag):
                 self._take_together(half, together_stag, first_to, together, frame, time)
@@ -373,8 +384,8 @@ class Assembly:
                 continue
             if not together:
                 together_stag, first_to = stag, to
-            together.append(octets)
-            next_to = to + octets
+            together.append(length - TAGGED_HEADER_LENGTH)
+            next_to = to + length - TAGGED_HEADER_LENGTH
         if together:
             self._take_together(half, together_stag, first_to, together, frame, time)
 

@@ -11,7 +11,7 @@ import io
 import json
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
 from scapy_mpa.framing.ddp import OPCODE_NAMES
@@ -30,21 +30,21 @@ _SECOND = 1_000_000_000
 class Style(NamedTuple):
     """How a line is made: a heading, and the line of a message with what to show in place of its payload.
 
-    ``place`` is what the line of an RDMA Write has of TO and octets, which is all that those of one frame differ in.
+    ``place`` takes, by %, TO and octets of an RDMA Write, which is all that the lines of those of one frame differ in.
     """
 
     heading: str
     line: Callable[[MessageRow, str | None], str]
-    place: Callable[[int, int], str]
+    place: str
 
     def lines(self, row: MessageRow, lengths: Sequence[int]) -> str:
         """The lines of all messages that a row stands for, as :func:`~scapy_mpa.messages.row.messages_of` says."""
         line = self.line(row, None)
         if not lengths or row.to is None:
             return line
-        before, _, behind = line.partition(self.place(row.to, row.octets))
-        places = map(self.place, accumulate(lengths, initial=row.to), lengths)
-        return before + (behind + before).join(places) + behind
+        before, _, behind = (part.replace("%", "%%") for part in line.partition(self.place % (row.to, row.octets)))
+        places = zip(accumulate(lengths, initial=row.to), lengths, strict=False)
+        return (before + self.place + behind) * len(lengths) % tuple(chain.from_iterable(places))
 
 
 def json_line(row: MessageRow, payload: str | None) -> str:
@@ -102,10 +102,6 @@ def json_line(row: MessageRow, payload: str | None) -> str:
     )
 
 
-def _json_place(to: int, octets: int) -> str:
-    return f'"to": {to}, "qn": null, "msn": null, "invalidate_stag": null, "octets": {octets}'
-
-
 @lru_cache(maxsize=64)
 def _seconds(nanoseconds: int) -> str:
     """A time in seconds; many messages have the same."""
@@ -123,10 +119,6 @@ def csv_line(row: MessageRow, payload: str | None) -> str:
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerow([*map(_csv, values), payload or ""])
     return out.getvalue()
-
-
-def _csv_place(to: int, octets: int) -> str:
-    return f",{to},,,,{octets},"
 
 
 def csv_values(row: MessageRow) -> tuple[Any, ...]:
@@ -188,10 +180,6 @@ def text_line(row: MessageRow, payload: str | None) -> str:
     return f"{row.connection} {row.direction} {frames} {name}{where}: {', '.join(said)}{note}{octets}\n"
 
 
-def _text_place(to: int, octets: int) -> str:
-    return f" TO {to:#x}: {octets} octets"
-
-
 def frames_text(first: int, last: int) -> str:
     """One frame, or several."""
     return f"frame {first}" if first == last else f"frames {min(first, last)}-{max(first, last)}"
@@ -203,7 +191,7 @@ def ms(nanoseconds: int) -> str:
 
 
 STYLES = {
-    "text": Style("", text_line, _text_place),
-    "jsonl": Style("", json_line, _json_place),
-    "csv": Style(",".join(CSV_COLUMNS) + "\n", csv_line, _csv_place),
+    "text": Style("", text_line, " TO %#x: %d octets"),
+    "jsonl": Style("", json_line, '"to": %d, "qn": null, "msn": null, "invalidate_stag": null, "octets": %d'),
+    "csv": Style(",".join(CSV_COLUMNS) + "\n", csv_line, ",%d,,,,%d,"),
 }
