@@ -118,7 +118,8 @@ class MPASession(DefaultSession, Listener):
         self._current: Packet | None = None
         self._key = b""
         self._end = 0
-        #: Makes copies of its lower layers, None until the first is asked for.
+        #: Whether there is a copy of its lower layers; what makes more of them, which pays from the second on.
+        self._is_copied = False
         self._lower: _LowerLayers | None = None
         # What the present packet completes; half connection and stream offset are there to sort by.
         self._found: list[tuple[FullOperation | None, int, Packet]] = []
@@ -163,7 +164,8 @@ class MPASession(DefaultSession, Listener):
             if self.passthrough:
                 yield whole
             return
-        self._current, self._time, self._key, self._end, self._lower = whole, seg.time, seg.key, _end_of(seg), None
+        self._current, self._time, self._key, self._end = whole, seg.time, seg.key, _end_of(seg)
+        self._is_copied, self._lower = False, None
         self.receiver.feed((seg,))
         speaks_mpa = bool(seg.length) and self.receiver.speaks_mpa(seg)
         if seg.length:
@@ -289,9 +291,12 @@ class MPASession(DefaultSession, Listener):
         current = self._current
         assert current is not None
         if frame is None:
-            if self._lower is None:
-                self._lower = _LowerLayers(current)
-            packet, tcp = self._lower.copy()
+            if self._is_copied:
+                self._lower = self._lower or _LowerLayers(current)
+                packet, tcp = self._lower.copy()
+            else:
+                packet, self._is_copied = _uncounted(current.copy()), True
+                tcp = packet[TCP]
             frame = _Frame(type(current), b"", current.time, current.sniffed_on, current.direction, self._end)
         else:
             packet = _uncounted(frame.cls(frame.octets, stop_dissection_after=TCP))
