@@ -219,7 +219,19 @@ def modules_of(*arguments: str) -> set[str]:
 def test_analyze_imports_only_what_it_runs() -> None:
     found = modules_of("analyze", "--format", "json", str(PCAPS / "markers-reordered.pcap")) - modules_of()
     ours = {name for name in found if name.split(".")[0] == "scapy_mpa"}
-    rooms = ("framing", "values", "stream", "receiver", "infer", "watches", "analyzer", "capture", "rules", "ulp")
+    rooms = (
+        "framing",
+        "values",
+        "stream",
+        "receiver",
+        "infer",
+        "watches",
+        "rdmap",
+        "analyzer",
+        "capture",
+        "rules",
+        "ulp",
+    )
     wholly = tuple(f"scapy_mpa.{room}." for room in rooms)
     assert "scapy_mpa.receiver.fpdus" in ours
     assert {name for name in ours if not name.startswith(wholly)} <= {*MODULES, *ROOMS}
