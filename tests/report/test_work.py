@@ -130,13 +130,13 @@ MODULES = {
     "scapy_mpa.__main__",
     "scapy_mpa.compiled",
     "scapy_mpa.errors",
+    "scapy_mpa.system.cycles",
     *(
         f"scapy_mpa.cli.{name}"
         for name in (
             "analyze",
             "cluster",
             "colours",
-            "cycles",
             "group",
             "judging",
             "lines",
@@ -187,6 +187,7 @@ ROOMS = (
             "receiver",
             "infer",
             "watches",
+            "rdmap",
             "analyzer",
             "capture",
             "rules",
