@@ -168,8 +168,8 @@ class MemoryWatch:
         self._assembly.take(
             sender.half, DDPSegment(octets, length, frames[0], frames[-1], *times, fpdu.offset, fpdu.end)
         )
-        is_complete = length > UNTAGGED_HEADER_LENGTH and ulpdu[0] & LAST
-        if is_complete and fpdu.opcode in SEND_OPCODES and self._is_unknown():
+        has_last = length > UNTAGGED_HEADER_LENGTH <= len(ulpdu) and ulpdu[0] & LAST
+        if has_last and fpdu.opcode in SEND_OPCODES and self._is_unknown():
             self.end()
 
     def passed_run(self, side: int, run: PlainRun) -> None:

@@ -15,6 +15,7 @@ from scapy_mpa.analyzer.connection import CapturedConnection
 from scapy_mpa.craft.conversation import Conversation
 from scapy_mpa.craft.traffic import Traffic
 from scapy_mpa.craft.ulpdus import rdma_write, send, untagged
+from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH
 from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.rdmap import watch
 from scapy_mpa.rdmap.watch import MemoryWatch
@@ -47,16 +48,17 @@ class Sides:
         self._ends = [0, 0]
         self._frames = count(1)
 
-    def say(self, side: int, ulpdu: bytes) -> None:
-        """A direction sends an FPDU."""
+    def say(self, side: int, ulpdu: bytes, captured: int | None = None) -> None:
+        """A direction sends an FPDU, of which this many octets are captured, or all."""
         start, frame = self._ends[side], next(self._frames)
         octets = len(ulpdu).to_bytes(2, "big") + ulpdu
         octets += bytes(-len(octets) % 4 + 4)
         self._ends[side] = end = start + len(octets)
         moment, opcode = (frame, frame), ulpdu[1] & 0x0F
         one = LocatedFPDU(
-            start, start, len(ulpdu), end, 0, UNCHECKED, LENGTH, (frame,), moment, moment, opcode, memoryview(octets)
-        )
+            start, start, len(ulpdu), end, 0, UNCHECKED, LENGTH, (frame,), moment, moment, opcode,
+            memoryview(octets)[:captured],
+        )  # fmt: skip
         segment = arrival_of(
             frame, frame, start, end, end - start, False, True, None, end - start, NO_REASON, None, self._ends[1 - side]
         )
@@ -164,6 +166,15 @@ def test_where_no_upper_layer_is_known_nothing_is_watched() -> None:
     assert not sides.watch.is_over
     sides.say(1, rdma_write(STAG, TO + 64, bytes(8)))
     assert [one.rule for one in sides.watch.take_breaches(1)] == ["memory-bounds"]
+
+
+def test_an_fpdu_may_be_cut_anywhere() -> None:
+    complete = LENGTH_FIELD_LENGTH + len(rdma_write(STAG, TO + 64, bytes(8)))
+    for captured in range(LENGTH_FIELD_LENGTH, complete):
+        sides = Sides(RPING_PORT)
+        sides.say(0, send(1, rping_buffer()), captured)
+        sides.say(1, rdma_write(STAG, TO + 64, bytes(8)), captured)
+        assert not sides.watch.take_breaches(1), captured
 
 
 def found(talk: Conversation) -> dict[tuple[str, str | None], int]:
