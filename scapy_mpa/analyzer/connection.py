@@ -430,6 +430,10 @@ class FullOperation:
         # This direction may be read long after its peer, which may have named the STag anew since.
         if found is None or peer.fpdus.ddp.untagged_frame > found.frame:
             return
+        # So may octets of it that are missing, unless they had been acknowledged before.
+        resumed = peer.fpdus.ddp.resumed
+        if resumed and peer.half.peer.acknowledged_by(resumed) > found.frame:
+            return
         # Where the peer had it before it was captured, the order of the capture is not that of the network.
         if self.half.peer.acked_frame(found.offset, found.end) >= found.frame:
             self.report((self.invalidated.used(found, opcode, offset, moment),))

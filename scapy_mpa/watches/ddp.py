@@ -165,6 +165,7 @@ class DDPWatch:
         related: messages that have to do with the other direction and that nobody has taken yet.
         untagged_frame: the frame that brought the first octet of the last untagged segment, 0 without one.
         losses: how often octets were missing, or not to be trusted.
+        resumed: where reading went on after the last of these, 0 if there were none.
         terminated: the frame of the Terminate, 0 without one.
         longest_part: the longest ULPDU of a DDP Segment that is not the last of its message, 0 if there was none.
         first_part: offset, frame and time of the first such.
@@ -172,7 +173,8 @@ class DDPWatch:
 
     __slots__ = (
         "_answer", "_breaches", "_expected", "_messages", "_open", "_placed", "_response", "_versions", "_write",
-        "answers", "end", "first_part", "longest_part", "losses", "related", "requests", "terminated", "untagged_frame",
+        "answers", "end", "first_part", "longest_part", "losses", "related", "requests", "resumed", "terminated",
+        "untagged_frame",
     )  # fmt: skip
 
     def __init__(self, is_beginning: bool) -> None:
@@ -192,7 +194,8 @@ class DDPWatch:
         self._placed = 0
         #: Control octets of a whole RDMA Write, or of the next segment of one; -1 if every segment is inspected.
         self._expected = -1
-        self.requests = self.answers = self.losses = self.terminated = self.longest_part = self.untagged_frame = 0
+        self.requests = self.answers = self.losses = self.resumed = self.terminated = 0
+        self.longest_part = self.untagged_frame = 0
         self.first_part = 0, 0, 0
         self.related: list[Request | Response | Invalidation] = []
 
@@ -204,7 +207,7 @@ class DDPWatch:
     def passed_run(self, run: PlainRun) -> Sequence[Breach]:
         """Note segments of RDMA Writes that show nothing remarkable, but for the order in which they were placed."""
         if run.offset != self.end:
-            self._lose()
+            self._lose(run.offset)
         if self._write is not None and run.frames[0] < self._placed:
             self._place_run(run)
         elif run.write is not None:
@@ -238,7 +241,7 @@ class DDPWatch:
     def passed(self, fpdu: LocatedFPDU, ulpdu: Octets) -> Sequence[Breach]:
         """Inspect the ULPDU of an FPDU, of which ``ulpdu`` are the first INSPECTED_OCTETS."""
         if fpdu.offset != self.end:
-            self._lose()
+            self._lose(fpdu.offset)
         self.end, length = fpdu.end, fpdu.ulpdu_length
         if length < TAGGED_HEADER_LENGTH:
             self._too_short(fpdu)
@@ -281,9 +284,10 @@ class DDPWatch:
     def _find(self, rule: str, fpdu: LocatedFPDU, detail: str) -> None:
         self._breaches.append(Breach(rule, fpdu.offset, *fpdu.known, detail))
 
-    def _lose(self) -> None:
-        """Octets are missing: which messages are under way is not known any more."""
+    def _lose(self, offset: int) -> None:
+        """Octets before an offset are missing: which messages are under way is not known any more."""
         self.losses += 1
+        self.resumed = offset
         self._messages, self._open, self._response, self._write, self._answer = {}, {}, None, None, None
         self._expect()
 
@@ -294,7 +298,7 @@ class DDPWatch:
     def _too_short(self, fpdu: LocatedFPDU) -> None:
         if fpdu.ulpdu_length:  # 0 has a rule of its own
             self._find("ddp-header", fpdu, f"ULPDU of {fpdu.ulpdu_length} octets")
-        self._lose()
+        self._lose(fpdu.end)
 
     def _inspect_control(self, control: int, fpdu: LocatedFPDU) -> int:
         """Report what is remarkable about control octets; return the opcode, -1 if it means nothing."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scapy_mpa.craft.ulpdus import SEND_INVALIDATE, rdma_write, send, untagged
+from scapy_mpa.layers.connection import MPAConnection
+from scapy_mpa.reading.analysis import analyze
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.watches.ddp import Invalidation
 from scapy_mpa.watches.invalidated import MOST_STAGS, InvalidationWatch
@@ -49,3 +51,18 @@ def test_writes_that_are_read_together(records: bool) -> None:
     put(talk, "b", send(2, b"named anew"))
     put(talk, "a", rdma_write(5, 0, bytes(200)))
     assert found()[0].count == 2
+
+
+def test_what_names_it_anew_may_be_missing() -> None:
+    """Without startup frames both directions are read late: the owner's, beyond octets that are missing, first."""
+    for is_missing in (False, True):
+        talk = MPAConnection(ports=(40000, 7471), m=(1, 1)).send("initiator", 40)
+        talk.send("responder", 600).send("responder", 600).send("responder", 30, invalidate=5).pause(0.001)
+        if is_missing:
+            talk.send("initiator", 40).pause(0.001)
+        talk.write("responder", 64, stag=5).pause(0.001).write("initiator", 1000)
+        syn, *others = (one for one in talk if one["TCP"].payload or one["TCP"].flags == "S")
+        before = () if is_missing else others[2:3]
+        kept = [syn, *before, *(one for one in others[3:] if one["TCP"].sport == 7471), others[-1]]
+        found = [one.rule.id for one in analyze(kept).all_findings()]
+        assert ("stag-invalidated" in found) != is_missing
