@@ -22,6 +22,7 @@ from scapy_mpa.framing.ddp import (
     opcode_of,
     terminate_reserved,
 )
+from scapy_mpa.values.words import plural
 
 _CONTROL, _SEGMENT_LENGTH, _READ_REQUEST_HEADER = 4, 2, 28
 #: Octets of a Terminate that are read: its header, control word, DDP Segment Length, a DDP header, an RDMA header.
@@ -42,7 +43,7 @@ def broken_rules(ulpdu: bytes, ulpdu_length: int) -> Iterator[tuple[str, str]]:
     said, header = decode_terminate(ulpdu, ulpdu_length), decode_ddp(ulpdu)
     if said is None:
         if isinstance(header, UntaggedHeader):
-            yield "terminate-layout", f"a body of {header.payload_length} octets has no control word"
+            yield "terminate-layout", f"a body of {plural(header.payload_length, 'octet')} has no control word"
         return
     faults = ["control word laid out from the least significant bit, as siw does"] if said.layout == "siw" else []
     faults += _header_faults(said, ulpdu[UNTAGGED_HEADER_LENGTH:], ulpdu_length - UNTAGGED_HEADER_LENGTH)
@@ -74,7 +75,7 @@ def _header_faults(said: Terminate, body: bytes, body_length: int) -> Iterator[s
     needed = start + TAGGED_HEADER_LENGTH * said.d + _READ_REQUEST_HEADER * said.r
     if body_length < needed:
         bits = ", ".join(name for name in "MDR" if getattr(said, name.lower()))
-        yield f"{bits} set, with {body_length - _CONTROL} octets after the control word"
+        yield f"{bits} set, with {plural(body_length - _CONTROL, 'octet')} after the control word"
     if said.m != said.d:
         yield "M is set without D" if said.m else "D is set without M"
     if not is_defined(said) or (said.d and opcode is None and len(body) < body_length):
