@@ -1,13 +1,15 @@
 cimport cython
-from scapy_mpa.analyzer.connection cimport CapturedConnection
+from scapy_mpa.analyzer.connection cimport CapturedConnection, FullOperation
 from scapy_mpa.receiver.connection cimport ConnectionReader
 from scapy_mpa.receiver.fpdus cimport FPDUReader
-from scapy_mpa.stream.connection cimport Arrival, Flows, TCPConnection, TCPHalf
+from scapy_mpa.stream.connection cimport Arrival, Flow, Flows, TCPConnection, TCPHalf, checksum_of, hop_limit_of
 from scapy_mpa.stream.copies cimport Copies
 from scapy_mpa.values._octets cimport numbers_of
 
 cdef class FollowedConnection:
-    cdef public object is_left_out, is_reported, is_stray, path_mtu, strays, syns
+    cdef public bint is_left_out, is_reported, is_steady, is_stray
+    cdef public list operations
+    cdef public object path_mtu, strays, syns
     cdef public CapturedConnection mpa
     cdef public ConnectionReader reader
 
@@ -19,8 +21,18 @@ cdef class Analyzer:
     cdef public object _followed, _hands_octets, _listener, _time
     cdef public Flows _flows
 
-    @cython.locals(flags=cython.longlong, connection=TCPConnection, d=cython.Py_ssize_t)
+    @cython.locals(
+        flags=cython.longlong, connection=TCPConnection, d=cython.Py_ssize_t, flow=Flow, followed=FollowedConnection,
+    )
     cpdef feed(self, object segments)
+    @cython.locals(
+        frame=cython.longlong, first=cython.longlong, last=cython.longlong, tcp=cython.longlong, length=cython.longlong,
+        offset=cython.longlong, checksum=cython.longlong, reader=ConnectionReader, mpa=CapturedConnection,
+        operation=FullOperation,
+    )
+    cpdef bint _receive_in_turn(
+        self, TCPConnection connection, FollowedConnection followed, Py_ssize_t d, object seg
+    ) except -1
     @cython.locals(
         frame=cython.longlong, flags=cython.longlong, reader=ConnectionReader, half=TCPHalf, mpa=CapturedConnection,
         arrival=Arrival, other=FPDUReader, copies=Copies,

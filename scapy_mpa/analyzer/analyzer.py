@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from scapy_mpa.analyzer.connection import CapturedConnection, Deviations, Listener, direction_end
+from scapy_mpa.analyzer.connection import CapturedConnection, Deviations, FullOperation, Listener, direction_end
 from scapy_mpa.analyzer.followed import Followed
 from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.sequence import SEQ_MASK
@@ -13,13 +13,33 @@ from scapy_mpa.receiver.connection import ConnectionReader
 from scapy_mpa.receiver.deviation import DiagnosisBudget
 from scapy_mpa.receiver.values import Breach, Moment
 from scapy_mpa.rules.findings import Findings, Quota
-from scapy_mpa.stream.connection import MOST_RESETS, Flow, Flows, Stray, TCPConnection, is_stray
+from scapy_mpa.stream.connection import (
+    MOST_RESETS,
+    Flow,
+    Flows,
+    Stray,
+    TCPConnection,
+    checksum_of,
+    hop_limit_of,
+    is_stray,
+)
+from scapy_mpa.stream.copies import UNKNOWN, WRONG
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.octets import numbers_of
 from scapy_mpa.values.options import Announced, announced
 from scapy_mpa.values.pathmtu import path_mtu_message
-from scapy_mpa.values.segment import PATH_MTU, SYN, TIME, CarriedSegment, Segment, endpoints, reverse_key
+from scapy_mpa.values.segment import (
+    BUFFER,
+    KEY,
+    PATH_MTU,
+    SYN,
+    TIME,
+    CarriedSegment,
+    Segment,
+    endpoints,
+    reverse_key,
+)
 from scapy_mpa.watches.lifecycle import refused
 from scapy_mpa.watches.pathmtu import PathMTUWatch
 from scapy_mpa.watches.startup import garbled_key, start_not_found
@@ -37,9 +57,14 @@ class FollowedConnection:
         is_stray: whether it is none: its segments lie in the midst of another one.
         is_reported: whether its segments are reported with the MPA connection beside it.
         is_left_out: whether the report has no room for it.
+        is_steady: whether its next segment may be one about which nobody has anything to say.
+        operations: the directions of which nothing waits to be taken, None for others.
     """
 
-    __slots__ = ("is_left_out", "is_reported", "is_stray", "mpa", "path_mtu", "reader", "strays", "syns")
+    __slots__ = (
+        "is_left_out", "is_reported", "is_steady", "is_stray", "mpa", "operations", "path_mtu", "reader", "strays",
+        "syns",
+    )  # fmt: skip
 
     def __init__(self, reader: ConnectionReader) -> None:
         self.reader = reader
@@ -47,7 +72,8 @@ class FollowedConnection:
         self.path_mtu: tuple[PathMTUWatch, PathMTUWatch] | None = None
         self.syns: list[Announced | None] = [None, None]
         self.strays: list[Stray] = []
-        self.is_stray = self.is_reported = self.is_left_out = False
+        self.is_stray = self.is_reported = self.is_left_out = self.is_steady = False
+        self.operations: list[FullOperation | None] = [None, None]
 
     @property
     def is_mpa(self) -> bool:
@@ -149,6 +175,12 @@ class Analyzer:
             if flags & PATH_MTU:
                 self._receive_path_mtu(seg)
                 continue
+            flow, d = self._flows.find(seg[KEY])
+            if flow is not None and len(flow.connections) == 1:
+                connection = flow.connections[0]
+                followed = connection.user
+                if followed.is_steady and self._receive_in_turn(connection, followed, d, seg):
+                    continue
             connection, d = self._flows.receive(seg)
             if connection is not None:
                 self._receive(connection, connection.user, d, seg)
@@ -164,6 +196,41 @@ class Analyzer:
             if d >= 0:
                 mpa.take(d)
 
+    def _receive_in_turn(
+        self, connection: TCPConnection, followed: FollowedConnection, d: int, seg: Segment
+    ) -> bool:
+        """Receive a segment about which nobody has anything to say; if somebody has, nothing changes: return False.
+
+        It acknowledges, or goes on with plain FPDUs where all octets end.  :meth:`_receive` would do the same, and more.
+        """
+        frame, _, _, _, first, last, tcp, length = numbers_of(seg)
+        offset = connection.offset_in_turn(seg, d)
+        if offset < 0:
+            return False
+        reader, mpa, checksum = followed.reader, followed.mpa, UNKNOWN
+        if length:
+            operation = followed.operations[d]
+            if operation is None:
+                if mpa.pending_side >= 0:
+                    mpa.take(mpa.pending_side)
+                operation = followed.operations[d] = mpa.steady_operation(d)
+            checksum = checksum_of(seg)
+            if (
+                operation is None
+                or checksum == WRONG
+                or operation.reader.main.at != offset
+                or not operation.segments.is_expected(hop_limit_of(seg[KEY], seg[BUFFER], tcp))
+                or not operation.reader.read_next(seg[BUFFER], first, last, frame, seg[TIME])
+            ):
+                return False
+            operation.take_next(offset, offset + length, frame, seg[TIME])
+            if mpa.pending_side < 0:
+                self._pending.append(mpa)
+            mpa.pending_side = d
+        connection.receive_in_turn(seg, d, offset, checksum)
+        reader.note_frame(frame)
+        return True
+
     def _receive(self, connection: TCPConnection, followed: FollowedConnection, d: int, seg: Segment) -> None:
         frame, _, _, flags, _, _, _, _ = numbers_of(seg)
         reader, mpa, arrival = followed.reader, followed.mpa, connection.arrival
@@ -174,6 +241,8 @@ class Analyzer:
             is_other = other is None or other.main.waits or has_hole
             if is_other or flags & SYN or (arrival is not None and mpa.pending_side != d):
                 mpa.take(mpa.pending_side)
+        followed.is_steady = False
+        followed.operations[0] = followed.operations[1] = None
         if flags & SYN:
             followed.syns[d] = announced(seg)
         if followed.is_left_out:
@@ -207,6 +276,8 @@ class Analyzer:
             self._holding[id(connection)] = connection
         if flags & 5 and connection.is_over:
             self._followed.end(connection)
+        elif mpa is not None and self._listener is None:
+            followed.is_steady = reader.is_steady()
 
     def _begin_mpa(self, connection: TCPConnection, followed: FollowedConnection) -> CapturedConnection | None:
         """There is MPA on a connection; None if the report has no room for it."""

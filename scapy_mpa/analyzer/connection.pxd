@@ -27,6 +27,8 @@ cdef class FullOperation:
         arrival=Arrival,
     )
     cpdef take(self, object arrivals)
+    cpdef bint is_steady(self) except -1
+    cpdef take_next(self, long long start, long long end, long long frame, object time)
 
 cdef class CapturedConnection:
     cdef object __weakref__
@@ -38,3 +40,5 @@ cdef class CapturedConnection:
 
     @cython.locals(d=cython.Py_ssize_t, reader=FPDUReader, operation=FullOperation)
     cpdef take(self, Py_ssize_t side)
+    @cython.locals(operation=FullOperation, peer=FullOperation)
+    cpdef FullOperation steady_operation(self, Py_ssize_t d)

@@ -327,6 +327,16 @@ class FullOperation:
         reader.left_out = []
         self._judge(self.counts.judged())
 
+    def is_steady(self) -> bool:
+        """True if all that came was taken, and its sender may go on with plain FPDUs."""
+        return self.reader.is_steady() and self.counts.is_judged and self._listener is None
+
+    def take_next(self, start: int, end: int, frame: int, time: int) -> None:
+        """Take a segment that goes on where all octets end, which the reader passes with others in a run."""
+        self.counts.arrived_aligned(start, end, frame, time)
+        self.copies.arrived_aligned(end)
+        self.segments.arrived_aligned(end - start)
+
     def _note_going_on(self, arrivals: Iterable[Arrival], acked: int) -> None:
         """Note the first segment in order of those that came after this side had acknowledged an error of its peer."""
         for one in arrivals:
@@ -807,6 +817,15 @@ class CapturedConnection:
             breach = Breach("limit", *limit[1:])
             self._findings_of(limit.side).report((breach,))
         self.reader.limits_met.clear()
+
+    def steady_operation(self, d: int) -> FullOperation | None:
+        """Return a direction if nothing of it waits to be taken, and its sender may go on with plain FPDUs."""
+        operation, peer = self._operations[d], self._operations[1 - d]
+        if operation is None or peer is None or self.reader.arrivals[d] or self.reader.is_examined[d]:
+            return None
+        if peer.reader.error_acked != NEVER:
+            return None
+        return operation if operation.reader is self.reader.readers[d] and operation.is_steady() else None
 
     def _report_frames(self) -> None:
         """Report the startup frames that are complete now."""

@@ -47,7 +47,7 @@ from scapy_mpa.stream.connection import TCPHalf
 from scapy_mpa.stream.copies import WRONG, Rival
 from scapy_mpa.stream.drop_reason import NEAR, DropReason
 from scapy_mpa.stream.peer_state import NEVER
-from scapy_mpa.values.octets import append_octets, crc_of, head
+from scapy_mpa.values.octets import append_number, append_octets, crc_of, head
 from scapy_mpa.values.records import BAD, CUT, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
 
 #: Chains beside the main one that wait for octets: a bound of memory, one for each Marker in 16 MiB.
@@ -465,7 +465,7 @@ class FPDUReader:
         while True:
             after = at
             if by_length and is_passed and at >= judged_below:
-                after = self._read_plain(data, start, at, end, known, moment, delivered)
+                after = self._read_plain(data, start, at, end, known, moment, delivered, False)
             if after > at:
                 known, delivered = moment, frame
                 window_known = frame if after > shows_from and frame > window_known else window_known
@@ -546,12 +546,52 @@ class FPDUReader:
         chain.need = need or chain.need
         return not need
 
+    def is_steady(self) -> bool:
+        """True if the next FPDU begins where all octets end, and nothing waits or was found beyond it."""
+        main, layout = self.main, self.layout
+        return (
+            self.plain is not None
+            and self.half.is_read()
+            and layout.dialect is None
+            and (layout.crc or not layout.markers)
+            and main.is_located
+            and main.is_proven
+            and main.by_length
+            and main.at >= main.edge
+            and main.at >= (self._judged_below if layout.markers or not layout.crc else 1)
+            and self.error_acked == NEVER
+            and not (main.waits or main.pending or self._ahead or self._chains or self._is_over or self.replaced)
+        )
+
+    def read_next(self, data: memoryview, first: int, last: int, frame: int, time: int) -> bool:
+        """Read a segment that goes on where all octets end, if it holds plain FPDUs and nothing else.
+
+        Return False if it does not: then nothing has changed.  :attr:`is_steady` is True.
+        """
+        main, moment = self.main, (frame, time)
+        at, end = main.at, main.at + last - first
+        if self._read_plain(data, at - first, at, end, main.known, moment, self._delivered, True) < end:
+            return False
+        main.at = main.edge = self._highest = end
+        main.known, main.need = moment, end + 8
+        self._delivered, self._has_passed = frame, True
+        return True
+
     def _read_plain(
-        self, data: memoryview, start: int, at: int, end: int, known: Moment | None, moment: Moment, delivered: int
+        self,
+        data: memoryview,
+        start: int,
+        at: int,
+        end: int,
+        known: Moment | None,
+        moment: Moment,
+        delivered: int,
+        needs_all: bool,
     ) -> int:
         """Read plain FPDUs from ``at`` on, in octets [start, end) that one frame brought; return where the next begins.
 
-        The one before was placed at ``known``, and all before are delivered by the frame ``delivered``.
+        The one before was placed at ``known``, and all before are delivered by the frame ``delivered``.  If one must
+        end at ``end`` (``needs_all``), and none does, none is read.
         """
         markers_used, crc_used, _ = self.layout
         plain, ahead, first = self.plain, self._ahead, at
@@ -564,6 +604,8 @@ class FPDUReader:
         else:
             run = PlainRun(at, GOOD if crc_used else UNCHECKED, self._is_gapless)
         starts, fpdus = run.starts, run.fpdus
+        before, markers, ulpdu_octets = len(starts), run.markers, run.ulpdu_octets
+        plain.remember()
         while not (ahead and at > first and at in ahead):
             header = at + MARKER_LENGTH if markers_used and not at & 511 else at
             if header + 4 > end:
@@ -580,15 +622,20 @@ class FPDUReader:
             if not plain.fits(data, at - start, header - start, ulpdu_length, control, phase):
                 break
             if at == first:
-                run.firsts.append(len(starts))
-                run.frames.append(frame)
-                run.times.append(moment[1])
-            starts.append(at)
-            fpdus.append(ulpdu_length)
+                append_number(run.firsts, before)
+                append_number(run.frames, frame)
+                append_number(run.times, moment[1])
+            append_number(starts, at)
+            append_number(fpdus, ulpdu_length)
             append_octets(run.headers, data, header + LENGTH_FIELD_LENGTH - start, TAGGED_HEADER_LENGTH)
             run.markers += count
             run.ulpdu_octets += ulpdu_length
             at = after
+        if needs_all and first < at < end:
+            run.take_back(before)
+            plain.go_back()
+            run.markers, run.ulpdu_octets = markers, ulpdu_octets
+            return first
         if at > first:
             plain.passed_run(run, at)
             if run is not last:

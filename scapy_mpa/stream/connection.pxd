@@ -37,6 +37,9 @@ cdef class TCPHalf:
     @cython.locals(peer=PeerState, copies=Copies)
     cpdef bint acknowledge(self, long long frame, long long ack, object window) except -1
     cpdef forget(self, long long below)
+    cpdef bint is_read(self) except -1
+    @cython.locals(start=cython.longlong)
+    cpdef read(self, long long end, Copy copy)
 
 cdef class TCPConnection:
     cdef public bint advanced, has_end, has_syn
@@ -55,6 +58,21 @@ cdef class TCPConnection:
         distance=cython.longlong, close=cython.longlong, is_near=cython.bint, shift=cython.longlong,
     )
     cpdef receive(self, object seg, Py_ssize_t d, bint is_syn=*)
+    @cython.locals(half=TCPHalf, flow=Flow)
+    cpdef bint is_steady(self) except -1
+    @cython.locals(
+        seq=cython.longlong, ack=cython.longlong, flags=cython.longlong, first=cython.longlong, last=cython.longlong,
+        tcp=cython.longlong, length=cython.longlong, half=TCPHalf, other=TCPHalf, peer=PeerState, distance=cython.longlong,
+        acked=cython.longlong, offset=cython.longlong, close=cython.longlong, header=cython.longlong,
+        tsval=cython.longlong,
+    )
+    cpdef long long offset_in_turn(self, object seg, Py_ssize_t d) except? -2
+    @cython.locals(
+        frame=cython.longlong, ack=cython.longlong, first=cython.longlong, last=cython.longlong, tcp=cython.longlong,
+        length=cython.longlong, half=TCPHalf, other=TCPHalf, peer=PeerState, end=cython.longlong, acked=cython.longlong,
+        shift=cython.longlong,
+    )
+    cpdef receive_in_turn(self, object seg, Py_ssize_t d, long long offset, long long checksum)
     @cython.locals(
         frame=cython.longlong, ack=cython.longlong, flags=cython.longlong, first=cython.longlong, last=cython.longlong,
         tcp=cython.longlong, length=cython.longlong, end=cython.longlong, highest=cython.longlong, new=cython.longlong,
@@ -77,6 +95,7 @@ cdef class Flows:
 
     @cython.locals(found=tuple, flow=Flow)
     cpdef tuple receive(self, object seg)
+    cpdef tuple find(self, object key)
 
 @cython.locals(
     start=cython.longlong, end=cython.longlong, tcp=cython.longlong, length=cython.longlong,

@@ -495,6 +495,21 @@ class TCPHalf:
                 self._recent.keep(piece)
             self.peer.forget(below)
 
+    def is_read(self) -> bool:
+        """True if nothing is held: all octets were read, and none will be read again."""
+        return not self.copies.held and self.keep_from == NEVER and self.passed <= self.needed
+
+    def read(self, end: int, copy: Copy) -> None:
+        """Octets were read, up to an offset, that go on where all octets end: one copy brought them."""
+        edge, start = self.peer.right_edge, self.highest
+        if edge is not None and end > edge and end > self.believed:
+            self.copies.window_known = copy.frame
+        self.highest = self.needed = self.passed = end
+        if end > self.believed:
+            self.believed = end
+        self._recent.keep((start, copy))
+        self.peer.forget(end)
+
     def read_again(self, start: int) -> None:
         """Let the octets from an offset on, which were held all the time, be read once more."""
         self.needed, self.keep_from = start, NEVER
@@ -784,6 +799,58 @@ class TCPConnection:
             half.receive_state(seg, offset, reason, tsval if tsval >= 0 else None)
         if half.resets:
             half.follow_reset(Follower(frame, time, offset, self.arrival.new if self.arrival is not None else 0))
+
+    def is_steady(self) -> bool:
+        """True if both directions are under way, alone on their addresses and ports, and nothing was remarkable lately."""
+        if self.flow is None or len(self.flow.connections) != 1 or self.flow.has_paths or self.has_end:
+            return False
+        for half in self.halves:
+            if not half.last_frame or half.fins or half.resets or half._dropped or half.late:
+                return False
+        return True
+
+    def offset_in_turn(self, seg: Segment, d: int) -> int:
+        """Return the offset of a segment about which TCP finds nothing remarkable, -1 if it does.
+
+        :attr:`is_steady` is True.  Octets go on where all octets of the direction end, and all of them were captured.
+        """
+        _, seq, ack, flags, first, last, tcp, length = numbers_of(seg)
+        half, other = self.halves[d], self.halves[1 - d]
+        peer, time = half.peer, seg[TIME]
+        distance, acked = half.space.distance_from_last(seq), other.space.distance_from_last(ack)
+        offset, close, header = half.space.last + distance, CLOSE, first - tcp
+        is_close = -close < distance < close and -close < acked < close
+        if tcp < 0 or not flags & ACK_FLAG or flags & STATE_FLAGS or not is_close or type(seg) is not Segment:
+            return -1
+        if length and (last - first != length or offset != half.needed or offset != half.highest):
+            return -1
+        tsval = -1
+        if header == _STAMPED_HEADER:
+            tsval, _ = timestamps_of(seg)
+        if header != (20 if tsval < 0 else _STAMPED_HEADER):
+            return -1
+        edge = peer.right_edge
+        if tsval >= 0 or (edge is not None and offset > edge):
+            reason = peer.drop_reason(offset, offset + length, tsval, time, half.believed)
+            if reason is not NO_REASON:
+                return -1
+        return offset
+
+    def receive_in_turn(self, seg: Segment, d: int, offset: int, checksum: int) -> None:
+        """Receive a segment of which :meth:`offset_in_turn` told the offset; its octets were read."""
+        frame, _, ack, _, first, last, tcp, length = numbers_of(seg)
+        half, other = self.halves[d], self.halves[1 - d]
+        time, buffer, peer = seg[TIME], seg[BUFFER], other.peer
+        end = offset + length
+        self.last_frame, self.arrival = frame, None
+        half.last_frame, half.last_time, half.space.last = frame, time, end
+        if first - tcp == _STAMPED_HEADER:
+            peer.echo(timestamps_of(seg)[1], time)
+        window = head(buffer, tcp + 12)[1] << self._shift_counts[d]
+        acked = other.space.offset_of(ack, 0, peer.rcv_wnd, peer.acked_lately)
+        self.advanced = other.acknowledge(frame, acked, window)
+        if length:
+            half.read(end, copy_of(frame, time, NO_REASON, checksum, own_octets(buffer, first, last)))
 
     def _hold(self, half: TCPHalf, seg: Segment, offset: int, reason: DropReason, tsval: int) -> None:
         """Hold the octets of a segment."""

@@ -8,3 +8,5 @@ cdef class SegmentWatch:
 
     @cython.locals(length=cython.longlong)
     cpdef arrived(self, Arrival arrival)
+    cpdef bint is_expected(self, object hop_limit) except -1
+    cpdef arrived_aligned(self, long long length)

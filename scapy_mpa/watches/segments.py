@@ -69,6 +69,15 @@ class SegmentWatch:
         detail = f"TTL or Hop Limit {limit}, was {before} before"
         return (Breach("attack-hijack", arrival.start, arrival.frame, arrival.time, detail),)
 
+    def is_expected(self, hop_limit: int | None) -> bool:
+        """Return True if a segment came the way that the one before came."""
+        return hop_limit is None or hop_limit == self._hop_limit
+
+    def arrived_aligned(self, length: int) -> None:
+        """Note a segment that is expected, and holds whole FPDUs."""
+        if length > self.longest:
+            self.longest = length
+
     def unaligned(self, segment: UnalignedSegment) -> Sequence[Breach]:
         """Inspect a segment that does not begin with an FPDU."""
         arrival, pause = segment.arrival, self._pause
