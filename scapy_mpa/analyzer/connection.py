@@ -18,6 +18,7 @@ from scapy_mpa.framing.ddp import (
     TERMINATE_OPCODE,
     is_tagged,
     message_and_place,
+    quoted_length,
 )
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.judgement import Judgement
@@ -359,7 +360,8 @@ class FullOperation:
             self.first_frame = run.frames[0]
         self.copies.passed_run(run)
         self.gaps.passed_run(run)
-        self.fpdus.ddp.passed_run(run)
+        if found := self.fpdus.ddp.passed_run(run):
+            self.report(found)
         self.messages.passed_run(run)
         if self.invalidated.stags:
             for index, start in enumerate(run.starts):
@@ -552,13 +554,19 @@ class FullOperation:
             self.report(outstanding.unanswered(mine.fin, peer_closed, acknowledged_by))
 
     def judge_quote(self, sent: DirectionEnd) -> None:
-        """Report that the Terminate quotes what its receiver, whose half connection ended so, never sent."""
+        """Report a Terminate that quotes what its receiver, whose half connection ended so, never sent so."""
         found, terminate, peer = self.terminated, self.fpdus.terminate, self.peer
         if found is None or terminate is None or peer is None or found.header is None:
             return
-        if peer.is_known_up_to(found.frame, sent) and peer.messages.lacks(found.header):
-            name, place = message_and_place(found.header)
-            self.report((Breach("terminate-quote", terminate.offset, *terminate.known, f"{name}, {place}"),))
+        lengths = peer.messages.lengths_of(found.header) if peer.is_known_up_to(found.frame, sent) else None
+        length = quoted_length(terminate.ulpdu, terminate.ulpdu_length)
+        if lengths is None or (lengths and (length is None or length in lengths)):
+            return
+        name, place = message_and_place(found.header)
+        rule, detail = "terminate-quote", f"{name}, {place}"
+        if lengths:
+            rule, detail = "terminate-length", f"{length:,} octets instead of {lengths[0]:,}, of the {detail}"
+        self.report((Breach(rule, terminate.offset, *terminate.known, detail),))
 
     def is_known_up_to(self, frame: int, end: DirectionEnd) -> bool:
         """Return True if all FPDUs that its sender sent up to a frame were captured, each as its receiver got it.

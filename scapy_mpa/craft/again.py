@@ -89,15 +89,15 @@ class _Whole:
         ulpdu = part.payload[:]
         header = decode_ddp(ulpdu)
         if header is None:
-            return [part]
+            return self._as_parts([part])
         queue = header.qn if isinstance(header, UntaggedHeader) else _TAGGED_QUEUE
         begun = self._begun.get(queue)
         given_up: list[Message] = []
         if begun is not None and (part.is_wrong or not _goes_on(begun, header, ulpdu)):
-            given_up, begun = self._begun.pop(queue).parts, None
+            given_up, begun = self._as_parts(self._begun.pop(queue).parts), None
         if begun is None:
             if part.is_wrong or (isinstance(header, UntaggedHeader) and header.mo):
-                return [*given_up, part]
+                return [*given_up, *self._as_parts([part])]
             begun = self._begun[queue] = _Begun(header, [], bytearray())
         begun.parts.append(part)
         begun.payload.extend(ulpdu[header_length(ulpdu) :])
@@ -124,7 +124,13 @@ class _Whole:
         if whole == bytes((ulpdu[0] | LAST,)) + ulpdu[1:size] + payload:
             return [message]
         self._queues = before
-        return begun.parts
+        return self._as_parts(begun.parts)
+
+    def _as_parts(self, parts: list[Message]) -> list[Message]:
+        """These parts, by which the sender counts on."""
+        for part in parts:
+            self._queues.follow(part)
+        return parts
 
 
 def _goes_on(begun: _Begun, header: TaggedHeader | UntaggedHeader, ulpdu: bytes) -> bool:

@@ -24,7 +24,14 @@ from scapy_mpa.craft.ulpdus import (
     untagged,
 )
 from scapy_mpa.errors import MPAError
-from scapy_mpa.framing.ddp import OPCODE_NAMES, TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH
+from scapy_mpa.framing.ddp import (
+    OPCODE_NAMES,
+    QUEUE_OF,
+    TAGGED_HEADER_LENGTH,
+    UNTAGGED_HEADER_LENGTH,
+    UntaggedHeader,
+    decode_ddp,
+)
 
 #: In place of an opcode: the payload is the ULPDU.
 RAW = -1
@@ -90,6 +97,12 @@ class Queues:
         msn = self._last[queue] = self._last.get(queue, 0) + 1 & 0xFFFFFFFF
         return msn
 
+    def follow(self, ulpdu: Message) -> None:
+        """Go on from the MSN of a ULPDU that is said as it is, if it is of a queue, and its CRC is right."""
+        header = decode_ddp(ulpdu.payload[:UNTAGGED_HEADER_LENGTH])
+        if isinstance(header, UntaggedHeader) and ulpdu.crc is None and QUEUE_OF.get(header.opcode) == header.qn:
+            self._last[header.qn] = header.msn
+
 
 def segments(message: Message, queues: Queues, room: Callable[[], int], version: int = 1) -> Iterator[bytes]:
     """The ULPDUs of a message. ``room`` is asked before each how many octets it may have (MULPDU, RFC 5044 §4.5).
@@ -98,6 +111,7 @@ def segments(message: Message, queues: Queues, room: Callable[[], int], version:
     """
     opcode, payload = message.opcode, message.payload
     if opcode == RAW:
+        queues.follow(message)
         yield payload[:]
         return
     is_tagged = opcode in (RDMA_WRITE, READ_RESPONSE)

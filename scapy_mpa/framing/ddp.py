@@ -55,6 +55,8 @@ TERMINATE_OPCODE = 7
 #: Control octets of an RDMA Write of one DDP Segment, in version 0 and in 1 (RFC 5040 §4.1, RFC 5041 §4.1).
 WHOLE_WRITES = (0xC000, 0xC140)
 _TERMINATE_CONTROL_LENGTH, _SEGMENT_LENGTH_LENGTH = 4, 2
+#: Where a Terminate has its DDP Segment Length.
+_QUOTED_LENGTH_AT = UNTAGGED_HEADER_LENGTH + _TERMINATE_CONTROL_LENGTH
 #: M and D, and all three bits that follow the error code, as siw lays them out in the third octet.
 _SIW_M_AND_D, _SIW_BITS = 0x03, 0x07
 #: Layer and error type of MPA's errors (RFC 5044 §8); DDP's error "invalid DDP version" (RFC 5041 §7.2).
@@ -298,11 +300,20 @@ def quoted_header(ulpdu: Octets, ulpdu_length: int | None = None) -> TaggedHeade
     said = decode_terminate(ulpdu, ulpdu_length)
     if said is None or not said.d:
         return None
-    at = UNTAGGED_HEADER_LENGTH + _TERMINATE_CONTROL_LENGTH
-    length = int.from_bytes(ulpdu[at : at + 2], "big") if said.m else 0
-    quoted = bytes(ulpdu[at + _SEGMENT_LENGTH_LENGTH :])
+    quoted = bytes(ulpdu[_QUOTED_LENGTH_AT + _SEGMENT_LENGTH_LENGTH :])
     header = decode_ddp(quoted[: header_length(quoted)])
-    return header._replace(payload_length=max(0, length - header_length(quoted))) if header is not None else None
+    length = (quoted_length(ulpdu, ulpdu_length) or 0) - header_length(quoted)
+    return header._replace(payload_length=max(0, length)) if header is not None else None
+
+
+def quoted_length(ulpdu: Octets, ulpdu_length: int | None = None) -> int | None:
+    """The DDP Segment Length in the ULPDU of a Terminate message, None if its bit M says that there is none.
+
+    Arguments are those of :func:`decode_terminate`.
+    """
+    said, octets = decode_terminate(ulpdu, ulpdu_length), ulpdu[_QUOTED_LENGTH_AT:][:_SEGMENT_LENGTH_LENGTH]
+    is_there = said is not None and said.m and len(octets) == _SEGMENT_LENGTH_LENGTH
+    return int.from_bytes(octets, "big") if is_there else None
 
 
 def _defined(layer: int, etype: int, code: int) -> bool:

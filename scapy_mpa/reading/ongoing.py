@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, Final, NamedTuple, cast
 
 from scapy_mpa.analyzer.connection import CapturedConnection, Listener
@@ -19,6 +19,7 @@ from scapy_mpa.reading.onepass import Pass
 from scapy_mpa.reading.placed import PlacedRecords
 from scapy_mpa.reading.query import Query
 from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.together import mark_ended_together
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.values.records import FPDURecord
 
@@ -133,8 +134,7 @@ class OngoingAnalysis:
         # Their numbers were printed.
         self._pass.finish(captures.octets, numbers_anew=False)
         yield self._taken()
-        for mpa in receiver.connections:
-            self._hand_over(mpa)
+        self._hand_over(receiver.connections)
         for note in captures.notes:
             receiver.findings.add(
                 note.rule, None, note.frame, note.time, 0, note.detail, count=note.times, last_frame=note.last_frame
@@ -145,8 +145,7 @@ class OngoingAnalysis:
         """Let go of what is over."""
         self._looked_at, self._looked_after = time.monotonic(), self.captures.octets
         elapsed = int((self._looked_at - self._read_at) * reader.NANOSECONDS)
-        for mpa in self._receiver.let_go(self._last + elapsed - SETTLED):
-            self._hand_over(mpa)
+        self._hand_over(self._receiver.let_go(self._last + elapsed - SETTLED))
         # A connection and its half connections refer to each other, and the command has nobody look for such circles
         # often. As many are looked through as were let go, or a few more.
         if self._let_go > max(_FEW, len(self._receiver.connections)):
@@ -155,13 +154,21 @@ class OngoingAnalysis:
         if self._looked is not None:
             self._looked()
 
-    def _hand_over(self, mpa: CapturedConnection) -> None:
-        self._let_go += 1
-        for listener in self._listeners:
-            listener.forget(mpa)
-        connection = Connection(mpa, self._index, self._assumptions)
-        mpa.findings.hand_over()
-        self._over(connection)
+    def _hand_over(self, over: Sequence[CapturedConnection]) -> None:
+        """Report connections; those of the same hosts that ended together name each other, but no others.
+
+        Nothing is kept of those that were reported before.
+        """
+        self._let_go += len(over)
+        connections = []
+        for mpa in over:
+            for listener in self._listeners:
+                listener.forget(mpa)
+            connections.append(Connection(mpa, self._index, self._assumptions))
+            mpa.findings.hand_over()
+        mark_ended_together(connections)
+        for connection in connections:
+            self._over(connection)
 
     def _taken(self) -> list[FPDURecord]:
         """The records of what was placed since the last time."""

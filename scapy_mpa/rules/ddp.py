@@ -63,8 +63,10 @@ DDP_RULES = (
     ),
     Rule(
         "ddp-reserved", "note", "MUST", None, "",
-        "the reserved bits of the DDP and RDMAP control fields are zero",
-        "Receivers do not check them. If bits are set in many FPDUs, the octets are probably not DDP headers.",
+        "the reserved bits of the DDP and RDMAP control fields are zero, and so is the Invalidate STag of a message "
+        "that invalidates none",
+        "Receivers do not check them, nor the Invalidate STag (RFC 5040 §4.1), in which some stacks leave what was "
+        "there before. If bits are set in many FPDUs, the octets are probably not DDP headers.",
         clause="RFC 5041 §4.1",
     ),
     Rule(

@@ -38,7 +38,9 @@ RDMAP_RULES = (
     Rule(
         "atomic-alignment", "error", "MUST", None, "",
         "the memory that an Atomic Request names is aligned to 64 bits",
-        "The peer must not do it, and ends the stream.",
+        "The peer must not do it, and ends the stream. What has to be aligned is the address, of which a capture shows "
+        "TO: that is the address, or is added to the base of the buffer. TO is judged, as if the base were aligned; "
+        "the sender is right if the base of its peer's buffer makes up for TO.",
         clause="RFC 7306 §5.2.1",
     ),
     Rule(

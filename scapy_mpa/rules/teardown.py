@@ -49,6 +49,13 @@ TEARDOWN_RULES = (
         clause="RFC 5040 §4.8",
     ),
     Rule(
+        "terminate-length", "warning", "MUST", None, "",
+        "the DDP Segment Length that a Terminate quotes is that of the segment whose header it quotes",
+        "Its receiver looks for what was wrong with a length that its message never had. Lengths of the payload alone, "
+        "as siw quotes them, and of the whole FPDU are taken for right.",
+        clause="RFC 5040 §4.8",
+    ),
+    Rule(
         "terminate-last", "warning", "MUST NOT", None, "",
         "nothing follows a Terminate in its half connection",
         "Its receiver has given up the stream and drops what follows.",

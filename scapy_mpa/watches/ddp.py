@@ -12,6 +12,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from scapy_mpa.framing.ddp import (
+    CONTROL_LENGTH,
     OPCODE_NAMES,
     QUEUE_OF,
     TAGGED_HEADER_LENGTH,
@@ -24,7 +25,7 @@ from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MARK
 from scapy_mpa.framing.mulpdu import MIN_MULPDU
 from scapy_mpa.framing.requests import ReadRequest, atomic_request_id, original_request_id, read_requests
 from scapy_mpa.receiver.plain import PlainRun
-from scapy_mpa.receiver.values import Breach, LocatedFPDU
+from scapy_mpa.receiver.values import Breach, LocatedFPDU, Moment
 from scapy_mpa.values.octets import place, queued, word
 
 #: Octets of a ULPDU that are inspected: an untagged header and the body of an RDMA Read Request (RFC 5040 §4.4), which
@@ -37,6 +38,8 @@ IMMEDIATE_LENGTH: Final = 8
 MOST_RELATED: Final = 1 << 12
 
 _READ_REQUEST, _READ_RESPONSE, _ATOMIC_REQUEST, _ATOMIC_RESPONSE = 1, 2, 10, 11
+#: Of which RFC 5040 §4.1 has the Invalidate STag zero: Read Request, Send, Send with SE, Terminate.
+_WITHOUT_STAG = (1, 3, 5, 7)
 _PLAIN_SENDS, _INVALIDATING, _IMMEDIATES = (3, 5), (4, 6), (8, 9)
 #: FetchAdd and CmpSwap (RFC 7306 §5.2.1, figure 5).
 _ATOMIC_OPERATIONS = (0, 2)
@@ -192,12 +195,15 @@ class DDPWatch:
         """The control octets, without L, of an RDMA Write that shows nothing remarkable; -1 if there are none."""
         return -1 if self._versions < 0 or self.terminated else _TAGGED | self._versions
 
-    def passed_run(self, run: PlainRun) -> None:
-        """Note segments of RDMA Writes that show nothing remarkable."""
+    def passed_run(self, run: PlainRun) -> Sequence[Breach]:
+        """Note segments of RDMA Writes of which none shows anything remarkable by itself."""
         if run.offset != self.end:
             self._lose()
+        if self._response is not None and self._write is None:
+            self._end_response(place(run.headers, CONTROL_LENGTH), run.offset, run.moment_of(0))
         self.end, self._write = run.end, run.write
         self._expect()
+        return self._found()
 
     def passed(self, fpdu: LocatedFPDU, ulpdu: Octets) -> Sequence[Breach]:
         """Inspect the ULPDU of an FPDU, of which ``ulpdu`` are the first INSPECTED_OCTETS."""
@@ -227,8 +233,14 @@ class DDPWatch:
             elif opcode == _READ_RESPONSE:
                 self._inspect_read_response(control, fpdu, ulpdu)
             else:
+                if self._response is not None and write is None:
+                    self._end_response(place(ulpdu, CONTROL_LENGTH), fpdu.offset, fpdu.known)
                 self._write = self._next_place("RDMA Write", write, control, fpdu, ulpdu)
                 self._expect()
+        return self._found()
+
+    def _found(self) -> Sequence[Breach]:
+        """Return what was found since this was asked last."""
         if not self._breaches:
             return ()
         breaches, self._breaches = self._breaches, []
@@ -244,7 +256,7 @@ class DDPWatch:
         self._expect()
 
     def _expect(self) -> None:
-        is_known = self._versions >= 0 and not self.terminated
+        is_known = self._versions >= 0 and not self.terminated and self._response is None
         self._expected = (_TAGGED | (0 if self._write else _LAST) | self._versions) if is_known else -1
 
     def _too_short(self, fpdu: LocatedFPDU) -> None:
@@ -305,6 +317,8 @@ class DDPWatch:
         elif expected != (stag, to):
             answer = None
         self._answer = answer
+        if (expected is None) != (self._response is None):
+            self._expect()
         if self._response is not None:
             return
         self.answers += 1
@@ -312,6 +326,16 @@ class DDPWatch:
         octets = (to - first_to & _LAST_TO) + fpdu.ulpdu_length - TAGGED_HEADER_LENGTH if answer is not None else -1
         found = _READ_RESPONSE, fpdu.offset, first_frame, *fpdu.known, first_stag, first_to, octets, None
         self._relate(Response(*found))
+
+    def _end_response(self, at: tuple[int, int], offset: int, moment: Moment) -> None:
+        """Inspect where an RDMA Write begins while a Read Response has no last segment: perhaps where that goes on."""
+        if at != self._response:
+            return
+        detail = "an RDMA Write goes on where an RDMA Read Response has no last segment"
+        self._breaches.append(Breach("rdmap-message-changes", offset, *moment, detail))
+        self.answers += 1
+        self._relate(Response(_READ_RESPONSE, offset, moment[0], *moment, *at, -1, None))
+        self._response = self._answer = None
 
     def _relate(self, message: Request | Response | Invalidation) -> None:
         """Keep what has to do with the other direction; where nobody asks for it, the first ones."""
@@ -326,6 +350,9 @@ class DDPWatch:
         if queue != QUEUE_OF[opcode]:
             self._find("ddp-queue", fpdu, f"{OPCODE_NAMES[opcode]} in queue {queue}")
             return
+        if opcode in _WITHOUT_STAG and word(ulpdu, _RSVDULP):
+            stag = word(ulpdu, _RSVDULP)
+            self._find("ddp-reserved", fpdu, f"Invalidate STag {stag:#010x} in a {OPCODE_NAMES[opcode]}")
         before, opened = self._messages.get(queue), self._open.pop(queue, None)
         self._messages[queue] = msn
         self.untagged_frame = fpdu.frames[0]

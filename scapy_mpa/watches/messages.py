@@ -19,7 +19,7 @@ from scapy_mpa.framing.ddp import (
     decode_terminate,
     quoted_header,
 )
-from scapy_mpa.framing.markers import Octets
+from scapy_mpa.framing.markers import Octets, plain_length
 from scapy_mpa.receiver.plain import PlainRun
 from scapy_mpa.receiver.values import LocatedFPDU
 from scapy_mpa.values.lifecycle import Quoted, Terminated
@@ -29,7 +29,9 @@ from scapy_mpa.watches.fpdus import FoundTerminate
 MOST_ACKNOWLEDGED: Final = 256
 #: FPDUs not acknowledged that are kept.  A bound of memory: 1.5 MiB, of a direction whose peer acknowledges no more.
 MOST_KEPT: Final = 1 << 12
-_LAST, _MSN_MASK = 0x40, 0xFFFFFFFF
+_LAST, _MSN_MASK, _LENGTH_MASK = 0x40, 0xFFFFFFFF, 0xFFFF
+#: Octets of the headers of a Read Request (RFC 5040 §4.4).
+_READ_REQUEST: Final = UNTAGGED_HEADER_LENGTH + 28
 #: The opcode of an Atomic Request (RFC 7306 §4).
 _ATOMIC_REQUEST = 10
 #: Where the TO of an Atomic Request lies in its ULPDU (RFC 7306 §5.2.1).
@@ -43,6 +45,7 @@ _STREAM_ERROR: Final = 0, 2, 0x07
 class _Kept(NamedTuple):
     end: int
     frames: tuple[int, ...]
+    fpdu_length: int
     ulpdu_length: int
     header: bytes
     misaligned_to: int | None = None
@@ -68,7 +71,8 @@ class MessageWatch:
     def passed(self, fpdu: LocatedFPDU, ulpdu: Octets) -> None:
         """Keep the next FPDU in stream order; ``ulpdu`` are the first octets of its ULPDU."""
         to = _misaligned_to(ulpdu) if fpdu.opcode == _ATOMIC_REQUEST else None
-        self._keep(_Kept(fpdu.end, fpdu.frames, fpdu.ulpdu_length, bytes(ulpdu[:UNTAGGED_HEADER_LENGTH]), to), 1)
+        lengths = fpdu.end - fpdu.offset, fpdu.ulpdu_length
+        self._keep(_Kept(fpdu.end, fpdu.frames, *lengths, bytes(ulpdu[:UNTAGGED_HEADER_LENGTH]), to), 1)
 
     def passed_run(self, run: PlainRun) -> None:
         """Keep FPDUs that were passed together."""
@@ -94,7 +98,8 @@ class MessageWatch:
                 continue
             for index, length in enumerate(one.fpdus):
                 header = one.headers[index * TAGGED_HEADER_LENGTH : (index + 1) * TAGGED_HEADER_LENGTH]
-                yield _Kept(one.end_of(index), one.moment_of(index)[:1], length, bytes(header))
+                end = one.end_of(index)
+                yield _Kept(end, one.moment_of(index)[:1], end - one.starts[index], length, bytes(header))
 
     def unacknowledged(self, end: int) -> int:
         """Count the messages with octets between what the peer acknowledged and ``end``, the last octet captured.
@@ -153,23 +158,39 @@ class MessageWatch:
                 found = Quoted(octets, True, one.frames[0], one.frames[-1], 1, one.misaligned_to)
         return found
 
-    def lacks(self, header: TaggedHeader | UntaggedHeader) -> bool:
-        """Return True if no FPDU has this DDP header, and one that had it would have been kept.
+    def lengths_of(self, header: TaggedHeader | UntaggedHeader) -> list[int] | None:
+        """Return the lengths that the DDP Segments with a DDP header may be said to have, none if it was never sent.
 
-        Of an untagged message that is known by those of its queue that are kept: MSN counts them (RFC 5041 §4.3).
+        The first one is what the first of them has for DDP.
+        None if it is not known, since one that is not kept may have it.  Of an untagged message that is known by those
+        of its queue that are kept: MSN counts them (RFC 5041 §4.3).
         """
+        lengths: list[int] = []
         is_known = self.has_all
         for one in self._kept():
             found = decode_ddp(one.header.ljust(min(one.ulpdu_length, UNTAGGED_HEADER_LENGTH), b"\0"))
             if found is None or not one.header:
-                return False  # nobody knows what it holds
+                return None  # nobody knows what it holds
             if isinstance(found, UntaggedHeader) and isinstance(header, UntaggedHeader):
                 if found.opcode == header.opcode and found[5:8] == header[5:8]:
-                    return False
+                    lengths += _lengths(one, found.mo)
                 is_known = is_known or (found.qn == header.qn and header.msn - found.msn & _MSN_MASK <= _MSN_MASK >> 1)
             elif isinstance(found, TaggedHeader) and isinstance(header, TaggedHeader) and found[3:6] == header[3:6]:
-                return False
-        return is_known
+                lengths += _lengths(one, 0)
+        return lengths if is_known else None
+
+
+def _lengths(one: _Kept, mo: int) -> list[int]:
+    """Return the lengths that a DDP Segment may be said to have, as 16 bits.
+
+    RFC 5040 §4.8 has the one that DDP hands up: of the segment, or of its payload, or of the message up to its end.
+    Linux siw leaves out the headers that its opcode has, that of a Read Request too.  Nobody is accused who counts what
+    MPA adds, without or with Markers.
+    """
+    length = one.ulpdu_length
+    handed_up = length, length - TAGGED_HEADER_LENGTH, length - UNTAGGED_HEADER_LENGTH, length - _READ_REQUEST
+    on_the_wire = plain_length(length), one.fpdu_length
+    return [each & _LENGTH_MASK for each in (*handed_up, mo + length - UNTAGGED_HEADER_LENGTH, *on_the_wire)]
 
 
 def is_last(fpdu: _Kept) -> bool:

@@ -10,13 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scapy_mpa.craft.conversation import RULES, Conversation
-from scapy_mpa.craft.messages import Message, Queues, segments
+from scapy_mpa.craft.messages import RAW, Message, Queues, segments
 from scapy_mpa.craft.packets import ACK, FIN, RST, SYN
 from scapy_mpa.craft.setup import ConversationError
 from scapy_mpa.craft.stream import LaidFPDU
 from scapy_mpa.craft.tcppacket import SentHalf, TcpPacket
 from scapy_mpa.craft.turns import Say
-from scapy_mpa.craft.ulpdus import ATOMIC_RESPONSE, RDMA_WRITE, READ_REQUEST, SEND_INVALIDATE
+from scapy_mpa.craft.ulpdus import (
+    ATOMIC_RESPONSE,
+    RDMA_WRITE,
+    READ_REQUEST,
+    SEND,
+    SEND_INVALIDATE,
+    rdma_write,
+    send,
+    untagged,
+)
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing import (
     EnhancedData,
@@ -197,6 +206,26 @@ def test_a_message_is_cut_in_full_segments_that_count_on(length: int, limit: int
 def test_a_segment_without_room_is_refused() -> None:
     with pytest.raises(MPAError, match="no room"):
         list(segments(Message(RDMA_WRITE, b"a"), Queues(), lambda: 14))
+
+
+@pytest.mark.parametrize(
+    ("ulpdu", "crc", "msn"),
+    [
+        (send(7, b"x"), None, 8),
+        (send(7, b"x", message_offset=300, last=False), None, 8),
+        (send(0xFFFFFFFF, b"x"), None, 0),
+        # Of another queue, of none, in the wrong one, damaged.
+        (untagged(READ_REQUEST, 1, 7, bytes(28)), None, 1),
+        (rdma_write(1, 7, b"x"), None, 1),
+        (untagged(SEND, 1, 7, b"x"), None, 1),
+        (b"", None, 1),
+        (send(7, b"x"), 0xDEADBEEF, 1),
+    ],
+)
+def test_a_queue_goes_on_from_a_ulpdu_as_it_is(ulpdu: bytes, crc: int | None, msn: int) -> None:
+    queues = Queues()
+    assert [*segments(Message(RAW, ulpdu, crc=crc), queues, lambda: 100)] == [ulpdu]
+    assert [*segments(Message(SEND, b""), queues, lambda: 100)] == [send(msn, b"")]
 
 
 def test_every_queue_counts_its_messages() -> None:

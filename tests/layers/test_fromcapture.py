@@ -156,8 +156,12 @@ def test_what_cannot_be() -> None:
         deviating.packets()
 
 
-def test_more_can_be_said_behind_it(tmp_path: Path) -> None:
-    again = MPAConnection.from_capture(RPING).send("responder", b"and one more")
+@pytest.mark.parametrize("as_messages", [False, True])
+def test_more_can_be_said_behind_it(as_messages: bool, tmp_path: Path) -> None:
+    """Each queue of each side goes on counting."""
+    again = MPAConnection.from_capture(RPING, as_messages=as_messages)
+    again.send("initiator").read("initiator", 10).send("responder").send("responder", b"and one more")
     found = written(again, tmp_path / "again.pcap")
     assert [*found.said()][-1].ulpdu.endswith(b"and one more")
+    assert not [one.detail for one in found.findings if one.rule.id == "ddp-msn"]
     assert all(packet[TCP].sport in (60871, 7174) for packet in again.packets())

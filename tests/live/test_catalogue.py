@@ -30,7 +30,14 @@ NOT_MPA = {
     **dict.fromkeys(("mulpdu", "mulpdu-filled", "mulpdu-minimum"), "TCP hands over octets, not segments"),
     **dict.fromkeys(("rnic-version", "rnic-version-mixed", "ird-ord-exceeded"), "DDP and RDMAP look into ULPDUs"),
     **dict.fromkeys(
-        ("terminate", "terminate-layout", "terminate-reserved", "terminate-quote", "terminate-last"),
+        (
+            "terminate",
+            "terminate-layout",
+            "terminate-reserved",
+            "terminate-quote",
+            "terminate-length",
+            "terminate-last",
+        ),
         "DDP and RDMAP look into ULPDUs",
     ),
     "deviating-sender": "of a whole capture; a receiver stops at the first CRC or Marker, if that tells",

@@ -20,6 +20,9 @@ from scapy_mpa.craft.turns import Say
 from scapy_mpa.framing.ddp import OPCODE_NAMES, UNTAGGED_HEADER_LENGTH, UntaggedHeader, decode_ddp
 from scapy_mpa.messages.reading import CapturedMessages
 from scapy_mpa.messages.row import MessageRow
+from scapy_mpa.watches.ddp import Response
+from scapy_mpa.watches.outstanding import _answer
+from tests.conftest import captures
 from tests.wireshark.tshark import fields, needs_tshark
 
 UNTAGGED = ("Send", "Immediate", "RDMA Read Request", "Atomic", "Terminate")
@@ -33,6 +36,42 @@ def run(*arguments: object) -> list[dict[str, Any]]:
 def rows_of(capture: Path, **options: Any) -> list[MessageRow]:
     with CapturedMessages(str(capture), **options) as found:
         return list(found)
+
+
+# --- against what judges answers ---
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "judged"),
+    [
+        ("crc-only", 10, 10),
+        ("siw-nfs4", 1, 1),
+        ("siw-nvme", 7, 7),
+        ("siw-peer-to-peer", 3, 3),
+        ("siw-read-64", 400, 400),
+        ("siw-rping", 5, 5),
+        ("siw-three-in-a-row", 3, 3),
+        # Where octets are missing nobody is accused, and what belongs together is found.
+        ("siw-snaplen128", 5, 0),
+    ],
+)
+def test_answers_are_paired_as_the_analysis_does(
+    name: str, count: int, judged: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs: list[tuple[int, int]] = []
+
+    def answer(queue: Any, response: Response, acknowledged: int) -> Any:
+        before = queue.last
+        found = _answer(queue, response, acknowledged)
+        if queue.last is not before:
+            pairs.append((queue.last[0].frame, response.frame))
+        return found
+
+    monkeypatch.setattr("scapy_mpa.watches.outstanding._answer", answer)
+    (capture,) = (path for path in captures() if path.stem == name)
+    linked = [(row.last_frame, row.answer.frame) for row in rows_of(capture) if row.answer is not None]
+    assert len(linked) == count and len(pairs) == judged
+    assert sorted(pairs) == (sorted(linked) if judged else [])
 
 
 # --- against tshark ---

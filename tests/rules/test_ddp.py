@@ -91,6 +91,11 @@ CASES: tuple[tuple[str, Ulpdus, Ulpdus], ...] = (
     ),
     ("ddp-reserved", (reserved(send(2, b"")),), (send(2, b""),)),
     ("ddp-reserved", (reserved(rdma_write(1, 0, b"")),), (rdma_write(1, 0, b""),)),
+    *(
+        ("ddp-reserved", (untagged(opcode, queue, msn, body, invalidate=5),), (untagged(opcode, queue, msn, body),))
+        for opcode, queue, msn, body in ((3, 0, 2, b""), (5, 0, 2, b""), (1, 1, 1, read_request(1)[18:]))
+    ),
+    ("ddp-reserved", (untagged(3, 0, 2, b"", invalidate=5),), (untagged(4, 0, 2, b"", invalidate=5),)),
     ("rdmap-read-request", (read_request(1, bytes(32)),), (read_request(1),)),
     ("rdmap-read-request", (read_request(1, HOST_ORDER),), (read_request(1, read_request_body(1, 0, 64, 2, 0)),)),
     (

@@ -182,6 +182,41 @@ CASES: tuple[tuple[str, str, Events, Events], ...] = (
         (part(SEND_SE_INVALIDATE, 0, stag=5, last=False), part(SEND_SE_INVALIDATE, 200, stag=5, last=True)),
     ),
     (
+        "rdmap-message-changes",
+        "responder",
+        (read(1, size=300), answer_part(1, 200, 4096, last=False), ("b", rdma_write(1, 4296, bytes(100)))),
+        (
+            read(1, size=300), answer_part(1, 200, 4096, last=False), answer_part(1, 100, 4296, last=True),
+            ("b", rdma_write(1, 4396, bytes(100))),
+        ),
+    ),
+    (
+        "rdmap-message-changes",
+        "responder",
+        (
+            read(1, size=600), answer_part(1, 200, 4096, last=False),
+            ("b", rdma_write(1, 4296, bytes(200), last=False)), ("b", rdma_write(1, 4496, bytes(200))),
+            read(2), answer(),
+        ),
+        (
+            read(1, size=600), answer_part(1, 200, 4096, last=False), answer_part(1, 400, 4296, last=True), read(2),
+            answer(),
+        ),
+    ),
+    (
+        "rdmap-message-changes",
+        "responder",
+        (("b", rdma_write(1, 4096, bytes(200), last=False)), answer_part(1, 100, 4296, last=True)),
+        (("b", rdma_write(1, 4096, bytes(200), last=False)), ("b", rdma_write(1, 4296, bytes(100)))),
+    ),
+    # Elsewhere it is another message.
+    (
+        "ddp-unfinished",
+        "responder",
+        (read(1, size=300), answer_part(1, 200, 4096, last=False), ("b", rdma_write(1, 4297, bytes(100)))),
+        (read(1, size=200), answer_part(1, 200, 4096, last=True), ("b", rdma_write(1, 4297, bytes(100)))),
+    ),
+    (
         "ddp-unfinished",
         "initiator",
         (part(3, 0, last=False),),

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from scapy_mpa.craft.ulpdus import rdma_write, send
+from scapy_mpa.craft.ulpdus import READ_RESPONSE, rdma_write, send, tagged
+from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH
+from scapy_mpa.receiver.plain import PlainRun
+from scapy_mpa.values.records import GOOD
+from scapy_mpa.watches.ddp import DDPWatch, Response, ulpdu_of
 from tests.rules.test_ddp import CASES, Ulpdus
 from tests.watches.values import fpdus, rules, watched
 
@@ -47,3 +51,30 @@ def test_a_message_begins_like_one_before() -> None:
     writes = [rdma_write(1, to, bytes(200), last=to == 600) for to in (0, 200, 400, 600)]
     assert watched(fpdus((*writes, *writes))) == []
     assert rules(watched(fpdus((*writes, *writes[:2], rdma_write(1, 401, bytes(200)))))) == {"ddp-last"}
+
+
+@pytest.mark.parametrize("to", [300, 301])
+def test_a_read_response_goes_on_where_plain_writes_begin(to: int) -> None:
+    """Those come together; only where the first one begins matters."""
+    first, *writes = fpdus(
+        (
+            tagged(READ_RESPONSE, 7, 100, bytes(200), last=False),
+            rdma_write(7, to, b"some"),
+            rdma_write(7, 300, b"more"),
+        )
+    )
+    run = PlainRun(first.end, GOOD, True)
+    for index, write in enumerate(writes):
+        run.starts.append(write.offset)
+        run.fpdus.append(write.ulpdu_length)
+        run.firsts.append(index)
+        run.frames.append(write.known[0])
+        run.times.append(write.known[1])
+        run.headers += ulpdu_of(write)[:TAGGED_HEADER_LENGTH]
+    run.end = writes[-1].end
+    watch = DDPWatch(is_beginning=True)
+    assert watch.passed(first, ulpdu_of(first)) == ()
+    found = [(one.rule, one.offset, one.frame) for one in watch.passed_run(run)]
+    assert found == ([("rdmap-message-changes", first.end, 2)] if to == 300 else [])
+    assert watch.passed_run(run) == ()
+    assert [one.octets for one in watch.related if isinstance(one, Response)] == [-1] * len(found)

@@ -106,7 +106,28 @@ def test_an_atomic_that_is_not_aligned(to: int, misaligned: int | None) -> None:
 )
 def test_a_header_that_was_never_sent(ulpdu: bytes, is_lacking: bool) -> None:
     header = decode_ddp(ulpdu)
-    assert header is not None and watching().lacks(header) == is_lacking
+    assert header is not None and (watching().lengths_of(header) == []) == is_lacking
+
+
+@pytest.mark.parametrize(
+    ("ulpdu", "markers", "lengths"),
+    [
+        # Of 28 octets: the segment, its payload by either header, by that of a Read Request; the FPDU.
+        (send(1, bytes(10)), False, {28, 14, 10, 0xFFEE, 36}),
+        (send(1, bytes(10)), True, {28, 14, 10, 0xFFEE, 36, 40}),
+        # The message so far has 310 octets.
+        (send(1, bytes(10), message_offset=300), False, {28, 14, 10, 0xFFEE, 310, 36}),
+        (untagged(1, 1, 1, bytes(28)), False, {46, 32, 28, 0, 52}),
+        (rdma_write(7, 0, bytes(50)), False, {64, 50, 46, 18, 72}),
+    ],
+)
+def test_lengths_that_a_segment_may_be_said_to_have(ulpdu: bytes, markers: bool, lengths: set[int]) -> None:
+    watch, header = MessageWatch(), decode_ddp(ulpdu)
+    for fpdu in fpdus((ulpdu,), markers):
+        watch.passed(fpdu, ulpdu_of(fpdu))
+    assert header is not None
+    found = watch.lengths_of(header)
+    assert found is not None and found[0] == len(ulpdu) and set(found) == lengths
 
 
 def test_a_header_that_may_have_been_sent_before() -> None:
@@ -121,7 +142,7 @@ def test_a_header_that_may_have_been_sent_before() -> None:
         (untagged(1, 1, 1, bytes(28)), False),
     ):  # fmt: skip
         header = decode_ddp(ulpdu)
-        assert header is not None and watch.lacks(header) == is_lacking
+        assert header is not None and (watch.lengths_of(header) == []) == is_lacking
 
 
 def test_what_is_acknowledged_is_kept_for_a_while() -> None:

@@ -169,8 +169,9 @@ _HEADERS = (
           _bits(send(2, bytes(20)), 0x3C)),
     _case("ddp-reserved-bit-tagged", "A reserved bit in an RDMA Write", ("ddp-reserved",), IGNORE,
           _bits(rdma_write(1, 0, bytes(20)), 4)),
-    _case("send-with-invalidate-stag", "The Invalidate STag of a Send without Invalidate is not zero", (), IGNORE,
-          send(2, bytes(20))[:2] + b"\0\0\x12\x34" + send(2, bytes(20))[6:], clause="RFC 5040 §4.1"),
+    _case("send-with-invalidate-stag", "The Invalidate STag of a Send without Invalidate is not zero",
+          ("ddp-reserved",), IGNORE, send(2, bytes(20))[:2] + b"\0\0\x12\x34" + send(2, bytes(20))[6:],
+          clause="RFC 5040 §4.1"),
     _case("rdmap-reserved-bits", "Both reserved bits of the RDMAP control octet are set", ("ddp-reserved",), IGNORE,
           _bits(send(2, bytes(20)), 0, 0x30), clause="RFC 5040 §4.1"),
 )  # fmt: skip

@@ -43,11 +43,12 @@ def _terminate(control: bytes) -> bytes:
     return untagged(TERMINATE, 2, 1, control)
 
 
-def _quoting(layer: int, etype: int, code: int, quoted: bytes, rdmap_header: bytes = b"") -> bytes:
-    """A Terminate that quotes the DDP header of a ULPDU without payload, if one is given."""
-    return _terminate(
-        terminate_body(layer, etype, code, ddp_header=quoted, length=len(quoted), rdmap_header=rdmap_header)
-    )
+def _quoting(
+    layer: int, etype: int, code: int, quoted: bytes, rdmap_header: bytes = b"", length: int | None = None
+) -> bytes:
+    """A Terminate that quotes a DDP header, and what follows it in its ULPDU, of which ``length`` is the length."""
+    length = len(quoted + rdmap_header) if length is None else length
+    return _terminate(terminate_body(layer, etype, code, ddp_header=quoted, length=length, rdmap_header=rdmap_header))
 
 
 def _said_before(ulpdu: bytes) -> tuple[Step, ...]:
@@ -169,7 +170,9 @@ _TERMINATES = (
         Case(
             f"terminate-{name}", f"A Terminate {what}", "plain",
             (says(_FIRST, _SAID, *_said_before(before), said), answers(None)),
-            ("terminate", rule), _TAKES if rule == "terminate-reserved" else _MISREADS, clause=clause,
+            ("terminate", rule, *(("atomic-alignment@peer",) if before is _ATOMIC else ())),
+            _TAKES if rule == "terminate-reserved" else _MISREADS,
+            clause=clause,
         )
         for name, what, rule, said, before, clause in (
             ("reserved-bits", "with all 13 reserved bits set", "terminate-reserved",
@@ -194,7 +197,7 @@ _TERMINATES = (
              _quoting(1, 2, 3, _READ[:UNTAGGED_HEADER_LENGTH], rdmap_header=_READ[UNTAGGED_HEADER_LENGTH:]),
              _READ, _SECTION),
             ("rdma-header-missing", "for a remote protection error of an RDMA Read, without its RDMA header",
-             "terminate-layout", _quoting(0, 1, 0, _READ[:UNTAGGED_HEADER_LENGTH]), _READ, _SECTION),
+             "terminate-layout", _quoting(0, 1, 0, _READ[:UNTAGGED_HEADER_LENGTH], length=len(_READ)), _READ, _SECTION),
             ("atomic-quoted", "that quotes an Atomic Request, also its RDMA header", "terminate-layout",
              _quoting(0, 2, 7, _ATOMIC[:UNTAGGED_HEADER_LENGTH], rdmap_header=_ATOMIC[UNTAGGED_HEADER_LENGTH:]),
              _ATOMIC, "RFC 7306 §8.1"),
@@ -202,6 +205,8 @@ _TERMINATES = (
              _quoting(1, 2, 3, send(9, b"")), b"", _SECTION),
             ("quotes-another-stag", "that quotes an RDMA Write to an STag which was never sent", "terminate-quote",
              _quoting(1, 1, 0, rdma_write(0x4321, 64, b"")), _WRITE, _SECTION),
+            ("quotes-another-length", "that quotes a Send with a DDP Segment Length which it never had",
+             "terminate-length", _quoting(1, 2, 3, _SEND, length=99), _SEND, _SECTION),
         )
     ),
     Case(

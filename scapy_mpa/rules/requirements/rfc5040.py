@@ -18,7 +18,8 @@ RFC_5040: Sections = {
         seen("MUST", "the version, an opcode and the Invalidate STag in each message", "ddp-version", "rnic-version",
              "ddp-opcode"),
         seen("MUST", "reserved bits are sent as zero, and ignored", "ddp-reserved", "receiver-ddp-reserved"),
-        seen("MUST", "without Invalidate its STag is sent as zero, and ignored", "receiver-ddp-reserved"),
+        seen("MUST", "without Invalidate its STag is sent as zero, and ignored", "ddp-reserved",
+             "receiver-ddp-reserved"),
     ),
     "4.2": (
         seen("MUST", "the header of each message, and which have payload",
@@ -38,9 +39,9 @@ RFC_5040: Sections = {
         seen("SHOULD", "D is set where figure 10 has it", "terminate-layout"),
         seen("SHOULD", "R is set where figure 10 has it", "terminate-layout"),
         seen("MUST", "reserved bits are sent as zero, and ignored", "terminate-reserved"),
-        seen("MUST", "with M the DDP Segment Length is that of the segment", "terminate-quote"),
+        seen("MUST", "with M the DDP Segment Length is that of the segment", "terminate-length"),
         seen("MUST", "the DDP Segment Length is there with D", "terminate-layout"),
-        seen("MUST", "the DDP header is there with D", "terminate-layout"),
+        seen("MUST", "the DDP header is there with D", "terminate-layout", "terminate-quote"),
         seen("MUST", "the RDMAP header is there with R", "terminate-layout"),
     ),
     "5.1": (
