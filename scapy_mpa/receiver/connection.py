@@ -329,7 +329,7 @@ class ConnectionReader:
             return
         old_frame = self._recent[-PATIENCE] if len(self._recent) >= PATIENCE else -1
         since = now[1] - PATIENCE_TIME
-        if peer.last_ack_sent is not None and (peer.right_edge is None or half.believed <= peer.right_edge):
+        if peer.last_ack_sent is not None and peer.has_room_for(half.believed):
             # The peer's ACKs are captured: what it has not acknowledged may still be sent again.
             if not main.waits and copies.next_start(main.edge) <= peer.last_ack_sent:
                 reader.give_up(now, Patience(old_frame, since, needs_both=False))

@@ -15,11 +15,12 @@ cdef class FPDUChain:
     cdef public object agreed, goal, known, named, unresolved
 
 cdef class FPDUReader:
-    cdef public bint _has_passed, _is_gapless, _is_over, is_beginning, replaced
+    cdef public bint _has_crc, _has_markers, _has_passed, _is_gapless, _is_over, is_beginning, replaced
     cdef public dict _ahead, _chains
     cdef public FPDUChain main
     cdef public list _ahead_offsets, _starts, contradictions, damaged, final, left_out, passed, rivals
     cdef public long long _delivered, _due, _final_below, _highest, _judged_below, error_acked
+    cdef public PlainRun _run
     cdef public PlainWrites plain
     cdef public object _refused, anomaly, first_error, first_octets, layout, rest, startup
     cdef public TCPHalf half
@@ -45,6 +46,7 @@ cdef class FPDUReader:
         markers_used=cython.bint, crc_used=cython.bint, plain=PlainWrites, run=PlainRun, passed=list, frame=cython.longlong, first=cython.longlong, header=cython.longlong, ulpdu_length=cython.longlong, control=cython.longlong,
         after=cython.longlong, count=cython.longlong, phase=cython.longlong, before=cython.Py_ssize_t,
         starts=array.array, fpdus=array.array, markers=cython.longlong, ulpdu_octets=cython.longlong,
+        ahead=dict, is_new=cython.bint,
     )
     cpdef long long _read_plain(
         self, object data, long long start, long long at, long long end, object known, object moment, long long delivered,

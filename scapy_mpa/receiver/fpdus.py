@@ -174,8 +174,8 @@ class FPDUReader:
     """
 
     __slots__ = (
-        "_ahead", "_ahead_offsets", "_chains", "_delivered", "_due", "_final_below", "_has_passed", "_highest",
-        "_is_gapless", "_is_over", "_judged_below", "_refused", "_starts", "anomaly", "contradictions", "damaged",
+        "_ahead", "_ahead_offsets", "_chains", "_delivered", "_due", "_final_below", "_has_crc", "_has_markers",
+        "_has_passed", "_highest", "_is_gapless", "_is_over", "_judged_below", "_refused", "_run", "_starts", "anomaly", "contradictions", "damaged",
         "error_acked", "final", "first_error", "first_octets", "half", "is_beginning", "layout", "left_out", "main",
         "passed", "plain", "replaced", "rest", "rivals", "startup",
     )  # fmt: skip
@@ -185,6 +185,7 @@ class FPDUReader:
     ) -> None:
         self.half = half
         self.layout = layout
+        self._has_markers, self._has_crc, _ = layout
         self.startup = startup
         self.main = FPDUChain(begins_at, is_beginning)
         self.main.is_proven = True
@@ -205,6 +206,8 @@ class FPDUReader:
         self.final: list[LocatedFPDU] = []
         self.passed: list[tuple[LocatedFPDU | Gap | PlainRun, int]] = []
         self.plain: PlainWrites | None = None
+        #: The last run, to which FPDUs may be added until it is taken.
+        self._run: PlainRun | None = None
         self.left_out: list[LeftOut] = []
         self.contradictions: list[Contradiction] = []
         self.damaged: list[LeftOut] = []
@@ -593,16 +596,15 @@ class FPDUReader:
         The one before was placed at ``known``, and all before are delivered by the frame ``delivered``.  If one must
         end at ``end`` (``needs_all``), and none does, none is read.
         """
-        markers_used, crc_used, _ = self.layout
+        markers_used, crc_used = self._has_markers, self._has_crc
         plain, ahead, first = self.plain, self._ahead, at
         frame = moment[0]
         if plain is None or known is None or known[0] > frame or frame < self.startup[0] or delivered > frame:
             return at
-        passed, last = self.passed, self.passed[-1][0] if self.passed else None
-        if isinstance(last, PlainRun) and last.may_go_on(at, self._is_gapless):
-            run = last
-        else:
-            run = PlainRun(at, GOOD if crc_used else UNCHECKED, self._is_gapless)
+        passed, run = self.passed, self._run
+        is_new = run is None or not passed or passed[-1][0] is not run or not run.may_go_on(at, self._is_gapless)
+        if run is None or is_new:
+            run = self._run = PlainRun(at, GOOD if crc_used else UNCHECKED, self._is_gapless)
         starts, fpdus = run.starts, run.fpdus
         before, markers, ulpdu_octets = len(starts), run.markers, run.ulpdu_octets
         plain.remember()
@@ -638,7 +640,7 @@ class FPDUReader:
             return first
         if at > first:
             plain.passed_run(run, at)
-            if run is not last:
+            if is_new:
                 passed.append((run, frame if self._is_gapless else 0))
         return at
 

@@ -3,7 +3,7 @@ from scapy_mpa.stream.copies cimport Copies, Copy, copy_of
 from scapy_mpa.stream.peer_state cimport PeerState
 from scapy_mpa.stream.recent cimport RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space cimport SequenceSpace
-from scapy_mpa.values._octets cimport head, numbers_of, own_octets, sum_of
+from scapy_mpa.values._octets cimport head, numbers_of, own_octets, sum_of, word
 from scapy_mpa.values.options cimport timestamps_of
 
 cdef long long ACK_FLAG, _STAMPED_HEADER, FIN, STATE_FLAGS, WRONG, RIGHT, UNKNOWN
@@ -11,11 +11,12 @@ cdef long long ACK_FLAG, _STAMPED_HEADER, FIN, STATE_FLAGS, WRONG, RIGHT, UNKNOW
 cdef class Arrival:
     cdef public bint acknowledged, is_out_of_order
     cdef public long long captured, end, frame, new, start
-    cdef public object ack, hop_limit, reason, time, tsval
+    cdef public object ack, reason, time, tsval
+    cdef public long long hop_limit
 
 cpdef Arrival arrival_of(
     long long frame, object time, long long start, long long end, long long new, bint is_out_of_order, bint acknowledged,
-    object hop_limit, long long captured, object reason, object tsval, object ack
+    long long hop_limit, long long captured, object reason, object tsval, object ack
 )
 
 cdef class TCPHalf:
@@ -34,18 +35,22 @@ cdef class TCPHalf:
     @cython.locals(frame=cython.longlong, lowest=cython.longlong, read=cython.longlong)
     cpdef long long hold(self, long long start, long long end, Copy copy) except -1
     cpdef doubt_of(self, Copy copy)
-    @cython.locals(peer=PeerState, copies=Copies)
-    cpdef bint acknowledge(self, long long frame, long long ack, object window) except -1
+    @cython.locals(peer=PeerState, copies=Copies, nowhere=cython.longlong, edge=cython.longlong, before=cython.longlong)
+    cpdef bint acknowledge(self, long long frame, long long ack, long long window) except -1
+    @cython.locals(copy=Copy)
     cpdef forget(self, long long below)
     cpdef bint is_read(self) except -1
     @cython.locals(start=cython.longlong)
-    cpdef read(self, long long end, Copy copy)
+    cpdef read(
+        self, long long end, long long frame, long long time, long long checksum, object buffer, long long first,
+        long long last
+    )
 
 cdef class TCPConnection:
     cdef public bint advanced, has_end, has_syn
     cdef public list has_syns, late, paths
     cdef public set flow_paths, own_paths
-    cdef public long long first_frame, last_frame
+    cdef public long long _tsecr, first_frame, last_frame
     cdef public Arrival arrival
     cdef public object beside, first_time, flow, strays, user
     cdef public tuple _shift_counts, halves
@@ -55,7 +60,7 @@ cdef class TCPConnection:
         other_peer=PeerState, frame=cython.longlong, seq=cython.longlong, ack=cython.longlong, flags=cython.longlong,
         first=cython.longlong, last=cython.longlong, tcp=cython.longlong, length=cython.longlong, tsval=cython.longlong,
         tsecr=cython.longlong, offset=cython.longlong, end=cython.longlong, highest=cython.longlong, new=cython.longlong,
-        distance=cython.longlong, close=cython.longlong, is_near=cython.bint, shift=cython.longlong,
+        distance=cython.longlong, close=cython.longlong, is_near=cython.bint, shift=cython.longlong, window=cython.longlong, wnd=cython.longlong, acked=cython.longlong,
     )
     cpdef receive(self, object seg, Py_ssize_t d, bint is_syn=*)
     @cython.locals(half=TCPHalf, flow=Flow)
@@ -70,13 +75,13 @@ cdef class TCPConnection:
     @cython.locals(
         frame=cython.longlong, ack=cython.longlong, first=cython.longlong, last=cython.longlong, tcp=cython.longlong,
         length=cython.longlong, half=TCPHalf, other=TCPHalf, peer=PeerState, end=cython.longlong, acked=cython.longlong,
-        shift=cython.longlong,
+        window=cython.longlong, shift=cython.longlong,
     )
     cpdef receive_in_turn(self, object seg, Py_ssize_t d, long long offset, long long checksum)
     @cython.locals(
         frame=cython.longlong, ack=cython.longlong, flags=cython.longlong, first=cython.longlong, last=cython.longlong,
         tcp=cython.longlong, length=cython.longlong, end=cython.longlong, highest=cython.longlong, new=cython.longlong,
-        is_late=cython.bint, is_acknowledged=cython.bint, copy=Copy, arrival=Arrival,
+        is_late=cython.bint, is_acknowledged=cython.bint, copy=Copy, arrival=Arrival, acked=cython.longlong,
     )
     cpdef _hold(self, TCPHalf half, object seg, long long offset, object reason, long long tsval)
 
@@ -102,4 +107,4 @@ cdef class Flows:
     pseudo=cython.longlong,
 )
 cpdef long long checksum_of(object seg) except -1
-cpdef hop_limit_of(object key, object buffer, Py_ssize_t tcp)
+cpdef long long hop_limit_of(bytes key, object buffer, Py_ssize_t tcp) except -2

@@ -16,10 +16,10 @@ from typing import Any, Final, NamedTuple
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.stream.copies import RIGHT, UNKNOWN, WRONG, Copies, Copy, Rival, copy_of
 from scapy_mpa.stream.drop_reason import CLOSE, LARGEST_WINDOW, NEAR, NO_REASON, DropReason
-from scapy_mpa.stream.peer_state import NEVER, PeerState
+from scapy_mpa.stream.peer_state import NEVER, NOWHERE, PeerState
 from scapy_mpa.stream.recent import RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space import SequenceSpace
-from scapy_mpa.values.octets import head, numbers_of, own_octets, sum_of
+from scapy_mpa.values.octets import head, numbers_of, own_octets, sum_of, word
 from scapy_mpa.values.options import LARGEST_SHIFT, announced, sacked_by, timestamps_of
 from scapy_mpa.values.segment import (
     ACK_FLAG,
@@ -68,7 +68,7 @@ class Arrival:
         new: how many of its octets no segment had brought.
         is_out_of_order: whether it brought a new octet below the highest captured.
         acknowledged: whether its receiver had acknowledged all octets before ``start``.
-        hop_limit: TTL or Hop Limit, None if it is not known.
+        hop_limit: TTL or Hop Limit, -1 if it is not known.
         captured: how many of its octets are in the capture file.
         reason: why its receiver may have dropped it.
         tsval: its timestamp, None without one.
@@ -87,7 +87,7 @@ class Arrival:
     new: int
     is_out_of_order: bool
     acknowledged: bool
-    hop_limit: int | None
+    hop_limit: int
     captured: int
     reason: DropReason
     tsval: int | None
@@ -109,7 +109,7 @@ def arrival_of(
     new: int,
     is_out_of_order: bool,
     acknowledged: bool,
-    hop_limit: int | None,
+    hop_limit: int,
     captured: int,
     reason: DropReason,
     tsval: int | None,
@@ -312,7 +312,7 @@ class TCPHalf:
         start = self.start
         if start is None:
             return False
-        offset = self.space.place(seq, self.peer.rcv_wnd, self.peer.acked_lately)
+        offset = self.space.place(seq, self.peer.wnd, self.peer.least_acked)
         return offset < start - 1 and offset + length <= start
 
     def may_begin_at(self, seq: int, octets: int) -> bool:
@@ -467,14 +467,13 @@ class TCPHalf:
             place = self.space.nearest(seg.seq)[1], self.expected
             self._dropped.append(Dropped(seg.frame, seg.time, *place, seg.ack, seg.flags, reason, tsval))
 
-    def acknowledge(self, frame: int, ack: int, window: int | None) -> bool:
-        """Take an acknowledgement of the peer; True if it advanced."""
-        peer = self.peer
-        edge, before = peer.right_edge, peer.last_ack_sent
+    def acknowledge(self, frame: int, ack: int, window: int) -> bool:
+        """Take an acknowledgement of the peer; True if it advanced.  ``window`` is -1 if its scale is not known."""
+        peer, copies, nowhere = self.peer, self.copies, NOWHERE
+        edge, before = peer.edge, peer.acked
         advanced = peer.acknowledge(frame, ack, window)
         # Octets beyond the window, as far as it was known, were accepted: ACKs that opened it were not captured.
-        if advanced and edge is not None and before is not None:
-            copies = self.copies
+        if advanced and edge != nowhere and before != nowhere:
             if ack > edge or (copies.has_doubts and copies.has_alone(before, ack, DropReason.OVERWINDOW)):
                 copies.window_known = frame
         for one in self._dropped:
@@ -482,7 +481,7 @@ class TCPHalf:
                 self.note_fin(one.offset, one.frame, one.time)
                 self._dropped.remove(one)
                 break
-        if self.fins and ack == peer.last_ack_sent:
+        if self.fins and ack == peer.acked:
             self.fin = ack - 1 if ack - 1 in [fin for fin, _, _ in self.fins] else None
         return advanced
 
@@ -491,23 +490,25 @@ class TCPHalf:
         if below > self.needed:
             self.needed = below
             below = min(below, self.keep_from)
-            for piece in self.copies.drop(below):
-                self._recent.keep(piece)
+            for start, copy in self.copies.drop(below):
+                if copy.data is not None:
+                    data, reason, checksum = copy.data, copy.reason, copy.checksum
+                    self._recent.keep(start, copy.frame, copy.time, reason, checksum, data, 0, len(data))
             self.peer.forget(below)
 
     def is_read(self) -> bool:
         """True if nothing is held: all octets were read, and none will be read again."""
         return not self.copies.held and self.keep_from == NEVER and self.passed <= self.needed
 
-    def read(self, end: int, copy: Copy) -> None:
-        """Octets were read, up to an offset, that go on where all octets end: one copy brought them."""
-        edge, start = self.peer.right_edge, self.highest
-        if edge is not None and end > edge and end > self.believed:
-            self.copies.window_known = copy.frame
+    def read(self, end: int, frame: int, time: int, checksum: int, buffer: memoryview, first: int, last: int) -> None:
+        """A frame brought octets that go on where all octets end, up to an offset, and that were read."""
+        start = self.highest
+        if end > self.believed and not self.peer.has_room_for(end):
+            self.copies.window_known = frame
         self.highest = self.needed = self.passed = end
         if end > self.believed:
             self.believed = end
-        self._recent.keep((start, copy))
+        self._recent.keep(start, frame, time, 0, checksum, buffer, first, last)
         self.peer.forget(end)
 
     def read_again(self, start: int) -> None:
@@ -564,7 +565,7 @@ class TCPConnection:
     """
 
     __slots__ = (
-        "_shift_counts", "advanced", "arrival", "beside", "first_frame", "first_time", "flow", "flow_paths", "halves",
+        "_shift_counts", "_tsecr", "advanced", "arrival", "beside", "first_frame", "first_time", "flow", "flow_paths", "halves",
         "has_end", "has_syn", "has_syns", "last_frame", "late", "own_paths", "paths", "strays", "user",
     )  # fmt: skip
 
@@ -585,6 +586,8 @@ class TCPConnection:
         self.flow_paths = flow.paths if flow is not None else set()
         #: The shift counts of the windows that each side sends: the largest where a SYN was not captured.
         self._shift_counts = LARGEST_SHIFT, LARGEST_SHIFT
+        #: The timestamp that the last segment received in turn echoed, -1 without one.
+        self._tsecr = -1
         self.arrival: Arrival | None = None
         self.advanced = False
 
@@ -735,7 +738,7 @@ class TCPConnection:
         elif not half.may_begin_at(first, 0) or (half.start is None and self.is_over):
             return False
         elif half.start is None:
-            half.start = half.space.offset_of(first, 0, None, None)
+            half.start = half.space.offset_of(first, 0, -1)
         half.has_syn_ack |= bool(seg.flags & ACK_FLAG)
         options = announced(seg)
         half.shift_count = -1 if options is None else options.shift
@@ -759,15 +762,15 @@ class TCPConnection:
         if is_syn or not half.last_frame:
             half.has_right_checksums = checksum_of(seg) == RIGHT
         half.last_frame, half.last_time = frame, time
-        offset = space.offset_of(seq, length, peer.rcv_wnd, peer.acked_lately)
-        end, edge = offset + length, peer.right_edge
+        offset = space.offset_of(seq, length, peer.wnd, peer.least_acked)
+        end = offset + length
         tsval = tsecr = -1
         if tcp >= 0 and first - tcp >= _STAMPED_HEADER:
             tsval, tsecr = timestamps_of(seg)
         reason = NO_REASON
         if is_syn and tsval >= 0:
             peer.take_timestamp(tsval, time)
-        if tsval >= 0 or (edge is not None and offset > edge):
+        if tsval >= 0 or not peer.has_room_for(offset):
             reason = peer.drop_reason(offset, end, tsval, time, half.believed)
         if length and half.fins and half.has_fin_before(end):
             reason = max(reason, DropReason.AFTER_FIN)
@@ -781,7 +784,7 @@ class TCPConnection:
                 # Nothing that the other side sent is near: after a hole in both directions its next segment will be.
                 reason = max(reason, DropReason.INVALID_ACK)
             if not reason or reason < DropReason.INVALID_ACK:
-                window, wnd, acked = None, other_peer.rcv_wnd, other_peer.acked_lately
+                window, wnd, acked = -1, other_peer.wnd, other_peer.least_acked
                 if tcp >= 0:
                     shift = 0 if is_syn else self._shift_counts[d]
                     window = head(seg[BUFFER], tcp + 12)[1] << shift
@@ -825,12 +828,12 @@ class TCPConnection:
         if length and (last - first != length or offset != half.needed or offset != half.highest):
             return -1
         tsval = -1
+        self._tsecr = -1
         if header == _STAMPED_HEADER:
-            tsval, _ = timestamps_of(seg)
+            tsval, self._tsecr = timestamps_of(seg)
         if header != (20 if tsval < 0 else _STAMPED_HEADER):
             return -1
-        edge = peer.right_edge
-        if tsval >= 0 or (edge is not None and offset > edge):
+        if tsval >= 0 or not peer.has_room_for(offset):
             reason = peer.drop_reason(offset, offset + length, tsval, time, half.believed)
             if reason is not NO_REASON:
                 return -1
@@ -844,26 +847,27 @@ class TCPConnection:
         end = offset + length
         self.last_frame, self.arrival = frame, None
         half.last_frame, half.last_time, half.space.last = frame, time, end
-        if first - tcp == _STAMPED_HEADER:
-            peer.echo(timestamps_of(seg)[1], time)
-        window = head(buffer, tcp + 12)[1] << self._shift_counts[d]
-        acked = other.space.offset_of(ack, 0, peer.rcv_wnd, peer.acked_lately)
+        if self._tsecr >= 0:
+            peer.echo(self._tsecr, time)
+        shift = self._shift_counts[d]
+        window = head(buffer, tcp + 12)[1] << shift
+        acked = other.space.offset_of(ack, 0, peer.wnd, peer.least_acked)
         self.advanced = other.acknowledge(frame, acked, window)
         if length:
-            half.read(end, copy_of(frame, time, NO_REASON, checksum, own_octets(buffer, first, last)))
+            half.read(end, frame, time, checksum, buffer, first, last)
 
     def _hold(self, half: TCPHalf, seg: Segment, offset: int, reason: DropReason, tsval: int) -> None:
         """Hold the octets of a segment."""
         frame, _, ack, flags, first, last, tcp, length = numbers_of(seg)
         time, key, buffer = seg[TIME], seg[KEY], seg[BUFFER]
-        end, highest, acked = offset + length, half.highest, half.peer.last_ack_sent
+        end, highest, acked = offset + length, half.highest, half.peer.acked
         copy = copy_of(frame, time, reason, checksum_of(seg), own_octets(buffer, first, last))
         new = half.hold(offset, end, copy)
         reason = half.doubt_of(copy)
         is_late = highest > offset and new > max(0, end - highest)
-        if not new and acked is not None and offset <= acked < end:
+        if not new and offset <= acked < end:
             half.retransmissions.note(acked, frame, time)
-        is_acknowledged = acked is not None and acked >= offset
+        is_acknowledged = acked >= offset
         self.arrival = arrival_of(
             frame, time, offset, end, new, is_late, is_acknowledged, hop_limit_of(key, buffer, tcp), last - first,
             reason, tsval if tsval >= 0 else None, ack if flags & ACK_FLAG else None,
@@ -1128,11 +1132,11 @@ def stray_of(seg: Segment, d: int) -> Stray:
     return Stray(seg.frame, seg.time, d, seg.seq, seg.flags, seg.length, beginning, checksum_of(seg))
 
 
-def hop_limit_of(key: bytes, buffer: memoryview, tcp: int) -> int | None:
-    """Return TTL or Hop Limit of a packet whose TCP header is at an index, None where options or extensions hide it."""
+def hop_limit_of(key: bytes, buffer: memoryview, tcp: int) -> int:
+    """Return TTL or Hop Limit of a packet whose TCP header is at an index, -1 where options or extensions hide it."""
     if len(key) == 12:
-        return buffer[tcp - 12] if tcp >= 20 and buffer[tcp - 20] == 0x45 else None
-    return buffer[tcp - 33] if tcp >= 40 and buffer[tcp - 40] >> 4 == 6 else None
+        return word(buffer, tcp - 12) >> 24 if tcp >= 20 and word(buffer, tcp - 20) >> 24 == 0x45 else -1
+    return word(buffer, tcp - 33) >> 24 if tcp >= 40 and word(buffer, tcp - 40) >> 28 == 6 else -1
 
 
 def checksum_of(seg: Segment) -> int:

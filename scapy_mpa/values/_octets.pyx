@@ -108,6 +108,23 @@ cpdef int append_octets(bytearray taken, object octets, Py_ssize_t at, Py_ssize_
     return 0
 
 
+cpdef int put_piece(
+    bytearray pieces, Py_ssize_t at, long long start, long long frame, long long time, long long check,
+    long long before, object octets, Py_ssize_t first, Py_ssize_t last
+) except -1:
+    cdef long long[6] numbers
+    cdef const unsigned char *p = lying_in(octets, first, last - first)
+    cdef Py_ssize_t end = at + sizeof(numbers) + last - first
+    if at < 0 or at > PyByteArray_GET_SIZE(pieces):
+        raise IndexError(at)
+    if end > PyByteArray_GET_SIZE(pieces):
+        PyByteArray_Resize(pieces, end)
+    numbers = [start, frame, time, check, before, last - first]
+    memcpy(PyByteArray_AS_STRING(pieces) + at, numbers, sizeof(numbers))
+    memcpy(PyByteArray_AS_STRING(pieces) + at + sizeof(numbers), p, last - first)
+    return 0
+
+
 cpdef int append_number(array.array numbers, long long number) except -1:
     cdef Py_ssize_t count = len(numbers)
     if numbers.ob_descr.typecode != b"q":

@@ -64,6 +64,39 @@ def own_octets(octets: Octets, at: int, end: int) -> memoryview:
     return memoryview(bytes(octets[at:end]))
 
 
+#: A piece of octets that were read: the offset of the first one, frame, time, checksum and reason, where the piece before
+#: is, how many octets follow.
+_PIECE = Struct("=6q")
+PIECE_LENGTH = _PIECE.size
+
+
+def put_piece(
+    pieces: bytearray,
+    at: int,
+    start: int,
+    frame: int,
+    time: int,
+    check: int,
+    before: int,
+    octets: Octets,
+    first: int,
+    last: int,
+) -> None:
+    """Put five numbers and ``octets[first:last]`` at an index, which may be the end or lie before it."""
+    missing = at + PIECE_LENGTH + last - first - len(pieces)
+    if missing > 0:
+        pieces += bytes(missing)
+    _PIECE.pack_into(pieces, at, start, frame, time, check, before, last - first)
+    pieces[at + PIECE_LENGTH : at + PIECE_LENGTH + last - first] = octets[first:last]
+
+
+def piece_in(pieces: bytearray, at: int) -> tuple[int, int, int, int, int, memoryview]:
+    """Return what :func:`put_piece` put at an index."""
+    start, frame, time, check, before, length = _PIECE.unpack_from(pieces, at)
+    octets = bytes(pieces[at + PIECE_LENGTH : at + PIECE_LENGTH + length])
+    return start, frame, time, check, before, memoryview(octets)
+
+
 def append_number(numbers: array[int], number: int) -> None:
     """Append a number to an array of 64 bits each."""
     numbers.append(number)
@@ -115,6 +148,7 @@ if not TYPE_CHECKING:
             numbers_of,
             own_octets,
             place,
+            put_piece,
             queued,
             sum_of,
             word,
