@@ -81,7 +81,7 @@ class Case:
     left: Mapping[Repairable, CaseOutcome] = field(default_factory=dict)
     #: Rules of endpoints for which the peer is tested by this.
     tests: tuple[str, ...] = ()
-    #: Rules that are broken though the analysis tells it by another.
+    #: Rules that are broken though ``analyze`` tells it by another, or which ``memory`` finds.
     breaks: tuple[str, ...] = ()
     #: Those of ``scapy-mpa analyze`` without which it does not show.
     options: tuple[str, ...] = ()

@@ -87,6 +87,9 @@ BAD_CRC = terminate(2, 0, 2, "the MPA CRC is wrong")
 BAD_MARKER = terminate(2, 0, 3, "Marker and ULPDU_Length disagree")
 BAD_STAG = terminate(0, 1, 0, "invalid STag")
 BAD_WRITE_STAG = terminate(1, 1, 0, "invalid STag")
+BAD_BOUNDS = terminate(1, 1, 1, "base or bounds violation")
+BAD_SOURCE = terminate(0, 1, 1, "base or bounds violation")
+BAD_SOURCE_TO = terminate(0, 1, 4, "TO wrap")
 NO_IRD = terminate(
     2,
     0,
@@ -136,6 +139,6 @@ NO_SUCH_OPERATION = terminate(
     7,
     _BROKEN,
     "It may send a different Terminate where no clause names a code. It must not do what is asked.",
-    ("close", "terminate", "silence"),
+    ("close", "terminate"),
 )
 ENDED_STAG = terminate(1, 1, 0, "invalid STag")

@@ -121,6 +121,10 @@ def _example(rule: Rule) -> Iterator[str]:
         yield make
         yield f"    {case.purpose}. A conforming peer: {case.peer.says}"
         return
+    if rule in GROUPS["Memory"]:
+        yield f"{make} && scapy-mpa memory x.pcap"
+        yield f"    {case.purpose}"
+        return
     made = Malformed(case)
     found = made.finding_of(rule.id) or made.finding_of(rule.told_as)
     assert found is not None

@@ -58,7 +58,7 @@ def examples_of(rule: str) -> list[Case]:
     if raising:
         return sorted(raising, key=lambda case: (bool(case.options), _others(case), not case.name.startswith(rule)))
     breaking = [case for case in CASES.values() if rule in (*case.breaks, *case.tests)]
-    return sorted(breaking, key=lambda case: RULES[rule].told_as not in case.raises)
+    return sorted(breaking, key=lambda case: (RULES[rule].told_as not in case.raises, _others(case)))
 
 
 def _others(case: Case) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -36,6 +36,8 @@ from scapy_mpa.live.rdmap import (
 )
 from scapy_mpa.report.words import plural
 from scapy_mpa.system.names import printable
+from scapy_mpa.ulp.header import NamedMemory
+from scapy_mpa.ulp.tools import rping_header
 
 if TYPE_CHECKING:
     from scapy_mpa.reading.found import FoundFPDU
@@ -68,7 +70,13 @@ class At(NamedTuple):
     seconds: float
 
 
-Item: TypeAlias = "Message | Wait | Timed | At"
+class Named(NamedTuple):
+    """Say what is made of the memory that the peer names, as soon as it has named some by a message of rping."""
+
+    message_of: Callable[[NamedMemory], Message]
+
+
+Item: TypeAlias = "Message | Wait | Timed | At | Named"
 
 
 def items_of(steps: Iterable[Step], role: Role) -> Iterator[Item]:
@@ -157,6 +165,9 @@ class Script:
         self._ends = ends
         self._came: Counter[str] = Counter()
         self._waits_for: str | None = None
+        #: Memory that the peer named, and what is said of it as soon as it has.
+        self._memory: NamedMemory | None = None
+        self._named: Named | None = None
         self._until: float | None = None
         self._start = 0.0
         self._is_over = False
@@ -180,6 +191,9 @@ class Script:
         elif isinstance(event, WritePlaced):
             self._came["write"] += event.last
         else:
+            if isinstance(event, SendDelivered):
+                header = rping_header(event.payload, len(event.payload))
+                self._memory = header.named[0] if header is not None and header.named else self._memory
             self._came[_KINDS[type(event)]] += 1
 
     def go_on(self, now: float) -> float | None:
@@ -195,9 +209,15 @@ class Script:
                 if now < self._until:
                     return self._until
                 self._until = None
-            item = next(self._items, self)
+            item = self._named or next(self._items, self)
+            self._named = None
             if item is None:
                 return now + _POLL
+            if isinstance(item, Named):
+                if self._memory is None:
+                    self._named = item
+                    return None
+                item = item.message_of(self._memory)
             if isinstance(item, Message):
                 self._say(item)
                 return None

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -22,17 +23,22 @@ from scapy_mpa.catalogue.table import named
 from scapy_mpa.craft.messages import RAW, Message
 from scapy_mpa.craft.setup import Setup
 from scapy_mpa.craft.stream import HalfStream, LaidFPDU
+from scapy_mpa.craft.ulpdus import READ_RESPONSE
 from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.ddp import opcode_of
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.markers import Origin
 from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.framing.senders import Bases, spoken
 from scapy_mpa.framing.startup import StartupFrame, decode_startup_frame
-from scapy_mpa.live.script import Item, speech, step_items
+from scapy_mpa.live.script import Item, Named, speech, step_items
 from scapy_mpa.live.wrong import LaysFPDUs
+from scapy_mpa.probe.aim import Live, is_named, moved
+from scapy_mpa.probe.answering import WrongAnswers
 from scapy_mpa.probe.fitting import Clean, Unsupported, fit, plan_of
 from scapy_mpa.probe.reach import reach_of
 from scapy_mpa.probe.script import Finish, Send, script_of
+from scapy_mpa.ulp.header import NamedMemory
 
 #: Changes, by their names, of the order of what both sides send, or of octets that are in no frame and no FPDU.
 _OF_ORDER = ("earlier(", "late(", "inserted(", "merged(", "shifted(", "silence(")
@@ -84,11 +90,13 @@ class Breaking:
         """What the endpoint says: that of the case, None if the case says what the valid connection does."""
         if tuple(self.plan.steps) == self.plan.valid and self.case.by == "responder":
             return None
-        conversation = speech()
+        conversation, is_answering = speech(), WrongAnswers.are_of(self.case)
         items: list[Item] = []
         for step in self.plan.steps:
             if isinstance(step, bytes):
-                items.append(Message(RAW, step))
+                if is_answering and opcode_of(step) == READ_RESPONSE:
+                    continue
+                items.append(Named(partial(_at_named, step)) if is_named(step) else Message(RAW, step))
             elif isinstance(step, tuple):
                 items += [Message(RAW, step[1])] if step[0] == self.case.by else []
             else:
@@ -96,6 +104,11 @@ class Breaking:
                 if text.split()[0] == self.case.by:
                     items += step_items(text, self.case.by, conversation)
         return items
+
+
+def _at_named(step: bytes, named: NamedMemory) -> Message:
+    """What the case says beside, or with, memory of its peer."""
+    return Message(RAW, moved(step, Live(named.stag, named.to, named.length, is_kept=False)))
 
 
 def refusal(case: Case) -> str:
@@ -129,6 +142,12 @@ def _cuts(plan: Plan) -> dict[int, tuple[int, ...]]:
     return found
 
 
+def _spoken(plan: Plan) -> int:
+    """How many FPDUs the side says."""
+    halves = {packet.half for packet in plan.sent() if packet.half.role == plan.by}
+    return sum(len(half.laid) for half in halves)
+
+
 class Broken:
     """What is wrong with one endpoint on one connection (``live.wrong.Wrong``).
 
@@ -140,6 +159,7 @@ class Broken:
     def __init__(self, case: Case, cuts: dict[int, tuple[int, ...]]) -> None:
         self._case = case
         self._cuts = dict(cuts)
+        self._answers = WrongAnswers(case) if WrongAnswers.are_of(case) else None
         self._plan = case.plan()
         self._number = 0
         self._startup_length: int | None = None
@@ -150,6 +170,9 @@ class Broken:
         self._end = next((step.how for step in script_of(self._plan.sent(), case.by) if isinstance(step, Finish)), "")
         if not _ends_by_itself(case):
             self._end = ""
+        #: FPDUs of its own, answers left out; behind which of them it ends the connection, where none is changed.
+        self._own = 0
+        self._last = _spoken(self._plan) if tuple(self._plan.steps) != self._plan.valid else 1
         self.ends = ""
         # What is said where peers agree on the peer-to-peer model has a ready-to-receive message, or lacks it.
         self.readies = case.baseline != "peer-to-peer"
@@ -230,6 +253,9 @@ class Broken:
     def _altered(self, sent: SentFPDU) -> bytes:
         """The next FPDU, with the change that is due, if it has a place for it."""
         self._number += 1
+        self._own += opcode_of(sent.ulpdu) != READ_RESPONSE
+        if self._answers is not None and (answer := self._answers.octets(sent)) is not None:
+            return answer
         number = min((one for one in self._due if one <= self._number), default=None)
         changes = self._always if number is None else self._due[number]
         try:
@@ -240,7 +266,7 @@ class Broken:
             del self._due[number]
             if not self._due:
                 self.ends = self._end
-        elif not self._due:
+        elif not self._due and self._own >= self._last:
             self.ends = self._end
         return octets
 

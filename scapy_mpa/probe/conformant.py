@@ -12,15 +12,16 @@ from collections.abc import Iterator
 from scapy_mpa.catalogue.case import Case
 from scapy_mpa.catalogue.frame import answers, ends, says, setup
 from scapy_mpa.catalogue.mutation import Mutation, mutation
+from scapy_mpa.catalogue.named import NAMES
 from scapy_mpa.catalogue.packet import recut
-from scapy_mpa.catalogue.peer import ACCEPT
+from scapy_mpa.catalogue.peer import ACCEPT, Peer, peer
 from scapy_mpa.catalogue.plan import Plan
 from scapy_mpa.craft.impairments import Pipeline, impairment
 from scapy_mpa.craft.tcppacket import TcpPacket
 from scapy_mpa.craft.ulpdus import rdma_write, send
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, STARTUP_HEADER_LENGTH
-from scapy_mpa.probe.aim import NAMED
+from scapy_mpa.probe.aim import SOURCE
 from scapy_mpa.probe.case import CONFORMANT, ProbeCase
 
 _FIRST, _SAID = "initiator send 30", "responder send 30"
@@ -32,6 +33,7 @@ _BEFORE_MARKER = 512 - 12 - 4 - 6 - 18
 #: FPDUs of a connection whose segments are impaired, how they are cut, and what is drawn.
 _MANY, _ANYWHERE, _SEED = 120, {"kind": "random", "shortest": 100, "longest": 400}, 1
 _READ = "{by} read-request 0 sink=0,0 source=0,0"
+_ITS_ULP_KNOWS = peer("accept", "It takes the message; its upper layer may end the connection.", ("close",))
 _NOTHING = (says("start"), answers(None))
 
 
@@ -106,6 +108,11 @@ def _pieces() -> Iterator[Case]:
         )  # fmt: skip
 
 
+def _reads(size: int) -> list[str]:
+    """Three RDMA Reads, each with a sink of its own: which one is answered shows."""
+    return [f"{{by}} read-request {size} sink={stag:#x},0 {SOURCE}" for stag in (0x2000, 0x2100, 0x2200)]
+
+
 def _messages() -> Iterator[Case]:
     yield _case(
         "valid-read-of-nothing", "An RDMA Read of no octets, which is answered whatever its STag is", says(_READ),
@@ -122,9 +129,13 @@ def _messages() -> Iterator[Case]:
     for size in (1, 64, 1000, 4000):
         yield _case(
             f"valid-read-of-{size}", f"RDMA Reads of {size} octets of memory that the peer has named",
-            says(*[f"{{by}} read-request {size} sink=0x2000,0 {NAMED}"] * 3), answers(None),
+            says(*_reads(size)), answers(None),
             clause="RFC 5040 §5.2",
         )  # fmt: skip
+    yield _case(
+        "valid-memory-named", "The Initiator names memory of its own, as rping's client does",
+        says(f"initiator {NAMES}"), answers(None), clause="RFC 5041 §7.1",
+    )  # fmt: skip
     yield _case(
         "valid-reads-with-markers", "The same, with Markers in what the peer sends", says(*[_READ] * 4), answers(None),
         setup(m=(1, 0)), clause="RFC 5044 §4.3",
@@ -190,8 +201,8 @@ def conformant_cases() -> tuple[ProbeCase, ...]:
 def _for_initiators() -> Iterator[Case]:
     by: Role = "responder"
 
-    def case(name: str, purpose: str, *changes: Mutation, clause: str = "RFC 5044 §7.1.2") -> Case:
-        return Case(name, purpose, "plain", changes, (), ACCEPT, by=by, clause=clause)
+    def case(name: str, purpose: str, *changes: Mutation, clause: str = "RFC 5044 §7.1.2", take: Peer = ACCEPT) -> Case:
+        return Case(name, purpose, "plain", changes, (), take, by=by, clause=clause)
 
     for m in (0, 1):
         for c in (0, 1):
@@ -214,4 +225,12 @@ def _for_initiators() -> Iterator[Case]:
     yield case(
         "valid-responder-reads", "RDMA Reads of no octets by the Responder, which are answered whatever their STag is",
         says(_FIRST, *[_READ] * 3), answers(None), ends("fin"), clause="RFC 5040 §5.2",
+    )  # fmt: skip
+    yield case(
+        "valid-responder-names-memory", "The Responder names memory of its own, by a message of rping",
+        says(_FIRST, f"responder {NAMES}"), answers(None), clause="RFC 5041 §7.1", take=_ITS_ULP_KNOWS,
+    )  # fmt: skip
+    yield case(
+        "valid-responder-reads-64", "RDMA Reads of 64 octets by the Responder, of memory that the peer has named",
+        says(_FIRST, *_reads(64)), answers(None), ends("none"), clause="RFC 5040 §5.2",
     )  # fmt: skip

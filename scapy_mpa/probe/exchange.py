@@ -15,7 +15,7 @@ from scapy_mpa.errors import FramingError, MPAError
 from scapy_mpa.framing.role import Role, peer_of
 from scapy_mpa.framing.startup import StartupFrame, decode_startup_frame
 from scapy_mpa.live.recording import RecordedConnection
-from scapy_mpa.probe.aim import Live, aim, learned, name_our_buffer
+from scapy_mpa.probe.aim import Live, aim, learned, name_our_buffer, names_memory, needs_memory
 from scapy_mpa.probe.carrier import Carrier, NotTaken
 from scapy_mpa.probe.case import ProbeCase
 from scapy_mpa.probe.fitting import Clean, Unsupported, fit, plan_of
@@ -141,14 +141,17 @@ class CaseExchange:
                     steps = self._fitted()
                     at = steps.index(step) + 1
                     self._settle()
-                elif step.what == "fpdu" and learns and self._learn():
-                    learns, steps = False, self._fitted()
+                elif step.what == "fpdu" and learns:
+                    if self._learn():
+                        learns, steps = False, self._fitted()
+                    self._check_memory()
             elif isinstance(step, (Send, Shaped)):
                 self._send(step)
                 if learns and self._names and step.packet.in_operation:
                     learns = False
                     if self._until(self._learn, self._terms.timeout) or self._live is not None:
                         steps = self._fitted()
+                    self._check_memory()
             elif isinstance(step, Forge):
                 self._forge(step)
             else:
@@ -230,7 +233,9 @@ class CaseExchange:
         self._check_depth(plan, frame)
         self._names = terms.rping and name_our_buffer(plan)
         counts = any(change.text.startswith(("twice(", "left-out(")) for change in self._case.case.changes)
-        aim(plan, self._live, sends=counts or not terms.rping)
+        may_learn = terms.rping and (self._names or self._by == "responder")
+        if self._live is not None or not may_learn or not needs_memory(plan):
+            aim(plan, self._live, sends=counts or not terms.rping)
         self._add_echo(plan)
         self._plan, self._is_fitted = plan, True
         if self._by == "responder":
@@ -253,6 +258,11 @@ class CaseExchange:
         """Whether the peer has named memory of its own."""
         self._live = learned(one.ulpdu for one in self.seen.fpdus) or self._live
         return self._live is not None and self._live is not self._terms.live
+
+    def _check_memory(self) -> None:
+        """Raise Unsupported if a case about memory of the peer would go on without any."""
+        if self._live is None and needs_memory(self._plan):
+            raise Unsupported("the peer names no memory of its own")
 
     def _add_echo(self, plan: Plan) -> None:
         """Have the peer show that it is in step, where it should be."""
@@ -303,6 +313,8 @@ class CaseExchange:
             return self._case.is_over_with_startup and seen.frame is not None
 
         self._until(is_done, timeout)
+        if names_memory(self._plan):
+            self._until(lambda: seen.terminate is not None, min(timeout, _LINGER))
         if seen.error is not None:
             self._until(lambda: False, min(timeout, _LINGER), after_error=True)
         if seen.end is None and seen.terminate is None:

@@ -384,6 +384,8 @@ class Judge:
         found = self._error()
         if found is not None:
             return found
+        if seen.has_answered and self._said.requests and self._case.area == "ddp" and not self._may("accept"):
+            return ProbeJudgement("fail", "the peer does what it is asked, and must refuse")
         terminate = seen.terminate
         if terminate is None:
             return self._no_terminate()

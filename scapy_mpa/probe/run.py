@@ -13,7 +13,7 @@ from scapy_mpa.catalogue.frame import answers, says
 from scapy_mpa.catalogue.peer import ACCEPT
 from scapy_mpa.catalogue.plan import Plan
 from scapy_mpa.craft.setup import Setup
-from scapy_mpa.craft.ulpdus import ATOMIC_REQUEST, READ_REQUEST, SEND, SEND_INVALIDATE, SEND_SE_INVALIDATE, TERMINATE
+from scapy_mpa.craft.ulpdus import ATOMIC_REQUEST, READ_REQUEST, SEND, TERMINATE
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.ddp import is_tagged, opcode_of
 from scapy_mpa.framing.role import ROLES, Role, peer_of
@@ -22,10 +22,11 @@ from scapy_mpa.live.errors import RemoteProtocolError
 from scapy_mpa.live.events import ULPDUReceived
 from scapy_mpa.live.incoming import IncomingHalf
 from scapy_mpa.live.recording import RecordedConnection, Recording
+from scapy_mpa.probe.aim import names_memory
 from scapy_mpa.probe.carrier import Carrier, NotReached
 from scapy_mpa.probe.case import CONFORMANT, ProbeCase
 from scapy_mpa.probe.exchange import CaseExchange, Terms
-from scapy_mpa.probe.findings import wrong_with
+from scapy_mpa.probe.findings import INVALIDATING, outside, wrong_with
 from scapy_mpa.probe.fitting import plan_of
 from scapy_mpa.probe.judge import BAD, VERDICTS, Judge, ProbeJudgement, Spoken, seen_words
 from scapy_mpa.probe.rawcarrier import RawTCP
@@ -37,7 +38,6 @@ from scapy_mpa.receiver.window import Layout
 _WRITE_OF_NOTHING = "{by} write '' stag=0"
 #: Times that a clean connection is tried before a peer is called gone, and seconds before it is tried so once more.
 _TRIES, _POLL = 2, 0.1
-_INVALIDATING = {SEND_INVALIDATE, SEND_SE_INVALIDATE}
 #: What is said on a valid connection to compare with, and what that is called.
 _CONTROLS = {_WRITE_OF_NOTHING: "an RDMA Write of nothing", "{by} send 30": "a Send of 30 octets"}
 #: So often may a peer go after such a connection; then it is not made any more.
@@ -293,6 +293,8 @@ class ProbeRun:
         if case.is_conformant and judgement.verdict in ("pass", "allowed"):
             told = {rule for rule, name in self._told.items() if name != case.name}
             judgement = wrong_with(capture, case.reach.role, told, strict=strict) or judgement
+        if judgement.verdict in ("pass", "allowed") and names_memory(case.case.plan()):
+            judgement = outside(seen) or judgement
         judgement = self._once(case, seen, judgement)
         return Result(case, seen.shortened(), judgement, capture if self._settings.keeps else b"")
 
@@ -309,17 +311,32 @@ class ProbeRun:
         return replace(judgement, verdict="unsupported", reason=f"{judgement.reason}; as in {first}")
 
     def _control(self, case: ProbeCase, step: str) -> SeenPeer | None:
-        """What comes of the valid connection that a case begins with, if this is said on it; raises _GoneBefore."""
+        """What comes of the valid connection that a case begins with, if this is said on it; raises _GoneBefore.
+
+        An Initiator is only asked what its upper layer makes of a Send, where a case of DDP and RDMAP has one.
+        """
         name = case.case.baseline
         key = name, step
-        if self._target.role == "initiator" or self._deaths[key] == _DEADLY:
+        is_initiator = self._target.role == "initiator"
+        if (is_initiator and (step == _WRITE_OF_NOTHING or case.area != "ddp")) or self._deaths[key] == _DEADLY:
             return None
         if key not in self._controls:
-            # The first FPDU of the peer-to-peer model has to be the ready-to-receive message (RFC 6581 §9.2).
+            by = peer_of(self._target.role)
+            # The first FPDU of the peer-to-peer model has to be the ready-to-receive message (RFC 6581 §9.2); a
+            # Responder has to have heard one.
             has_rtr = name == "peer-to-peer" and step != _WRITE_OF_NOTHING
-            said = (_WRITE_OF_NOTHING, step) if has_rtr else (step,)
-            valid = Case(f"control-{name}", "Nothing is wrong", name, (says(*said), answers(None)), (), ACCEPT)
-            seen = self._exchange(ProbeCase(valid, CONFORMANT), self._terms, waits=True)[0]
+            said = (
+                (_WRITE_OF_NOTHING, step)
+                if has_rtr
+                else ("initiator send 30", step.format(by=by))
+                if is_initiator
+                else (step,)
+            )
+            changes = says(*said), answers(None)
+            valid = Case(f"control-{name}", "Nothing is wrong", name, changes, (), ACCEPT, by=by)
+            # An Initiator may answer a Read before it closes.
+            terms = self._terms._replace(echoes=False) if is_initiator else self._terms
+            seen = self._exchange(ProbeCase(valid, CONFORMANT), terms, waits=True)[0]
             if not self.recovers():
                 self._deaths[key] += 1
                 raise _GoneBefore(
@@ -389,7 +406,7 @@ def said_by(case: ProbeCase, terms: Terms) -> Spoken:
     steps = [*heard, *(step for step in plan.steps if isinstance(step, bytes))]
     opcodes = {opcode_of(step) for step in steps}
     return Spoken(
-        tagged=any(is_tagged(step) for step in steps) or "write" in own or bool(opcodes & _INVALIDATING),
+        tagged=any(is_tagged(step) for step in steps) or "write" in own or bool(opcodes & INVALIDATING),
         requests=bool(opcodes & {READ_REQUEST, ATOMIC_REQUEST}) or bool(own & {"read", "read-request", "atomic"}),
         sends=SEND in opcodes or "send" in own,
         terminate=TERMINATE in opcodes or "terminate" in own,

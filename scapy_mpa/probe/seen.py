@@ -25,7 +25,7 @@ _KEPT = 1 << 16
 _MOST_FPDUS, _MOST_OCTETS = 1 << 12, 1 << 23
 #: FPDUs of a peer, and octets of each, that are kept when a case is over.
 _SHOWN_FPDUS, _SHOWN_OCTETS = 16, 512
-_READ_RESPONSE = 2
+_READ_RESPONSE, _ATOMIC_RESPONSE = 2, 11
 
 
 class SeenFPDU(NamedTuple):
@@ -116,6 +116,12 @@ class SeenPeer:
         """How many RDMA Reads it has answered to their end."""
         headers = [decode_ddp(one.ulpdu) for one in self.fpdus]
         return sum(isinstance(one, TaggedHeader) and one.opcode == _READ_RESPONSE and one.last for one in headers)
+
+    @property
+    def has_answered(self) -> bool:
+        """Return True if it answered an RDMA Read or an Atomic Request, or began to."""
+        headers = [decode_ddp(one.ulpdu) for one in self.fpdus]
+        return any(one is not None and one.opcode in (_READ_RESPONSE, _ATOMIC_RESPONSE) for one in headers)
 
     @property
     def has_echoed(self) -> bool:

@@ -47,6 +47,8 @@ _ATOMIC_OPERATIONS = (0, 2)
 _ATOMIC_STAG, _ATOMIC_HEADER, _ATOMIC_ALIGNMENT = UNTAGGED_HEADER_LENGTH + 8, 20, 8
 _TAGGED, _LAST, _RESERVED, _VERSIONS = 0x8000, 0x4000, 0x3C30, 0x03C0
 _LAST_MSN, _LAST_TO = (1 << 32) - 1, (1 << 64) - 1
+#: Octets of the longest message (RFC 5041 §5.2).
+_LONGEST_MESSAGE = (1 << 32) - 1
 #: Where RsvdULP is, but for its first octet, and where the first octet of a TO is (RFC 5041 §4.2, §4.3).
 _RSVDULP, _TO_AT, _HIGHEST_OCTET = 2, 6, 0xFF
 
@@ -356,6 +358,10 @@ class DDPWatch:
         before, opened = self._messages.get(queue), self._open.pop(queue, None)
         self._messages[queue] = msn
         self.untagged_frame = fpdu.frames[0]
+        after = mo + fpdu.ulpdu_length - UNTAGGED_HEADER_LENGTH
+        is_too_long = after > _LONGEST_MESSAGE
+        if is_too_long:
+            self._find("ddp-mo", fpdu, f"MO {mo} and {after - mo} octets: a message has fewer than 2^32")
         if opened is not None:
             if msn != before:
                 detail = (
@@ -364,7 +370,7 @@ class DDPWatch:
                 self._find("ddp-last", fpdu, detail)
             else:
                 before = None  # the same message goes on
-                if mo != opened.mo:
+                if mo != opened.mo and not is_too_long:
                     detail = f"MO {mo}, although {opened.mo} octets of the message came before"
                     if int.from_bytes(mo.to_bytes(4, "little"), "big") == opened.mo:
                         detail += ", which matches in the other byte order"
@@ -374,13 +380,12 @@ class DDPWatch:
             if msn == before:
                 detail = f"MSN {msn} of queue {queue} continues at MO {mo} after the segment with L"
                 self._find("ddp-last", fpdu, detail)
-            else:
+            elif not is_too_long:
                 self._find("ddp-mo", fpdu, f"MO {mo} in the first segment of {OPCODE_NAMES[opcode]} {msn}")
         if before is not None and msn != before + 1 & _LAST_MSN and not (mo and msn == before):
             self._find("ddp-msn", fpdu, f"MSN {msn} of queue {queue} after {before or 'none'}")
         if not control & _LAST:
             self._inspect_part(fpdu)
-            after = mo + fpdu.ulpdu_length - UNTAGGED_HEADER_LENGTH
             first = opened.frame if opened is not None and before is None else fpdu.frames[0]
             self._open[queue] = _Open(after, opcode, word(ulpdu, _RSVDULP), first)
         if opcode not in _PLAIN_SENDS:

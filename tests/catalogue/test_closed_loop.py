@@ -6,6 +6,7 @@ What the table says was decided by the specification, case by case.
 from __future__ import annotations
 
 import dataclasses
+import io
 
 import pytest
 
@@ -13,7 +14,9 @@ from scapy_mpa.catalogue.baseline import BASELINES
 from scapy_mpa.catalogue.malformed import Malformed
 from scapy_mpa.catalogue.sent import Repairable
 from scapy_mpa.catalogue.table import CASES
-from scapy_mpa.framing.role import ROLES, Role
+from scapy_mpa.framing.role import ROLES, Role, peer_of
+from scapy_mpa.messages.stags import CapturedMemory
+from scapy_mpa.rules.table import GROUPS, RULES
 
 ALL = [(name, left) for name, case in CASES.items() for left in (None, *case.left)]
 
@@ -31,6 +34,18 @@ def test_the_analysis_finds_what_the_table_says(name: str, left: Repairable | No
     assert found == set(malformed.raised)
     for finding in report.all_findings():
         assert 1 <= finding.frame <= finding.last_frame <= report.packets
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_memory_finds_what_the_table_says(name: str) -> None:
+    """Of whoever the case is about, and of no other case."""
+    file = io.BytesIO()
+    Malformed(name).captured.write(file)
+    file.seek(0)
+    case = CASES[name]
+    with CapturedMemory(file) as found:
+        broken = {(one.rule, peer_of(row.owner)) for row in found.rows() for one in row.findings}
+    assert broken == {(rule, case.by) for rule in case.breaks if RULES[rule] in GROUPS["Memory"]}
 
 
 @pytest.mark.parametrize("by", ROLES)

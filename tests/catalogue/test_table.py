@@ -10,6 +10,9 @@ from scapy_mpa.catalogue.baseline import BASELINES
 from scapy_mpa.catalogue.case import AREAS, Case, clause_of
 from scapy_mpa.catalogue.peer import REACTIONS
 from scapy_mpa.catalogue.table import CASES, UnknownCase, chosen, example_of, examples_of, named
+from scapy_mpa.probe.reach import reach_of
+from scapy_mpa.rules.memory import MEMORY_RULES
+from scapy_mpa.rules.rdmap import RDMAP_RULES
 from scapy_mpa.rules.table import GROUPS, RULES
 from tests.rules.test_table import NOT_RAISED
 
@@ -89,16 +92,16 @@ def test_the_clause_is_that_of_what_a_sender_does_wrong(name: str, clause: str) 
 UNDER_ESP = {"esp", "esp-sa", "esp-integrity", "esp-payload", "esp-replay"}
 #: Nor are several captures: tests/capture/test_twice.py raises each of these.
 OF_SEVERAL_CAPTURES = {"capture-taps", "capture-twice"}
-#: Nor is what `memory` finds: tests/messages/test_memory.py raises each of these.
+#: What `memory` finds, and `analyze` does not.
 OF_MEMORY = {rule.id for rule in GROUPS["Memory"]}
 
 
-@pytest.mark.parametrize("rule", sorted({*RULES} - UNDER_ESP - OF_SEVERAL_CAPTURES - OF_MEMORY))
+@pytest.mark.parametrize("rule", sorted({*RULES} - UNDER_ESP - OF_SEVERAL_CAPTURES))
 def test_every_rule_has_a_case(rule: str) -> None:
     raising = [case for case in CASES.values() if rule in ids(case.raises)]
     if RULES[rule].observable == "endpoint":
         assert any(rule in case.tests for case in CASES.values())
-    elif rule in NOT_RAISED:
+    elif rule in NOT_RAISED or rule in OF_MEMORY:
         assert not raising and any(rule in case.breaks for case in CASES.values())
     else:
         assert raising
@@ -120,6 +123,13 @@ def test_every_rule_has_a_case(rule: str) -> None:
 )  # fmt: skip
 def test_every_limit_has_both_its_sides(names: list[str]) -> None:
     assert set(names) <= set(CASES)
+
+
+@pytest.mark.parametrize("rule", [rule.id for rule in (*RDMAP_RULES, *MEMORY_RULES) if rule.severity == "error"])
+def test_both_sides_break_the_rules_of_rdmap_and_memory(rule: str) -> None:
+    """Each of them can be sent to an Initiator and to a Responder, on a live connection."""
+    broken = [case for case in CASES.values() if rule in (*ids(case.raises), *case.breaks)]
+    assert {case.by for case in broken if reach_of(case).carriage == "tcp"} == {"initiator", "responder"}
 
 
 def test_there_are_enough() -> None:

@@ -50,7 +50,7 @@ NOT_MPA = {
 #: Cases in which the endpoint raises another rule than the analysis finds (None: none), and why.
 OTHERWISE: dict[str, tuple[str | None, str]] = {
     **dict.fromkeys(
-        ("terminate-layer-3", "terminate-type-3", "terminate-code-8"),
+        [f"terminate-{what}{by}" for what in ("layer-3", "type-3", "code-8") for by in ("", "-of-the-responder")],
         (None, "what a Terminate says is for RDMAP, but after a failed negotiation"),
     ),
     "request-key-last-octet": ("startup-key", "the analysis cannot tell that it is MPA"),

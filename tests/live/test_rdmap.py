@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scapy_mpa.catalogue.malformed import Malformed
+from scapy_mpa.catalogue.named import NAMED
 from scapy_mpa.catalogue.table import CASES
 from scapy_mpa.craft import ulpdus
 from scapy_mpa.craft.messages import RAW, Message
@@ -416,9 +417,11 @@ def _asks(ulpdu: bytes) -> bool:
 
 @pytest.mark.parametrize("name", DDP_CASES)
 def test_the_catalogue_says_what_becomes_of_a_case(name: str, tmp_path: Path) -> None:
-    """The endpoint is the Responder: it asks what that asks, and is told what the Initiator says."""
-    peer = CASES[name].peer
+    """The endpoint is the peer of whoever the case is about: it asks, and is told, what is in the case."""
+    case, peer = CASES[name], CASES[name].peer
+    name = name.removesuffix("-of-the-responder")
     rdmap = endpoint()
+    rdmap.register(bytearray(NAMED.length), stag=NAMED.stag, to=NAMED.to)
     # What the cases write to and ask for, where they leave open whether it is there.
     at_end = name in AT_THE_END
     rdmap.register(bytearray(300 if at_end else 8192), stag=1, to=(1 << 64) - 300 if at_end else 0)
@@ -428,8 +431,8 @@ def test_the_catalogue_says_what_becomes_of_a_case(name: str, tmp_path: Path) ->
     if name == "atomic-request-alone":
         rdmap.register(bytearray(8), stag=0)
     error = None
-    for direction, ulpdu in _said(name, tmp_path):
-        if direction == "initiator":
+    for direction, ulpdu in _said(case.name, tmp_path):
+        if direction == case.by:
             try:
                 rdmap.receive(ulpdu)
             except RDMAPError as raised:

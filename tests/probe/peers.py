@@ -8,15 +8,16 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.startup import EnhancedData
 from scapy_mpa.live.driver import LiveSession, TalkSettings
+from scapy_mpa.live.rdmap import RDMAPEndpoint
 from scapy_mpa.live.recording import Recording
 from scapy_mpa.live.script import Item, Script, speech, step_items
 from scapy_mpa.live.settings import EndpointSettings
-from scapy_mpa.live.speaker import Listening
+from scapy_mpa.live.speaker import Listening, Speaker
 from scapy_mpa.live.telling import Telling
 from scapy_mpa.probe.aim import Live
 from scapy_mpa.probe.breaking import Breaking
@@ -25,10 +26,13 @@ from scapy_mpa.probe.exchange import Terms
 from scapy_mpa.probe.run import ProbeRun, Result, RunSettings
 from scapy_mpa.probe.target import Responder
 
+#: Makes the upper layer of a connection.
+Upper: TypeAlias = "Callable[[RDMAPEndpoint], Speaker]"
 HOST = "127.0.0.1"
 #: Two cores may be busy with something else.
 TIMEOUT = 1.0
-BUFFER = (0x1000, 0, 1 << 16)
+#: There are Tagged Offsets before it, and behind it.
+BUFFER = (0x1000, 1 << 20, 1 << 16)
 TERMS = Terms(TIMEOUT, live=Live(*BUFFER))
 #: As `listen` answers who knows RFC 6581.
 _ANSWER = EnhancedData(a=0, b=1, c=1, d=1, ird=8, ord=8)
@@ -43,13 +47,15 @@ def _settings(role: str, breaking: Breaking | None, **endpoint: Any) -> TalkSett
 
 
 @contextmanager
-def our_responder(broken: str = "", **endpoint: Any) -> Iterator[Responder]:
-    """Our own Responder, as `listen` is, wrong in this way if one is named."""
+def our_responder(broken: str = "", upper: Upper | None = None, **endpoint: Any) -> Iterator[Responder]:
+    """Our own Responder, as `listen` is, wrong in this way if one is named, with this upper layer."""
     breaking = Breaking(broken, "responder") if broken else None
     settings = _settings("responder", breaking, **endpoint)
     items = breaking.items() if breaking is not None else None
 
     def speaker(rdmap: Any) -> Any:
+        if upper is not None:
+            return upper(rdmap)
         return Listening() if items is None else Script(rdmap, items, ends=False)
 
     session = LiveSession(settings, speaker, Telling(), Recording())
@@ -90,8 +96,9 @@ class OurInitiator:
 
     role: Any = "initiator"
 
-    def __init__(self, acceptor: Acceptor, broken: str = "", **endpoint: Any) -> None:
+    def __init__(self, acceptor: Acceptor, broken: str = "", upper: Upper | None = None, **endpoint: Any) -> None:
         self._acceptor = acceptor
+        self._upper = upper or (lambda rdmap: Script(rdmap, self._items(), wait=4.0))
         self._breaking = Breaking(broken, "initiator") if broken else None
         self._settings = _settings("initiator", self._breaking, **endpoint)
         self._thread: threading.Thread | None = None
@@ -102,9 +109,7 @@ class OurInitiator:
 
     def connection(self, _case: object = None) -> Carrier:
         def connect() -> None:
-            session = LiveSession(
-                self._settings, lambda rdmap: Script(rdmap, self._items(), wait=4.0), Telling(), Recording()
-            )
+            session = LiveSession(self._settings, self._upper, Telling(), Recording())
             with suppress(MPAError):
                 asyncio.run(session.connect(HOST, self._acceptor.port))
 
@@ -128,10 +133,10 @@ class OurInitiator:
 
 
 @contextmanager
-def our_initiator(broken: str = "", **endpoint: Any) -> Iterator[OurInitiator]:
-    """Our own Initiator, wrong in this way if one is named."""
+def our_initiator(broken: str = "", upper: Upper | None = None, **endpoint: Any) -> Iterator[OurInitiator]:
+    """Our own Initiator, wrong in this way if one is named, with this upper layer."""
     with Acceptor(HOST, 0, TIMEOUT) as acceptor:
-        target = OurInitiator(acceptor, broken, **endpoint)
+        target = OurInitiator(acceptor, broken, upper, **endpoint)
         try:
             yield target
         finally:

@@ -9,11 +9,12 @@ import pytest
 from scapy_mpa.catalogue.case import AREAS
 from scapy_mpa.catalogue.table import CASES
 from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.role import Role
 from scapy_mpa.probe.breaking import Breaking, breakable, refusal
 from scapy_mpa.probe.choice import chosen
 from scapy_mpa.probe.reach import reach_of
-from scapy_mpa.probe.run import peers
-from tests.probe.peers import our_initiator, our_responder, run_of
+from scapy_mpa.probe.run import RunSettings, peers
+from tests.probe.peers import TERMS, our_initiator, our_responder, run_of
 
 #: What is committed: by whom, and which cases of the probe fail, each by the rule, or why it fails beside it.
 #: What a peer does wrong by itself is held against it in the first case in which it shows.
@@ -50,6 +51,32 @@ TABLE: dict[str, tuple[str, dict[str, str]]] = {
     "msn-twice": ("initiator", {"valid-reply-m0-c0": "ddp-msn"}),
     "ddp-version-2": ("initiator", {"valid-reply-m0-c0": "ddp-version"}),
 }
+#: The same of who answers, or uses memory, wrongly: that shows in cases that ask for it.
+ANSWERS = ("valid-m0-c0", "valid-reply-m0-c0", "valid-read*", "valid-responder*", "valid-*memory*")
+BY_ASKING: dict[str, str] = {
+    **dict.fromkeys(
+        [f"{what}-{where}-the-buffer" for what in ("write", "read")
+         for where in ("past", "over-the-end-of", "far-past", "before", "over-the-start-of")],
+        "memory-bounds",
+    ),
+    "read-from-invalidated": "memory-life",
+    "write-to-invalidated": "stag-invalidated",
+    "read-response-twice": "read-response-unasked",
+    **dict.fromkeys(
+        ["read-response-other-stag", "read-response-other-to", "read-response-too-long", "read-response-too-short",
+         "read-responses-out-of-order"],
+        "read-response-differs",
+    ),
+    "read-unanswered": "",
+    "mo-passes-2-32": "ddp-mo",
+    "msn-twice": "ddp-msn",
+    "to-wraps": "ddp-to-wraps",
+    "opcode-changes": "rdmap-message-changes",
+    "immediate-data-of-9": "immediate-length",
+    "atomic-response-unasked": "atomic-response",
+    "atomic-misaligned": "atomic-alignment",
+    "atomic-opcode-1": "atomic-opcode",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", TABLE)
@@ -62,6 +89,29 @@ def test_exactly_these_fail(name: str) -> None:
     for pattern, rule in expected.items():
         (found,) = fnmatch.filter(failed, pattern)
         assert failed[found] == rule or " " in rule
+
+
+@pytest.mark.parametrize("role", ["initiator", "responder"])
+@pytest.mark.parametrize("name", BY_ASKING)
+def test_what_is_done_with_memory_and_answers_is_found(name: str, role: Role) -> None:
+    broken = name if role == "initiator" else f"{name}-of-the-responder"
+    with our_initiator(broken) if role == "initiator" else our_responder(broken) as target:
+        results = run_of(target, peers(chosen(ANSWERS), role), RunSettings(TERMS._replace(timeout=0.4)))
+    failed = [one.judgement for one in results if one.counts_against]
+    assert failed
+    assert {one.rule for one in failed} == {BY_ASKING[name]}
+    assert BY_ASKING[name] or all("does not answer an RDMA Read" in one.reason for one in failed)
+
+
+@pytest.mark.parametrize("name", ["send-unfinished", "write-unfinished-of-the-responder"])
+def test_who_ends_within_a_message_is_found(name: str) -> None:
+    """Its end shows where it is waited for, or by itself: no upper layer of its own ends the connection."""
+    role = CASES[name].by
+    with our_initiator(name) if role == "initiator" else our_responder(name) as target:
+        results = run_of(target, peers(chosen(ANSWERS), role))
+    failed = {one.judgement.rule or one.judgement.reason for one in results if one.counts_against}
+    assert failed <= {"ddp-unfinished", "the peer closes"}
+    assert failed
 
 
 def test_the_table_has_each_area_that_an_endpoint_can_break() -> None:

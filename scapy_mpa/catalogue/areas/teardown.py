@@ -21,6 +21,7 @@ from scapy_mpa.craft.ulpdus import (
     untagged,
 )
 from scapy_mpa.framing.ddp import UNTAGGED_HEADER_LENGTH
+from scapy_mpa.framing.role import Role, peer_of
 
 _FIRST, _SAID, _LONG = "initiator send 30", "responder send 30", "initiator send 60"
 _ENDS = peer(
@@ -51,15 +52,22 @@ def _quoting(
     return _terminate(terminate_body(layer, etype, code, ddp_header=quoted, length=length, rdmap_header=rdmap_header))
 
 
-def _said_before(ulpdu: bytes) -> tuple[Step, ...]:
-    """The step in which the Responder sends a ULPDU that a Terminate quotes, if there is one."""
-    return (("responder", ulpdu),) if ulpdu else ()
+def _said_before(ulpdu: bytes, by: Role) -> tuple[Step, ...]:
+    """The step in which a side sends a ULPDU that a Terminate of its peer quotes, if there is one."""
+    return ((by, ulpdu),) if ulpdu else ()
 
 
-#: An RDMA Write and a Send of the Responder without payload, which a Terminate quotes.
+#: Who sends a Terminate: what the names and purposes of its cases end with.
+_SIDES: tuple[tuple[Role, str, str], ...] = (
+    ("initiator", "", ""),
+    ("responder", "-of-the-responder", ", of the Responder"),
+)
+
+
+#: An RDMA Write and a Send of the peer without payload, which a Terminate quotes.
 _WRITE, _SEND = rdma_write(0x1234, 64, b""), send(2, b"")
 _READ = untagged(READ_REQUEST, 1, 1, read_request_body(1, 4096, 100, 2, 8192))
-_ATOMIC = untagged(ATOMIC_REQUEST, 1, 1, atomic_request_body(2, 17, 0x22, 0x34, 1, 2, 3, 4))
+_ATOMIC = untagged(ATOMIC_REQUEST, 1, 1, atomic_request_body(2, 17, 0x22, 0x38, 1, 2, 3, 4))
 #: A Terminate of layer 2, type 0, code 2 as Linux siw lays it out, from the least significant bit on.
 _REVERSED = bytes.fromhex("02020000")
 
@@ -168,12 +176,11 @@ _TERMINATES = (
     ),
     *(
         Case(
-            f"terminate-{name}", f"A Terminate {what}", "plain",
-            (says(_FIRST, _SAID, *_said_before(before), said), answers(None)),
-            ("terminate", rule, *(("atomic-alignment@peer",) if before is _ATOMIC else ())),
-            _TAKES if rule == "terminate-reserved" else _MISREADS,
-            clause=clause,
+            f"terminate-{name}{suffix}", f"A Terminate {what}{words}", "plain",
+            (says(_FIRST, _SAID, *_said_before(before, peer_of(by)), said), answers(None)),
+            ("terminate", rule), _TAKES if rule == "terminate-reserved" else _MISREADS, by=by, clause=clause,
         )
+        for by, suffix, words in _SIDES
         for name, what, rule, said, before, clause in (
             ("reserved-bits", "with all 13 reserved bits set", "terminate-reserved",
              _terminate(bytes.fromhex("00001fff")), b"", _SECTION),
