@@ -5,7 +5,8 @@
     python scripts/benchmark.py --size 1GB -s plain      # one of them at 1 GB
     python scripts/benchmark.py --make -s plain          # make the capture, print its name
     python scripts/benchmark.py --aims                   # what is aimed at, and whether it is met
-    python scripts/benchmark.py --part floods            # one part of that
+    python scripts/benchmark.py --aims --update          # the same, into docs/performance.md
+    python scripts/benchmark.py --part session           # one part of that
     python scripts/benchmark.py --craft                  # how fast captures are made, against Scapy
 
 Whole processes are measured, imports included, one after the other in turn, so that a busy machine troubles
@@ -31,17 +32,18 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 
 import click
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # measure this checkout, wherever the command is run
 
-from scripts.benchmark_aims import PARTS, Bench, print_aims  # noqa: E402
+from scripts import benchmark_floods  # noqa: E402
+from scripts.benchmark_aims import LARGER, PARTS, Bench, print_aims  # noqa: E402
 
 UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 TSHARK_OPTIONS = (
@@ -62,7 +64,9 @@ TSHARK_FIELDS = (
 )
 ULPDU_LENGTH_COLUMN = TSHARK_FIELDS.index("iwarp_mpa.ulpdulength")
 
-COMMANDS = ("analyze", "analyze-jobs", "fpdus", "fpdus-jobs", "tshark", "tshark-plain", "floor")
+COMMANDS = ("analyze", "analyze-jobs", "fpdus", "fpdus-jobs", "messages", "tshark", "tshark-plain", "floor")
+#: They exit with 1 if they find an error, but so does Python after a traceback.
+_OURS = ("analyze", "fpdus", "messages")
 
 FLOOR = """
 import sys
@@ -101,6 +105,7 @@ class Scenario:
     title: str
     plan: dict[str, object] = field(default_factory=dict)
     connections: int = 1
+    is_pcapng: bool = False
 
 
 SCENARIOS = {
@@ -112,6 +117,7 @@ SCENARIOS = {
     ),
     "small": Scenario("many small FPDUs, packed", {"segmentation": "packed", "write_octets": 38, "write_spread": 16}),
     "thousand": Scenario("a thousand connections", {"round_octets": 1 << 13}, connections=1000),
+    "pcapng": Scenario("in order, without Markers, pcapng", is_pcapng=True),
 }
 
 
@@ -132,6 +138,7 @@ def write_capture(scenario: str, path: Path, size: int, seed: int) -> Capture:
     """Make a capture of at least ``size`` octets: every connection in it is complete."""
     from scapy_mpa.craft.bulk import BulkConnection, BulkPlan
     from scapy_mpa.craft.pcapfile import Packet, PcapWriter
+    from scapy_mpa.craft.pcapngfile import PcapngWriter
     from scapy_mpa.craft.segments import below
 
     setup = SCENARIOS[scenario]
@@ -160,7 +167,7 @@ def write_capture(scenario: str, path: Path, size: int, seed: int) -> Capture:
 
     partial = path.with_name(path.name + ".partial")
     with open(partial, "wb", buffering=1 << 20) as file:
-        packets = PcapWriter(file).write(interleaved())
+        packets = (PcapngWriter(file) if setup.is_pcapng else PcapWriter(file)).write(interleaved())
     digest = hashlib.sha256()
     with open(partial, "rb") as file:
         while block := file.read(1 << 20):
@@ -224,11 +231,13 @@ def commands(path: str) -> dict[str, list[str]]:
     """The command lines by name, without what is not installed."""
     analyze = [sys.executable, "-m", "scapy_mpa", "analyze", "--format", "json", path]
     fpdus = [sys.executable, "-m", "scapy_mpa", "fpdus", "--format", "jsonl", path]
+    messages = [sys.executable, "-m", "scapy_mpa", "messages", "--format", "jsonl", path]
     lines = {
         "analyze": analyze,
         "analyze-jobs": [*analyze, "--jobs", "2"],
         "fpdus": fpdus,
         "fpdus-jobs": [*fpdus, "--jobs", "2"],
+        "messages": messages,
         "floor": [sys.executable, "-c", FLOOR, path],
     }
     tshark = shutil.which("tshark")
@@ -246,16 +255,13 @@ def environment(folder: Path) -> dict[str, str]:
     return {**found, "PYTHONPATH": path, "PYTHONPYCACHEPREFIX": str(folder / "compiled")}
 
 
-def run(
-    command: Sequence[str], out: Path, err: Path, changed: Mapping[str, str] = MappingProxyType({})
-) -> tuple[float, float, int, int]:
+def run(command: Sequence[str], out: Path, err: Path) -> tuple[float, float, int, int]:
     """Seconds, those of the processor, exit status and peak memory in octets of a process and those it starts.
 
-    The memory is that of the largest of them.  ``changed`` is what its environment has besides.
+    The memory is that of the largest of them.
     """
     spawn = [sys.executable, "-I", "-S", "-c", SPAWN, str(out), str(err), *command]
-    surroundings = {**environment(out.parent), **changed}
-    seconds, cpu, status, memory = json.loads(subprocess.check_output(spawn, env=surroundings))
+    seconds, cpu, status, memory = json.loads(subprocess.check_output(spawn, env=environment(out.parent)))
     return seconds, cpu, status, memory * (1 if sys.platform == "darwin" else 1024)
 
 
@@ -290,8 +296,7 @@ def measure(capture: Capture, names: list[str], repeat: int, folder: Path) -> li
             if result.failure:
                 continue
             seconds, cpu, status, memory = run(lines[name], folder / "out", folder / "err")
-            # analyze and fpdus exit with 1 if they find an error, but so does Python after a traceback.
-            ours = name.removesuffix("-jobs") in ("analyze", "fpdus")
+            ours = name.removesuffix("-jobs") in _OURS
             if status not in ((0, 1) if ours else (0,)) or (ours and not (folder / "out").stat().st_size):
                 result.failure = failure_of(status, folder / "err")
                 continue
@@ -304,18 +309,6 @@ def measure(capture: Capture, names: list[str], repeat: int, folder: Path) -> li
                 except (ValueError, KeyError, IndexError) as problem:
                     result.failure = f"output not understood: {problem!r}"
     return list(results.values())
-
-
-def alone(command: Sequence[str], changed: Mapping[str, str], repeat: int, folder: Path) -> tuple[float, int]:
-    """The least processor time of a command, in seconds, and its peak memory in octets; modules are compiled first."""
-    rounds = []
-    for number in range(repeat + 1):
-        _, cpu, status, memory = run(command, folder / "out", folder / "err", changed)
-        if status not in (0, 1) or not (folder / "out").stat().st_size:
-            raise SystemExit(f"{' '.join(command)}: {failure_of(status, folder / 'err')}")
-        if number:
-            rounds.append((cpu, memory))
-    return min(cpu for cpu, _ in rounds), max(memory for _, memory in rounds)
 
 
 def failure_of(status: int, err: Path) -> str:
@@ -416,21 +409,47 @@ def print_table(capture: Capture, results: list[Result], style: str) -> None:
 # ---------------------------------------------------------------------------------------------- what is aimed at
 
 
-def bench_in(cache: Path, folder: Path, repeat: int, seed: int) -> Bench:
+def bench_in(cache: Path, folder: Path, size: int, repeat: int, seed: int) -> Bench:
     """What measures aims, ``repeat`` times each, with captures in ``cache`` and all else in ``folder``."""
 
-    def measured(capture: Capture, names: Sequence[str]) -> dict[str, Result]:
-        results = measure(capture, list(names), repeat, folder)
+    @contextmanager
+    def large(scenario: str) -> Iterator[Capture]:
+        capture = cached_capture(scenario, folder, LARGER * size, seed)
+        try:
+            yield capture
+        finally:
+            Path(capture.path).unlink()
+
+    @contextmanager
+    def connections(count: int) -> Iterator[Capture]:
+        path = folder / f"connections-{count}.pcap"
+        benchmark_floods.write(path, benchmark_floods.connections(count))
+        packets, fpdus = count * benchmark_floods.PACKETS, count * benchmark_floods.SENDS
+        try:
+            yield Capture("connections", str(path), path.stat().st_size, packets, fpdus, count, "")
+        finally:
+            path.unlink()
+
+    def measured(capture: Capture, names: Sequence[str], rounds: int | None) -> dict[str, Result]:
+        results = measure(capture, list(names), rounds or repeat, folder)
         for result in results:
             if result.failure:
                 raise SystemExit(f"{capture.path}: {result.command} failed: {result.failure}")
         return {result.command: result for result in results}
 
+    def printed(command: Sequence[str]) -> str:
+        _, _, status, _ = run(command, folder / "out", folder / "err")
+        if status:
+            raise SystemExit(f"{' '.join(command)}: {failure_of(status, folder / 'err')}")
+        return (folder / "out").read_text()
+
     return Bench(
-        lambda scenario, size: cached_capture(scenario, cache, size, seed),
+        size,
+        lambda scenario, octets: cached_capture(scenario, cache, octets, seed),
+        large,
+        connections,
         measured,
-        lambda command, changed: alone(command, changed, repeat, folder),
-        cache,
+        printed,
     )
 
 
@@ -486,6 +505,7 @@ def parse_size(text: str) -> int:
 @click.option(
     "--part", "parts", multiple=True, type=click.Choice(list(PARTS)), help="Only this part of --aims. May be repeated."
 )
+@click.option("--update", is_flag=True, help="With --aims: write the tables into docs/performance.md too.")
 @click.option(
     "--write",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -503,6 +523,7 @@ def main(
     craft: bool,
     wants_aims: bool,
     parts: tuple[str, ...],
+    update: bool,
     write: Path | None,
 ) -> None:
     """Measure scapy-mpa against tshark and against the floor, on captures made for the purpose."""
@@ -520,7 +541,7 @@ def main(
     cache.mkdir(parents=True, exist_ok=True)
     if wants_aims or parts:
         with tempfile.TemporaryDirectory(dir=cache) as name:
-            print_aims(parts or tuple(PARTS), bench_in(cache, Path(name), repeat, seed), style)
+            print_aims(parts or tuple(PARTS), bench_in(cache, Path(name), size, repeat, seed), update)
         return
     if not make and any(name.startswith("tshark") for name in names) and not shutil.which("tshark"):
         click.echo("tshark is not installed: its rows and the ratios to it are left out", err=True)

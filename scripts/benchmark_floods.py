@@ -1,7 +1,7 @@
-"""Captures with very many connections, and with very many SYNs: what the benchmark calls floods.
+"""Captures with very many connections, the same octets each time.
 
-``connections``: each has a handshake, startup frames and three Sends of 20 octets, eight packets in all; ten take
-turns, and none is closed.  ``syns``: SYNs that nobody answers.  Both are the same octets each time.
+Each has a handshake, startup frames and three Sends of 20 octets, eight packets in all; ten take turns, and none is
+closed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ START = 1_700_000_000_000_000_000
 STEP = 3_000  # nanoseconds a packet
 _PORTS = 1 << 15
 _TAKING_TURNS = 10
-_SENDS = 3
+#: FPDUs of a connection, and packets: its handshake and startup frames are five.
+SENDS, PACKETS = 3, 8
 
 
 def _endpoint(first: str, number: int, port: int) -> Endpoint:
@@ -51,20 +52,12 @@ def _connection(number: int, fpdus: list[bytes]) -> Iterator[bytes]:
 
 def connections(count: int) -> Iterator[bytes]:
     """The frames of so many connections."""
-    fpdus = [encode_fpdu(send(msn, bytes(20))) for msn in range(1, _SENDS + 1)]
+    fpdus = [encode_fpdu(send(msn, bytes(20))) for msn in range(1, SENDS + 1)]
     for first in range(0, count, _TAKING_TURNS):
         for frames in zip(
             *(_connection(number, fpdus) for number in range(first, min(first + _TAKING_TURNS, count))), strict=True
         ):
             yield from frames
-
-
-def syns(count: int, sources: int) -> Iterator[bytes]:
-    """So many SYNs that nobody answers, from so many addresses."""
-    for number in range(count):
-        port = 1024 + number // sources % 60_000
-        maker = FrameMaker(_endpoint("11.0.0.1", number % sources, port), _RESPONDER)
-        yield maker.frame(b"", seq=77 * number & 0xFFFFFFFF, ack=0, flags=SYN, window=0xFFFF)
 
 
 def write(path: Path, frames: Iterator[bytes]) -> None:

@@ -9,6 +9,7 @@ from scapy_mpa.analyzer.followed import Followed
 from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.infer.inference import Budget
+from scapy_mpa.rdmap.watch import MOST_OF_ALL
 from scapy_mpa.receiver.connection import ConnectionReader
 from scapy_mpa.receiver.deviation import DiagnosisBudget
 from scapy_mpa.receiver.values import Breach, Moment
@@ -144,6 +145,7 @@ class Analyzer:
         self.has_doubt = False
         self._make_findings = make_findings
         self._quota = Quota(limits.findings)
+        self._room = Quota(MOST_OF_ALL)
         self._records = records
         self._listener = listener
         self._hands_octets = listener is not None and listener.wants_octets
@@ -292,7 +294,7 @@ class Analyzer:
             followed.path_mtu = PathMTUWatch(), PathMTUWatch()
         mpa = followed.mpa = CapturedConnection(
             followed.reader, connection.flow.key, self._make_findings(self._quota), followed.syns,
-            followed.path_mtu, self._records, self._listener, self._deviations,
+            followed.path_mtu, self._records, self._listener, self._deviations, self._room,
         )  # fmt: skip
         mpa.number = self._numbered
         self._numbered += 1

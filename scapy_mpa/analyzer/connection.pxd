@@ -13,7 +13,7 @@ cdef class HalfFindings:
 
 cdef class FullOperation:
     cdef public object _listener, _told, deviating, diagnosis, direction, first_frame, fpdus, invalidated
-    cdef public object is_replaced, key, log, messages, mpa, path_mtu, peer, reads, report_to, seq_start
+    cdef public object is_replaced, key, log, memory, messages, mpa, path_mtu, peer, reads, report_to, seq_start
     cdef public object terminated, went_on_at
     cdef public CopyWatch copies
     cdef public Counts counts
@@ -33,7 +33,7 @@ cdef class FullOperation:
 cdef class CapturedConnection:
     cdef object __weakref__
     cdef public list _arrivals, _operations, syns
-    cdef public object _deviations, _listener, _log, _path_mtu, _reported, findings, judgement, key, keys
+    cdef public object _deviations, _listener, _log, _path_mtu, _reported, _room, findings, judgement, key, keys
     cdef public object lifecycle, number, operations, startup
     cdef public ConnectionReader reader
     cdef public Py_ssize_t pending_side

@@ -27,6 +27,8 @@ from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
 from scapy_mpa.framing.startup import Kind
 from scapy_mpa.infer.inference import Inferred
+from scapy_mpa.rdmap.memory import LIFE, UNKNOWN
+from scapy_mpa.rdmap.watch import MemoryWatch
 from scapy_mpa.receiver.connection import ConnectionReader
 from scapy_mpa.receiver.deviation import Diagnosis
 from scapy_mpa.receiver.fpdus import FPDUReader
@@ -34,7 +36,7 @@ from scapy_mpa.receiver.plain import PlainRun, PlainWrites
 from scapy_mpa.receiver.startup import FoundFrame
 from scapy_mpa.receiver.values import Breach, Gap, LocatedFPDU, Moment
 from scapy_mpa.receiver.window import Layout
-from scapy_mpa.rules.findings import Findings
+from scapy_mpa.rules.findings import Findings, Quota
 from scapy_mpa.rules.table import GROUPS, RULES
 from scapy_mpa.stream.connection import Arrival, Stray, TCPHalf
 from scapy_mpa.stream.peer_state import NEVER
@@ -50,7 +52,7 @@ from scapy_mpa.watches.ddp import Request, Response, ulpdu_of
 from scapy_mpa.watches.deviating import DeviationWatch
 from scapy_mpa.watches.fpdus import FirstFPDU, FirstSend, FPDUWatch
 from scapy_mpa.watches.gaps import GapWatch
-from scapy_mpa.watches.invalidated import InvalidationWatch, used
+from scapy_mpa.watches.invalidated import InvalidationWatch
 from scapy_mpa.watches.lifecycle import (
     DirectionEnd,
     Rejection,
@@ -75,6 +77,7 @@ _RELATED = frozenset((1, 2, 4, 6, 10, 11))
 _ULPDU_LENGTH = 0xFFFF
 #: What one side breaks as the octets of the other show it.
 _OF_BOTH = {"error-passed", "read-response-unasked", "read-response-differs", "atomic-response", "request-unanswered"}
+_OF_BOTH |= {rule.id for rule in GROUPS["Memory"]}
 
 
 class Listener:
@@ -153,6 +156,7 @@ class FullOperation:
         agreed: how FPDUs were to lie.
         log: keeps a row for each FPDU, None if nobody wants them.
         listener: hears of FPDUs, if anybody does.
+        memory: watches the memory that both directions name, None where nothing can be found.
 
     Attributes:
         counts: what was counted.
@@ -163,8 +167,8 @@ class FullOperation:
 
     __slots__ = (
         "_listener", "_told", "copies", "counts", "deviating", "diagnosis", "direction", "first_frame", "fpdus", "gaps",
-        "half", "invalidated", "is_replaced", "key", "log", "messages", "mpa", "path_mtu", "peer", "reader", "reads",
-        "report_to", "segments", "seq_start", "terminated", "went_on_at",
+        "half", "invalidated", "is_replaced", "key", "log", "memory", "messages", "mpa", "path_mtu", "peer", "reader",
+        "reads", "report_to", "segments", "seq_start", "terminated", "went_on_at",
     )  # fmt: skip
 
     def __init__(
@@ -179,6 +183,7 @@ class FullOperation:
         agreed: Layout,
         log: bool,
         listener: Listener | None,
+        memory: MemoryWatch | None,
     ) -> None:
         self.mpa = mpa
         self.direction: Role = direction
@@ -201,6 +206,7 @@ class FullOperation:
         self.gaps = GapWatch(is_beginning, layout.crc)
         self.reads: tuple[ReadWatch, ReadWatch] | None = None
         self.invalidated = InvalidationWatch()
+        self.memory = memory
         self.peer: FullOperation | None = None
         self.terminated: Terminated | None = None
         self.went_on_at: Moment | None = None
@@ -289,6 +295,8 @@ class FullOperation:
                     self.report(found)
                 if found := gaps.arrived(arrival):
                     self.report(found)
+        if self.memory is not None:
+            self.memory.arrived(ROLES.index(self.direction), arrivals)
         self.messages.acknowledged = half.peer.last_ack_sent
         peer = self.peer
         if peer is not None and self.went_on_at is None and peer.reader.error_acked < NEVER:
@@ -368,6 +376,9 @@ class FullOperation:
                 stag, _ = place(run.headers, index * TAGGED_HEADER_LENGTH + CONTROL_LENGTH)
                 if run.fpdus[index] & _ULPDU_LENGTH > TAGGED_HEADER_LENGTH:
                     self._use(stag, 0, start, run.moment_of(index))
+        if self.memory is not None:
+            self.memory.passed_run(ROLES.index(self.direction), run)
+            self._report_memory(self.memory)
 
     def _pass(self, fpdu: LocatedFPDU, delivered: int) -> None:
         """Hand the next FPDU in stream order to the watches."""
@@ -394,6 +405,25 @@ class FullOperation:
             has_payload = fpdu.ulpdu_length > TAGGED_HEADER_LENGTH and is_tagged(ulpdu)
             if has_payload:
                 self._use(place(ulpdu, CONTROL_LENGTH)[0], fpdu.opcode, fpdu.offset, fpdu.known)
+        if self.memory is not None:
+            self.memory.passed(ROLES.index(self.direction), fpdu)
+            self._report_memory(self.memory)
+
+    def _report_memory(self, memory: MemoryWatch) -> None:
+        """Report what the last FPDUs show, of both directions."""
+        for one in (self, self.peer):
+            if one is not None and (found := memory.take_breaches(ROLES.index(one.direction))):
+                # An STag that was invalidated has a rule of its own.
+                used = one.invalidated.is_used
+                one.report([breach for breach in found if breach.rule != LIFE or not used(breach.offset)])
+            if one is not None and memory.is_over:
+                one.memory = None
+
+    def finish_memory(self) -> None:
+        """Judge what the last FPDUs of both directions do with memory: nothing more comes."""
+        if self.memory is not None:
+            self.memory.finish()
+            self._report_memory(self.memory)
 
     def _use(self, stag: int, opcode: int, offset: int, moment: Moment) -> None:
         """Look for the Send that invalidated an STag, which a tagged segment names that is not empty."""
@@ -402,9 +432,12 @@ class FullOperation:
             return
         received = peer.half.peer.acknowledged_at(moment[0])
         found = self.invalidated.invalidation_of(stag, peer.fpdus.ddp.end, received)
+        # This direction may be read long after its peer, which may have named the STag anew since.
+        if found is None or peer.fpdus.ddp.untagged_frame > found.frame:
+            return
         # Where the peer had it before it was captured, the order of the capture is not that of the network.
-        if found is not None and self.half.peer.acked_frame(found.offset, found.end) >= found.frame:
-            self.report((used(found, opcode, offset, moment),))
+        if self.half.peer.acked_frame(found.offset, found.end) >= found.frame:
+            self.report((self.invalidated.used(found, opcode, offset, moment),))
 
     def _relate(self, fpdu: LocatedFPDU) -> None:
         """Hand a Request, an answer or an STag that is invalidated to who knows both directions."""
@@ -610,6 +643,7 @@ class CapturedConnection:
         log: whether a row is kept of each FPDU.
         listener: hears of startup frames and FPDUs, if anybody does.
         deviations: what is known of senders before anything is read.
+        room: how many STags may be remembered by all connections.
 
     Attributes:
         number: of the connection; final when the capture is over.
@@ -622,7 +656,7 @@ class CapturedConnection:
     """
 
     __slots__ = (
-        "_arrivals", "_deviations", "_listener", "_log", "_operations", "_path_mtu", "_reported", "findings",
+        "_arrivals", "_deviations", "_listener", "_log", "_operations", "_path_mtu", "_reported", "_room", "findings",
         "judgement", "key", "keys", "lifecycle", "number", "operations", "pending_side", "reader", "startup", "syns",
     )  # fmt: skip
 
@@ -636,6 +670,7 @@ class CapturedConnection:
         log: bool,
         listener: Listener | None,
         deviations: Deviations,
+        room: Quota,
     ) -> None:
         self.number = self.pending_side = -1
         self.reader = reader
@@ -657,6 +692,7 @@ class CapturedConnection:
         self._log = log
         self._listener = listener
         self._deviations = deviations
+        self._room = room
         self._take_keys()
 
     # --- what it is ---
@@ -861,7 +897,7 @@ class CapturedConnection:
         assert agreed is not None
         operation = FullOperation(
             self, role, key, reader, emss_of(*self.syns), self._path_mtu[d], self.reader.diagnoses[d],
-            agreed, self._log, self._listener,
+            agreed, self._log, self._listener, self._memory(d),
         )  # fmt: skip
         if before is not None:
             before.is_replaced = True
@@ -883,6 +919,26 @@ class CapturedConnection:
             first.reads, second.reads = (ours, others), (others, ours)
         return operation
 
+    def _memory(self, d: int) -> MemoryWatch | None:
+        """Return what watches memory from the first FPDU of either direction on; none where a sender deviates."""
+        peer = self._operations[1 - d]
+        if self._operations[d] is not None or any(one is not None for one in self.reader.diagnoses):
+            if peer is not None and peer.memory is not None:
+                peer.memory.end()
+                peer.memory = None
+            return None
+        if peer is not None:
+            return peer.memory
+        request, reply = (frame.startup if frame is not None else None for frame in (self.request, self.reply))
+        return MemoryWatch(request, reply, self.responder_port, self._room, self._offset_of)
+
+    def _offset_of(self, side: int, ack: int, near: int) -> int:
+        """Return the offset of an acknowledgement number of a direction (0: the Initiator's), near another offset."""
+        operation = self.operations.get(ROLES[side])
+        if operation is None:
+            return 0
+        return UNKNOWN if is_stream(operation.key) else near + seq_diff(ack, operation.seq_of(near))
+
     def _depths(self) -> dict[Role, int | None]:
         if self.request is None or self.reply is None:
             return {}
@@ -903,6 +959,8 @@ class CapturedConnection:
         for begun in self.operations.values():
             begun.take(())
             begun.quote()
+        for begun in self.operations.values():
+            begun.finish_memory()
         halves = self.reader.connection.halves
         ends = [
             direction_end(stream) if operation is None else operation.end()

@@ -13,8 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from heapq import heapify, heappop, heapreplace
-from io import BufferedReader
-from pathlib import Path
+from io import BufferedReader, FileIO
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from scapy_mpa.capture.fragments import Fragments
@@ -83,13 +82,12 @@ class Captures:
             return self._reader(index, file, STANDARD_INPUT)
         if not isinstance(source, (str, os.PathLike)):
             return self._reader(index, source, name_of(source))
-        path = Path(source)
         opened: BinaryIO | Octets
         try:
-            if stat.S_ISREG(path.stat().st_mode):
-                opened = self._on_demand[index] = self._files.file(path)
+            if stat.S_ISREG(os.stat(source).st_mode):
+                opened = self._on_demand[index] = self._files.file(source)
             else:
-                opened = stack.enter_context(path.open("rb", buffering=0))
+                opened = stack.enter_context(FileIO(source))
         except (OSError, ValueError) as error:
             raise CaptureError(f"{printable(source)}: {getattr(error, 'strerror', None) or error}") from error
         return self._reader(index, opened, name_of(source))

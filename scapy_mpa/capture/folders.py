@@ -13,7 +13,6 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from heapq import nsmallest
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from scapy_mpa.capture.pcap import MAGIC_NUMBERS
@@ -66,6 +65,8 @@ def captures_in(folder: str, before: Mapping[str, Inspected] | None = None) -> F
     Raises:
         CaptureError: The folder cannot be read.
     """
+    from pathlib import Path
+
     try:
         os.scandir(folder).close()
     except OSError as error:

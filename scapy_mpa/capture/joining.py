@@ -7,17 +7,15 @@ last records: those of a pcap or pcapng file are found at its ends, what is comp
 
 from __future__ import annotations
 
-import glob
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from io import FileIO
 from itertools import chain, islice
 from struct import Struct
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.capture.files import reader_of
-from scapy_mpa.capture.folders import captures_in, natural
 from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.named import STANDARD_INPUT, CaptureSource, Sources
 from scapy_mpa.capture.notes import Notes
@@ -107,13 +105,15 @@ def _expanded(source: CaptureSource, skipped: list[str]) -> Iterator[tuple[Captu
         return
     name = os.fspath(source)
     if os.path.isdir(name):
+        from scapy_mpa.capture.folders import captures_in
+
         files, left_out, _ = captures_in(name)
         what = "there is no capture in this folder"
         if left_out is not None:
             skipped.append(left_out)
             what += left_out.removeprefix(printable(name))
-    elif not os.path.lexists(name) and glob.has_magic(name):
-        files, what = _files_of(glob.glob(name, recursive=True)), "no file matches this pattern"
+    elif not os.path.lexists(name) and (found := _matching(name)) is not None:
+        files, what = found, "no file matches this pattern"
     else:
         yield source, False
         return
@@ -123,9 +123,16 @@ def _expanded(source: CaptureSource, skipped: list[str]) -> Iterator[tuple[Captu
         yield path, True
 
 
-def _files_of(found: Iterable[str]) -> list[str]:
+def _matching(name: str) -> list[str] | None:
+    """Return the files that match a pattern; None for a name that is none."""
+    import glob
+
+    from scapy_mpa.capture.folders import natural
+
+    if not glob.has_magic(name):
+        return None
     # What is no file would have to be opened to be seen: a pipe would wait for ever.
-    return sorted((path for path in found if os.path.isfile(path)), key=natural)
+    return sorted((path for path in glob.glob(name, recursive=True) if os.path.isfile(path)), key=natural)
 
 
 def _groups(captures: Sequence[CaptureSource], ends: Sequence[Ends | None], joining: Joining) -> list[list[int]]:

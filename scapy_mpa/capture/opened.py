@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from io import BufferedReader, FileIO
-from pathlib import Path
 from typing import Final
 
 #: Files that are open at a time.
@@ -28,7 +27,7 @@ class OpenFiles:
 
     def file(self, path: str | os.PathLike[str]) -> OnDemandFile:
         """A file by name, opened. Raises OSError if that fails."""
-        found = OnDemandFile(self, Path(path))
+        found = OnDemandFile(self, path)
         found.seek(0)
         return found
 
@@ -37,7 +36,7 @@ class OpenFiles:
         file = self._open.get(which)
         if file is None:
             # The reader takes whole blocks: a buffer below it would only copy.
-            file = which.path.open("rb", buffering=0)
+            file = FileIO(which.path)
             if place:
                 file.seek(place)
             self._open[which] = file
@@ -69,7 +68,7 @@ class OnDemandFile:
 
     __slots__ = ("_files", "_place", "path")
 
-    def __init__(self, files: OpenFiles, path: Path) -> None:
+    def __init__(self, files: OpenFiles, path: str | os.PathLike[str]) -> None:
         self.path = path
         self._files = files
         self._place = 0

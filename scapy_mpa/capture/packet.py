@@ -12,7 +12,6 @@ from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
-from scapy_mpa.capture.exported import exported_in
 from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.icmp import path_mtu_in
 from scapy_mpa.capture.ip import (
@@ -167,6 +166,8 @@ def _segment_in(
     layer = network_layer(link_type, octets, start, end, trail)
     whole = Segment(frame, time, b"", link_type, 0, 0, octets, start, end, FRAGMENT, wire_end)
     if layer is None and link_type == UPPER_PDU:
+        from scapy_mpa.capture.exported import exported_in
+
         exported = exported_in(octets, start, end)
         if exported is None:
             note_exported(fragments.notes, frame, time)

@@ -13,10 +13,10 @@ import sys
 
 import click
 
-from scapy_mpa.cli.cycles import look_seldom
 from scapy_mpa.cli.group import COMMANDS, AllCommands, color_option
 from scapy_mpa.cli.lines import print_line
 from scapy_mpa.errors import MPAError
+from scapy_mpa.system.cycles import look_seldom
 from scapy_mpa.system.ending import ends_orderly
 from scapy_mpa.system.names import printable
 from scapy_mpa.version import __version__

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable
 from typing import Literal
@@ -17,7 +16,6 @@ from scapy_mpa.cli.options import Reading, divides_work, reads_all, warn_of_dama
 from scapy_mpa.cli.progress import end_progress
 from scapy_mpa.cli.types import Word
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.jsontext import pieces
 from scapy_mpa.report.text import report_lines
 from scapy_mpa.rules.table import SEVERITIES, Severity
 
@@ -89,10 +87,14 @@ def analyze_command(
         if found is not None:
             values = add_buffers(values, found)
         if output_format == "jsonl":
+            import json
+
             for connection in values.pop("connections"):
                 click.echo(json.dumps(connection))
             click.echo(json.dumps(values))
         else:
+            from scapy_mpa.report.jsontext import pieces
+
             sys.stdout.writelines(pieces(values))
             click.echo()
     else:

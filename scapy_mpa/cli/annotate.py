@@ -8,8 +8,8 @@ from scapy_mpa.capture.named import STANDARD_INPUT
 from scapy_mpa.cli.lines import print_line
 from scapy_mpa.cli.options import Reading, hides, reads_captures, warn_of_damage
 from scapy_mpa.cli.output import check_output, tell_written, written
-from scapy_mpa.report.words import plural
 from scapy_mpa.system.names import printable
+from scapy_mpa.values.words import plural
 
 
 @hides("direction")

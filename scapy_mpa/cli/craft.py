@@ -11,7 +11,7 @@ import click
 from scapy_mpa.cli.lines import print_lines
 from scapy_mpa.cli.output import check_output, is_stdout, tell_written, written
 from scapy_mpa.cli.types import Word, with_file
-from scapy_mpa.report.words import plural
+from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:
     from scapy_mpa.craft.scenario import Scenario

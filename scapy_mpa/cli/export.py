@@ -10,7 +10,7 @@ from scapy_mpa.cli.lines import print_line
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage, warn_of_nothing, warn_of_remark
 from scapy_mpa.cli.output import check_output, tell_written, written
 from scapy_mpa.cli.types import Word
-from scapy_mpa.report.words import plural
+from scapy_mpa.values.words import plural
 
 
 @click.command("export")

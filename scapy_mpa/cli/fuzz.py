@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scapy_mpa.cli.cycles import look_often
 from scapy_mpa.cli.lines import print_line, print_lines
 from scapy_mpa.cli.output import (
     STANDARD_OUTPUT,
@@ -24,8 +23,9 @@ from scapy_mpa.cli.settling import boots, recovers, settles
 from scapy_mpa.cli.types import Begun
 from scapy_mpa.cli.wirefuzz import OnTheWire, fuzz_peer
 from scapy_mpa.fuzz.draw import MOST_CASES
-from scapy_mpa.report.words import plural
+from scapy_mpa.system.cycles import look_often
 from scapy_mpa.system.names import printable
+from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:
     from scapy_mpa.fuzz.baselines import Baselines

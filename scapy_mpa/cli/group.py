@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Final
 
@@ -81,6 +80,8 @@ class AllCommands(click.Group):
         if args and args[0] in _REPLACED:
             raise click.UsageError(f"there is no {args[0]} any more: use {_REPLACED[args[0]]}", ctx)
         if args and args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
+            from difflib import get_close_matches
+
             like = get_close_matches(args[0], COMMANDS, n=1)
             hint = f"did you mean {like[0]}?" if like else f"the commands are {', '.join(COMMANDS)}"
             raise click.UsageError(f"there is no command {args[0]!r}; {hint}", ctx)

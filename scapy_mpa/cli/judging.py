@@ -11,7 +11,6 @@ import click
 from scapy_mpa.cli.options import Reading
 from scapy_mpa.cli.types import Word
 from scapy_mpa.report.model import Report
-from scapy_mpa.rules.choice import UnknownRule, chosen
 from scapy_mpa.rules.table import RULES, SEVERITIES, Severity
 
 
@@ -50,10 +49,7 @@ def judges(command: Callable[..., int]) -> Callable[..., int]:
         ignore: tuple[str, ...],
         **others: Any,
     ) -> int:
-        try:
-            ids = chosen(_names(rules), _names(ignore)) if rules or ignore else None
-        except UnknownRule as error:
-            raise click.UsageError(str(error)) from None
+        ids = _chosen(_names(rules), _names(ignore)) if rules or ignore else None
         return command(reading, Judging(ids, fail_on), **others)
 
     decorated = with_judging
@@ -84,6 +80,16 @@ def judges(command: Callable[..., int]) -> Callable[..., int]:
     ):
         decorated = decorate(decorated)
     return decorated
+
+
+def _chosen(rules: list[str], ignored: list[str]) -> frozenset[str]:
+    """Return the ids of the rules that are looked at; raises :class:`click.UsageError` for one that there is not."""
+    from scapy_mpa.rules.choice import UnknownRule, chosen
+
+    try:
+        return chosen(rules, ignored)
+    except UnknownRule as error:
+        raise click.UsageError(str(error)) from None
 
 
 def _names(given: tuple[str, ...]) -> list[str]:

@@ -6,7 +6,6 @@ What does not go to a terminal is one line for each thing, however long, for gre
 from __future__ import annotations
 
 import re
-import shutil
 import sys
 from collections.abc import Iterable, Iterator
 
@@ -31,7 +30,9 @@ def terminal_width(*, err: bool = False) -> int | None:
     stream = sys.stderr if err else sys.stdout
     if stream is None or not stream.isatty():
         return None
-    return max(_LEAST_WIDTH, shutil.get_terminal_size().columns)
+    from shutil import get_terminal_size
+
+    return max(_LEAST_WIDTH, get_terminal_size().columns)
 
 
 def print_line(line: str, *, err: bool = False) -> None:

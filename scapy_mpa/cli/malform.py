@@ -25,8 +25,8 @@ from scapy_mpa.cli.output import (
 from scapy_mpa.cli.settling import GONE, RECOVERY, settles
 from scapy_mpa.cli.types import Begun, Word
 from scapy_mpa.errors import MPAError
-from scapy_mpa.report.words import plural
 from scapy_mpa.system.names import printable
+from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:
     from scapy_mpa.catalogue.case import Case

@@ -20,9 +20,9 @@ from scapy_mpa.system.names import encodable, printable
 from scapy_mpa.system.whole import write_whole
 
 if TYPE_CHECKING:
-    from scapy_mpa.messages.assembly import ConnectionMessages
     from scapy_mpa.messages.found import FoundMessages
     from scapy_mpa.messages.row import MessageRow
+    from scapy_mpa.rdmap.assembly import ConnectionMessages
 
 
 @click.command("messages")
@@ -54,7 +54,7 @@ def messages_command(rows: Rows, is_summary: bool, payload: bool, directory: Pat
     RPC-over-RDMA, NVMe-oF, iSER, rping and perftest the message's header is shown. With --follow and -i, each message
     is listed when it is complete, so a Request is listed without its answer.
     """
-    from scapy_mpa.messages.assembly import DEFAULT_HELD
+    from scapy_mpa.rdmap.assembly import DEFAULT_HELD
 
     if is_summary and (rows.output_format in ("csv", PARQUET) or payload or directory is not None):
         raise click.UsageError("--summary is text or jsonl only, and prints no octets")

@@ -24,10 +24,10 @@ from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import SCHEMA_VERSION, Report
 from scapy_mpa.report.tally import Tally
 from scapy_mpa.report.text import connection_lines, finding_lines, summary_lines, where_in
-from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import Severity
 from scapy_mpa.system.ending import ENDING, usual_signals
+from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:
     from rich.live import Live

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from scapy_mpa.cli.colours import console_for
-from scapy_mpa.cli.cycles import look_often
 from scapy_mpa.cli.lines import print_line, print_lines
 from scapy_mpa.cli.output import STANDARD_OUTPUT, check_empty, check_folder_of, make_folder, tell_written, written
 from scapy_mpa.cli.progress import StepProgress
@@ -25,9 +24,10 @@ from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.agreement import RTR_TYPES
 from scapy_mpa.framing.role import Role, peer_of
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData
-from scapy_mpa.report.words import plural
+from scapy_mpa.system.cycles import look_often
 from scapy_mpa.system.ending import STATUS, noting_interrupt
 from scapy_mpa.system.names import printable
+from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:
     from scapy_mpa.probe.case import ProbeCase

@@ -18,7 +18,6 @@ import click
 from click.core import ParameterSource
 
 from scapy_mpa.capture.index import is_pipe
-from scapy_mpa.cli.cycles import look_often
 from scapy_mpa.cli.lines import print_line
 from scapy_mpa.cli.output import STANDARD_OUTPUT, check_output, is_stdout, tell_written, written
 from scapy_mpa.cli.talkoptions import talking_options
@@ -38,9 +37,10 @@ from scapy_mpa.live.script import Item, Script, items_of, line_items, speech, st
 from scapy_mpa.live.settings import EndpointSettings
 from scapy_mpa.live.speaker import Listening, Speaker
 from scapy_mpa.live.telling import Telling
-from scapy_mpa.report.words import plural
+from scapy_mpa.system.cycles import look_often
 from scapy_mpa.system.ending import usual_signals
 from scapy_mpa.system.names import printable
+from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:
     from scapy_mpa.probe.breaking import Breaking

@@ -17,8 +17,8 @@ from scapy_mpa.cli.output import written
 from scapy_mpa.cli.settling import GONE
 from scapy_mpa.errors import MPAError
 from scapy_mpa.fuzz.draw import MOST_CASES
-from scapy_mpa.report.words import plural
 from scapy_mpa.system.names import printable
+from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:
     from scapy_mpa.fuzz.run import Fuzzer

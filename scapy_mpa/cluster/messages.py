@@ -19,11 +19,11 @@ from scapy_mpa.cluster.receiving import ReceivingTask, feed
 from scapy_mpa.cluster.shared import SharedFolder, said
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.role import ROLES, Role
-from scapy_mpa.messages.assembly import ConnectionMessages
 from scapy_mpa.messages.found import FoundMessages
 from scapy_mpa.messages.reading import MessageReading
 from scapy_mpa.messages.row import MessageRow, MessageValues, row_of
 from scapy_mpa.messages.store import Key, key_of
+from scapy_mpa.rdmap.assembly import ConnectionMessages
 from scapy_mpa.reading.analysis import part_of
 from scapy_mpa.reading.onepass import Pass
 from scapy_mpa.reading.part import ReportPart

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from scapy_mpa.compare.changes import Change
 from scapy_mpa.compare.comparison import Comparison
 from scapy_mpa.compare.half import KINDS, ComparedHalf, Event
-from scapy_mpa.report.words import plural
+from scapy_mpa.values.words import plural
 
 #: Events of each kind that are listed, without --all.
 _FEW = 3

@@ -25,8 +25,8 @@ from scapy_mpa.fuzz.case import FuzzCase, make
 from scapy_mpa.fuzz.recipe import Recipe
 from scapy_mpa.fuzz.run import Fuzzer
 from scapy_mpa.fuzz.units import FPDUUnit, Startup, Way
-from scapy_mpa.report.words import plural
 from scapy_mpa.system.whole import write_whole
+from scapy_mpa.values.words import plural
 
 #: Octets of a session: AFL takes files up to 1 MiB.
 _MOST_OCTETS = 1 << 18

@@ -7,7 +7,7 @@ from collections import deque
 from scapy_mpa.craft.payload import generated
 from scapy_mpa.live.rdmap import ImmediateDelivered, RDMAPEndpoint, RDMAPEvent, SendDelivered
 from scapy_mpa.live.speaker import NOT_THE_SAME, UpperLayerError
-from scapy_mpa.report.words import plural
+from scapy_mpa.values.words import plural
 
 #: Messages that are under way at a time.
 _WINDOW = 4

@@ -12,8 +12,8 @@ from typing import Literal
 from scapy_mpa.live.buffers import RegisteredBuffer
 from scapy_mpa.live.rdmap import RDMAPEndpoint, RDMAPEvent, ReadCompleted, SendDelivered
 from scapy_mpa.live.speaker import NOT_THE_SAME, UpperLayerError
-from scapy_mpa.report.words import plural
 from scapy_mpa.ulp.tools import rping_header, rping_message, rping_text
+from scapy_mpa.values.words import plural
 
 #: Octets of rping's buffers, if nothing else is said; and the most that our server reads at the wish of a client.
 SIZE, MOST = 64, 1 << 20

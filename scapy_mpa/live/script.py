@@ -34,10 +34,10 @@ from scapy_mpa.live.rdmap import (
     ULPDUTaken,
     WritePlaced,
 )
-from scapy_mpa.report.words import plural
 from scapy_mpa.system.names import printable
 from scapy_mpa.ulp.header import NamedMemory
 from scapy_mpa.ulp.tools import rping_header
+from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:
     from scapy_mpa.reading.found import FoundFPDU

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from scapy_mpa.errors import MPAError
 from scapy_mpa.live.rdmap import RDMAPEvent, ULPDUTaken, WritePlaced
-from scapy_mpa.report.words import plural
+from scapy_mpa.values.words import plural
 
 #: What a peer is asked that says what its upper layer should not.
 NOT_THE_SAME = ": is --ulp the same on both sides?"

@@ -24,9 +24,10 @@ from scapy_mpa.live.events import (
     StreamEnded,
 )
 from scapy_mpa.live.recording import RecordedConnection
-from scapy_mpa.messages.assembly import Assembly, ConnectionMessages, DDPSegment, LatestPayload
 from scapy_mpa.messages.lines import json_line, text_line
-from scapy_mpa.messages.row import AnswerValues, MessageRow, MessageValues, row_of
+from scapy_mpa.messages.row import MessageRow, MessageValues, row_of
+from scapy_mpa.rdmap.assembly import Assembly, ConnectionMessages, DDPSegment, LatestPayload
+from scapy_mpa.rdmap.links import AnswerValues
 from scapy_mpa.values.startup import startup_fields
 
 #: Who writes a line.

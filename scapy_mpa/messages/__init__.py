@@ -1,1 +1,1 @@
-"""RDMAP messages: put together from DDP Segments, Requests with Answers, memory with the message that named it."""
+"""RDMAP messages of captures: each with what it has to do with others, memory with the message that named it."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from scapy_mpa.framing.role import Role
-from scapy_mpa.messages.assembly import ConnectionMessages
 from scapy_mpa.messages.row import MessageRow
+from scapy_mpa.rdmap.assembly import ConnectionMessages
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report
 

@@ -17,14 +17,13 @@ from scapy_mpa.framing.fpdu import decode_fpdu
 from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MARKER_LENGTH, remove_markers
 from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
-from scapy_mpa.messages.assembly import Assembly, ConnectionMessages, DDPSegment, MessageHalf
 from scapy_mpa.messages.times import FrameTimes
+from scapy_mpa.rdmap.assembly import Assembly, ConnectionMessages, DDPSegment, MessageHalf
+from scapy_mpa.rdmap.memory import UNKNOWN
 from scapy_mpa.reading.listener import CaptureListener
 from scapy_mpa.values.records import AFTER_ERROR, FPDURow
 from scapy_mpa.values.segment import Segment, is_stream
 
-#: Beyond any stream offset: of octets without packets nobody knows what their sender had received.
-_UNKNOWN = 1 << 64
 #: FPDUs placed ahead that one half connection keeps in memory.
 _MOST_AHEAD = 1 << 14
 
@@ -187,7 +186,7 @@ class MessageListener(CaptureListener):
             return 0
         ack = self.acks.at(frame)
         if not ack or is_stream(peer.key):
-            return _UNKNOWN
+            return UNKNOWN  # such as of octets without packets
         taken = half.peer.taken
         return taken + seq_diff(ack, peer.seq_of(taken))
 

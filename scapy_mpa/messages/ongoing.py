@@ -11,7 +11,10 @@ from typing import cast
 
 from scapy_mpa.analyzer.connection import CapturedConnection
 from scapy_mpa.framing.role import ROLES
-from scapy_mpa.messages.assembly import (
+from scapy_mpa.messages.hearing import HalfReading, MessageListener
+from scapy_mpa.messages.row import MessageRow, MessageValues, row_of
+from scapy_mpa.messages.times import FrameTimes
+from scapy_mpa.rdmap.assembly import (
     DEFAULT_HELD,
     Assembly,
     ConnectionMessages,
@@ -19,9 +22,7 @@ from scapy_mpa.messages.assembly import (
     LatestPayload,
     MessageHalf,
 )
-from scapy_mpa.messages.hearing import HalfReading, MessageListener
-from scapy_mpa.messages.row import AnswerValues, MessageRow, MessageValues, row_of
-from scapy_mpa.messages.times import FrameTimes
+from scapy_mpa.rdmap.links import AnswerValues
 from scapy_mpa.values.segment import ACK
 
 

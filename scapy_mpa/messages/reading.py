@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from scapy_mpa.analyzer.analyzer import Analyzer
 from scapy_mpa.capture.joining import Joining
 from scapy_mpa.framing.role import ROLES, Role
-from scapy_mpa.messages.assembly import DEFAULT_HELD, Assembly, ConnectionMessages, DDPSegment, MessageHalf
 from scapy_mpa.messages.found import FoundMessages
 from scapy_mpa.messages.hearing import HalfReading, MessageListener
 from scapy_mpa.messages.row import MessageRow, MessageValues, row_of
 from scapy_mpa.messages.store import MessageStore
 from scapy_mpa.messages.times import FrameTimes
+from scapy_mpa.rdmap.assembly import DEFAULT_HELD, Assembly, ConnectionMessages, DDPSegment, MessageHalf
 from scapy_mpa.reading.query import EVERYTHING, Asked, Query, Selection, query_of
 from scapy_mpa.reading.spill import OctetStore, Sorted
 from scapy_mpa.report.connection import Connection

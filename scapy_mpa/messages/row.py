@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from scapy_mpa.framing.ddp import OPCODE_NAMES
 from scapy_mpa.framing.role import Role
+from scapy_mpa.rdmap.links import AnswerValues
 
-#: No message: a ULPDU without a DDP header, or with an opcode that has no name.
-NO_MESSAGE = 15
 _SECOND = 1_000_000_000
-
-#: The answer to a Request: frame of its first octet, of its last, their times in nanoseconds since the epoch, octets.
-AnswerValues: TypeAlias = "tuple[int, int, int, int, int]"
 
 
 class MessageValues(NamedTuple):

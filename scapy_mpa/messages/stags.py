@@ -10,15 +10,15 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from scapy_mpa.framing.role import ROLES, Role
-from scapy_mpa.messages.assembly import ConnectionMessages, MessageHalf
-from scapy_mpa.messages.memory import MemoryFinding, STagMemory
 from scapy_mpa.messages.reading import CapturedMessages
-from scapy_mpa.messages.row import AnswerValues
 from scapy_mpa.messages.store import MessageStore
+from scapy_mpa.rdmap.assembly import ConnectionMessages, MessageHalf
+from scapy_mpa.rdmap.links import AnswerValues
+from scapy_mpa.rdmap.memory import MemoryFinding, STagMemory
 from scapy_mpa.reading.query import Asked, Query
 from scapy_mpa.reading.spill import Sorted
-from scapy_mpa.report.words import plural
 from scapy_mpa.rules.table import RULES, Severity
+from scapy_mpa.values.words import plural
 
 _SECOND = 1_000_000_000
 #: Findings of each rule and STag that the text has.

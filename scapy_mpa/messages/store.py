@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from heapq import merge
 from typing import IO, Any, TypeAlias
 
-from scapy_mpa.messages.row import AnswerValues, MessageValues
+from scapy_mpa.messages.row import MessageValues
+from scapy_mpa.rdmap.links import AnswerValues
 from scapy_mpa.reading.spill import Sorted
 from scapy_mpa.system.temporary import temporary_file
 

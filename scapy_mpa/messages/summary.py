@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from scapy_mpa.framing.role import ROLES, Role
-from scapy_mpa.messages.assembly import ConnectionMessages
 from scapy_mpa.messages.lines import ms
-from scapy_mpa.messages.links import UnderWay
 from scapy_mpa.messages.row import MessageRow
-from scapy_mpa.messages.spread import Spread
+from scapy_mpa.rdmap.assembly import ConnectionMessages
+from scapy_mpa.rdmap.links import UnderWay
+from scapy_mpa.rdmap.spread import Spread
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.words import plural
+from scapy_mpa.values.words import plural
 
 _SECOND = 1_000_000_000
 #: Numbers of RDMA Reads under way that the text lists.

@@ -14,23 +14,28 @@ from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.page.svg import svg_of
 from scapy_mpa.page.worst import Glimpse, glimpses, worst_first
 from scapy_mpa.plot.kinds import draw_subject
+from scapy_mpa.plot.memory import memory_of
 from scapy_mpa.plot.reads import Asked, requests_of
 from scapy_mpa.plot.view import Stretch, Subject
 from scapy_mpa.report.buffers import WAY_WORDS, WAYS
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.track import tracks
-from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import GROUPS, SEVERITIES, Rule
+from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from scapy_mpa.messages.stags import STagRow
+
 #: Connections that are described in detail, with lanes; with all pictures; in the table.
 MOST_DRAWN, MOST_WHOLE, MOST_LISTED = 20, 5, 1000
-#: FPDUs of connections with RDMA Reads beyond which these are not looked into: all messages are put together for it.
+#: FPDUs beyond which RDMA Reads, and memory, are not looked into: all messages are put together for it.
 _MOST_READ = 100_000
+#: STags of a connection in its table.
+MOST_STAGS = 20
 _SECOND = 1_000_000_000
 
 
@@ -103,6 +108,7 @@ class Drawing:
             one.number: Subject(one, directions, {side: read[one.number, side] for side in ROLES}) for one in self.drawn
         }
         self._asked: Asked | None = None
+        self._memory: dict[int, list[STagRow]] | None = None
         self._number = 0
 
     @property
@@ -128,6 +134,11 @@ class Drawing:
         if any(row.peak for row in self.held(connection)):
             figure = draw_subject(subject, "held", everything)
             yield self._picture(connection, "held", "octets a receiver had to hold", figure)
+        written = [row for row in self.memory(connection) if row.writes]
+        if written:
+            stag = written[0].stag if written[0].counts else None
+            figure = draw_subject(subject, "memory", everything, stag=stag)
+            yield self._picture(connection, "memory", "a buffer over time", figure)
 
     def _lanes(self, connection: Connection, glimpse: Glimpse) -> Picture:
         subject = self.subjects[connection.number].only(glimpse.directions)
@@ -151,6 +162,21 @@ class Drawing:
                 )
         return self._asked
 
+    def memory(self, connection: Connection) -> list[STagRow]:
+        """The memory that an upper layer named, or of which something is wrong, that first; none if nobody looked."""
+        if self._memory is None:
+            named = [one for one in self.whole if one.upper_layer.protocol is not None or _breaks_memory(one)]
+            self._memory = {}
+            if sum(one.initiator.counts.fpdus + one.responder.counts.fpdus for one in named) <= _MOST_READ:
+                self._memory = memory_of(named)
+            else:
+                self.remarks.append(
+                    f"Memory is not listed: there are more than {_MOST_READ:,} FPDUs, whose messages would have to be "
+                    "reassembled; memory does it"
+                )
+        rows = [row for row in self._memory.get(connection.number, ()) if row.protocol is not None or row.counts]
+        return sorted(rows, key=lambda row: (not row.has_error, not row.counts))
+
     def held(self, connection: Connection) -> list[HeldRow]:
         """What receivers of a connection had to hold."""
         subject = self.subjects[connection.number]
@@ -165,6 +191,10 @@ class Drawing:
                 row = HeldRow(direction, WAY_WORDS[way], held.peak, held.peak_frame, mean, held.octet_ns / _SECOND)
                 rows.append(row)
         return rows
+
+
+def _breaks_memory(connection: Connection) -> bool:
+    return any(found.rule in GROUPS["Memory"] for found in connection.findings)
 
 
 def happened(connection: Connection, held: Sequence[HeldRow]) -> list[str]:

@@ -15,6 +15,7 @@ from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.page.around import Around, AroundFPDU, around_findings
 from scapy_mpa.page.contents import (
     MOST_LISTED,
+    MOST_STAGS,
     MOST_WHOLE,
     Commands,
     Drawing,
@@ -36,12 +37,14 @@ from scapy_mpa.report.model import Report, summary_line, summary_of
 from scapy_mpa.report.negotiated import Negotiated
 from scapy_mpa.report.show import startup_item, startup_of
 from scapy_mpa.report.text import ENDED_WORDS, ended_words
-from scapy_mpa.report.words import plural
 from scapy_mpa.system.names import printable
+from scapy_mpa.values.words import plural
 from scapy_mpa.version import __version__
 
 if TYPE_CHECKING:
     from markupsafe import Markup
+
+    from scapy_mpa.messages.stags import STagRow
 
 #: Octets of a page at most, and what is kept free for what is always on it.
 MOST_OCTETS, _RESERVED = 1_900_000, 20_000
@@ -94,6 +97,7 @@ class _Section(NamedTuple):
     startups: list[_Octets]
     findings: list[_FindingBlock]
     pictures: list[_PictureBlock]
+    memory: list[STagRow]
     held: list[Any]
     remarks: list[str]
 
@@ -202,6 +206,7 @@ class _Page:
     def _section(self, connection: Connection, room: int, *, is_open: bool) -> str:
         around = around_findings(self._drawing.subjects[connection.number], connection.findings)
         held = self._drawing.held(connection)
+        memory = self._drawing.memory(connection)
         section = _Section(
             connection,
             gravest(connection),
@@ -213,9 +218,15 @@ class _Page:
             [*self._startups(connection)],
             [self._finding(one) for one in around],
             [],
+            memory[:MOST_STAGS],
             held,
             [],
         )
+        if len(memory) > MOST_STAGS:
+            section.remarks.append(
+                f"Of {len(memory)} STags {MOST_STAGS} are listed: "
+                f"{self._commands.of('memory', '--connection', connection.number)}"
+            )
 
         def rendered() -> str:
             return self._template(

@@ -8,7 +8,7 @@ from scapy_mpa.plot.look import ORANGE, PURPLE, Key, Look, Sheet, number_axis, t
 from scapy_mpa.plot.thin import COLUMNS, grid
 from scapy_mpa.plot.view import Stretch, Subject, inside
 from scapy_mpa.report.buffers import WAY_WORDS, WAYS, Way
-from scapy_mpa.report.words import plural
+from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

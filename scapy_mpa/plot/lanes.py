@@ -28,7 +28,7 @@ from scapy_mpa.plot.look import (
 from scapy_mpa.plot.thin import COLUMNS, grid
 from scapy_mpa.plot.view import MOST_RECORDS, HalfView, Stretch, Subject, holes
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.words import plural
+from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

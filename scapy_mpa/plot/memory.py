@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scapy_mpa.framing.ddp import OPCODE_NAMES, TAGGED, TAGGED_HEADER, TAGGED_HEADER_LENGTH
 from scapy_mpa.framing.role import ROLES, Role, peer_of
-from scapy_mpa.messages.assembly import Assembly, DDPSegment, MessageHalf
 from scapy_mpa.messages.stags import CapturedMemory, STagRow
 from scapy_mpa.plot.look import GREEN, ORANGE, Key, Look, Sheet, number_axis, time_unit
 from scapy_mpa.plot.reads import query_around, same_connection
 from scapy_mpa.plot.thin import COLUMNS, grid
 from scapy_mpa.plot.view import Stretch, Subject
+from scapy_mpa.rdmap.assembly import Assembly, DDPSegment, MessageHalf
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.words import plural
+from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -109,6 +109,21 @@ def memory(subject: Subject, window: Stretch, look: Look, stag: int | None = Non
     for number, buffer in enumerate(buffers):
         _draw(connection, buffer, sheet.axes(number)[0], look, sheet)
     return sheet.finish(connection, "A buffer over time", window.words, look)
+
+
+def memory_of(connections: Sequence[Connection]) -> dict[int, list[STagRow]]:
+    """Return what each side of some connections of a report named, by their number, in the order in which it did.
+
+    Raises as :class:`~scapy_mpa.messages.stags.CapturedMemory` does.
+    """
+    found: dict[int, list[STagRow]] = {one.number: [] for one in connections}
+    if connections:
+        with CapturedMemory(query_around(connections)) as reading:
+            numbers = {same_connection(one, reading.report.connections): one.number for one in connections}
+            for row in reading.rows():
+                if row.connection in numbers:
+                    found[numbers[row.connection]].append(row)
+    return found
 
 
 def _buffers(connection: Connection, directions: Sequence[Role], window: Stretch, stag: int | None) -> list[_Buffer]:

@@ -25,8 +25,8 @@ from scapy_mpa.plot.view import Stretch, Subject
 from scapy_mpa.reading.query import Query, Selection, query_of
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import FPDURecords
-from scapy_mpa.report.words import plural
 from scapy_mpa.values.segment import addresses_of
+from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

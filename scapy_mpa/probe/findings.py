@@ -14,8 +14,8 @@ from scapy_mpa.framing.role import Role
 from scapy_mpa.probe.case import BINDING
 from scapy_mpa.probe.judge import ProbeJudgement
 from scapy_mpa.probe.seen import SeenPeer
-from scapy_mpa.report.words import plural
 from scapy_mpa.rules.table import GROUPS, RULES
+from scapy_mpa.values.words import plural
 
 INVALIDATING = frozenset((SEND_INVALIDATE, SEND_SE_INVALIDATE))
 #: What is made up in a recording, or says nothing against a peer: segments, acknowledgements, what ends a connection.

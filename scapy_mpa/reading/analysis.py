@@ -23,6 +23,7 @@ from scapy_mpa.report.model import Report
 from scapy_mpa.report.together import mark_ended_together, report_buffers_not_offered
 from scapy_mpa.report.unfinished import report_unfinished
 from scapy_mpa.rules.findings import Finding, Findings
+from scapy_mpa.system.cycles import looking_seldom
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.records import FPDURecord
@@ -51,6 +52,9 @@ def analyze(
 ) -> Report:
     """Analyse a capture, or several as one.
 
+    Until it returns, the threshold of Python's collector (:func:`gc.set_threshold`) is raised: objects that are made
+    here form no cycles, and to look for some would take a quarter of the time.
+
     Args:
         capture: A path or an open binary file, or a list of them; also a folder, or a pattern such as ``day/*.pcapng``.
             Or octets without packets: :class:`~scapy_mpa.capture.streams.Streams`; or Scapy packets, as ``rdpcap``
@@ -74,13 +78,14 @@ def analyze(
     """
     query = query_of(capture, selection, assumptions, limits, joining, esp, udp_ports)
     read = partial(_part, query, fpdus)
-    if jobs == 1:
-        found = [read(None)]
-    else:
-        from scapy_mpa.reading.shares import parts
+    with looking_seldom():
+        if jobs == 1:
+            found = [read(None)]
+        else:
+            from scapy_mpa.reading.shares import parts
 
-        found = parts(query.sources, jobs, read)
-    return report_of(found, FrameIndex(query.sources, limits=query.limits, begins=found[0].begins))
+            found = parts(query.sources, jobs, read)
+        return report_of(found, FrameIndex(query.sources, limits=query.limits, begins=found[0].begins))
 
 
 def _part(query: Query, fpdus: bool, share: Share | None) -> ReportPart:
@@ -179,7 +184,7 @@ class PlacedFPDUs:
         lag: deque[tuple[int, int]] = deque()
         # Who listens to a pipe wants each FPDU now.
         most = 0 if any(map(is_pipe, self._captures.sources)) else _LAG * reader.BLOCK_SIZE
-        for _ in one.read(captures):
+        for _ in _steps(one.read(captures)):
             lag.append((captures.octets, captures.packets))
             last = 0
             while lag and captures.octets - lag[0][0] >= most:
@@ -199,6 +204,15 @@ class PlacedFPDUs:
         return self._report
 
 
+def _steps(reading: Iterator[object]) -> Iterator[None]:
+    """Take the steps of a reading one by one: only while one is taken does the interpreter look seldom for cycles."""
+    while True:
+        with looking_seldom():
+            if next(reading, reading) is reading:
+                return
+        yield
+
+
 def iter_fpdus(
     capture: Query | Asked,
     *,
@@ -215,7 +229,8 @@ def iter_fpdus(
     ``delivered_frame`` is None if it is delivered later, and a bad CRC before it that shows later is not in
     ``after_error`` yet. What is found late (an FPDU with a bad CRC, one that had to be looked for, those of a
     connection whose startup frames were not captured) comes in its turn if its frame is among the last 4 MiB of the
-    capture, else when it is found.
+    capture, else when it is found. While the capture is read, not between two FPDUs, the threshold of Python's
+    collector is raised, as :func:`analyze` does.
 
     Args:
         capture: As :func:`analyze` takes it.

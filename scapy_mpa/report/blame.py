@@ -12,9 +12,9 @@ from typing import Final
 from scapy_mpa.framing.ddp import Terminate
 from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.report.circumstances import Circumstances, who
-from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.values.lifecycle import Terminated
+from scapy_mpa.values.words import plural
 
 #: Rules of FPDUs whose error codes are 2 and 3.
 BAD_FPDU: Final = ("crc", "marker-length")

@@ -27,8 +27,8 @@ from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import FPDURun
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.track import HalfTrack, tracks
-from scapy_mpa.report.words import plural
 from scapy_mpa.values.records import FPDURecord
+from scapy_mpa.values.words import plural
 
 #: How a receiver finds FPDUs.
 Way: TypeAlias = Literal["order", "length", "marker"]

@@ -25,7 +25,6 @@ from scapy_mpa.report.show import (
     stream_of,
 )
 from scapy_mpa.report.why import Neighbour, Why, fpdu_name
-from scapy_mpa.report.words import plural
 from scapy_mpa.values.records import FPDURecord
 from scapy_mpa.values.segment import (
     SYN,
@@ -33,6 +32,7 @@ from scapy_mpa.values.segment import (
     checksum_is_wrong,
     endpoints,
 )
+from scapy_mpa.values.words import plural
 
 
 def show_frame(report: Report, frame: int) -> Shown:

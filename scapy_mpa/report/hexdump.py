@@ -13,7 +13,6 @@ from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.report.fields import Field, Kind
 from scapy_mpa.report.items import Frame, Item, ItemPart, Shown
 from scapy_mpa.report.text import finding_lines
-from scapy_mpa.report.words import plural
 from scapy_mpa.rules.table import Severity
 from scapy_mpa.values.segment import (
     ACK_FLAG,
@@ -23,6 +22,7 @@ from scapy_mpa.values.segment import (
     SYN,
     endpoints,
 )
+from scapy_mpa.values.words import plural
 
 #: Given a severity and a text, the text as the terminal should show it.
 Styler = Callable[[str, str], str]

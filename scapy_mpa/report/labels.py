@@ -33,8 +33,8 @@ from scapy_mpa.framing.startup import (
 )
 from scapy_mpa.report.fields import Field, FieldValue, one
 from scapy_mpa.report.ulpdu import ulpdu_fields
-from scapy_mpa.report.words import plural
 from scapy_mpa.rules.table import Severity
+from scapy_mpa.values.words import plural
 
 
 class StreamReading(NamedTuple):

@@ -8,9 +8,9 @@ from typing import Any
 from scapy_mpa.framing.role import ROLES
 from scapy_mpa.report.beginning import event_as_dict
 from scapy_mpa.report.circumstances import JudgedConnection
-from scapy_mpa.report.words import plural
 from scapy_mpa.values.segment import is_stream
 from scapy_mpa.values.startup import StartupEvent
+from scapy_mpa.values.words import plural
 
 _NANOSECONDS = 1_000_000_000
 

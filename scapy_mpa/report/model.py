@@ -11,9 +11,9 @@ from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.tally import Summary, Tally
-from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import SEVERITIES, Severity
+from scapy_mpa.values.words import plural
 
 SCHEMA_VERSION = 1
 

@@ -19,10 +19,10 @@ from scapy_mpa.framing.profiles import profile_of_revision
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData, StartupFrame
 from scapy_mpa.report.beginning import event_as_dict, event_lines, remarkable_beginning
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.words import plural
 from scapy_mpa.ulp.header import UNKNOWN
 from scapy_mpa.ulp.privatedata import ENHANCED_FORM, private_data_parts
 from scapy_mpa.values.startup import startup_fields
+from scapy_mpa.values.words import plural
 
 #: With what the names of fields that are parts of Private Data begin.
 PRIVATE_DATA = "Private Data"

@@ -23,9 +23,9 @@ from scapy_mpa.report.items import Item, Shown
 from scapy_mpa.report.labels import StreamReading, fpdu_fields, startup_fields, unknown_fields
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.why import Neighbour, Why, fpdu_name, why_located, why_placed
-from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.values.records import FPDURecord
+from scapy_mpa.values.words import plural
 
 #: Frames before the one that completed a startup frame in which the rest of it is looked for.
 _STARTUP_FRAMES = 4096

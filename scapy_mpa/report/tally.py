@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import RULES, SEVERITIES, Rule, Severity
 from scapy_mpa.values.lifecycle import ENDINGS, Ended
+from scapy_mpa.values.words import plural
 
 
 class RuleCount(NamedTuple):

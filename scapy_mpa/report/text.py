@@ -13,10 +13,10 @@ from scapy_mpa.report.lifecycle import lifecycle_line
 from scapy_mpa.report.model import Report, summary_line, summary_of
 from scapy_mpa.report.tally import Summary
 from scapy_mpa.report.unfinished import address_of, alike
-from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import SEVERITIES
 from scapy_mpa.values.segment import is_stream
+from scapy_mpa.values.words import plural
 
 #: Given a severity and a text, the text as the terminal should show it.
 Styler = Callable[[str, str], str]

@@ -12,9 +12,9 @@ from typing import Final
 
 from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Findings
 from scapy_mpa.values.segment import addresses_of
+from scapy_mpa.values.words import plural
 from scapy_mpa.watches.startup import FEWEST_OF_AN_ADDRESS
 
 #: Nanoseconds within which ends may have one cause: as long as the RTO after a lost segment at first (RFC 6298 §2.1).

@@ -10,7 +10,7 @@ from scapy_mpa.framing.ddp import (
     decode_ddp,
 )
 from scapy_mpa.report.fields import Field, FieldValue, one
-from scapy_mpa.report.words import plural
+from scapy_mpa.values.words import plural
 
 _QUEUES = {0: "Sends", 1: "RDMA Read Requests", 2: "Terminate", 3: "Atomic Responses"}
 #: Messages that have a header of their own behind DDP's (RFC 5040 §4, RFC 7306 §4).

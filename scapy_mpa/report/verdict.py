@@ -14,10 +14,10 @@ from scapy_mpa.framing.ddp import TaggedHeader, UntaggedHeader, message_and_plac
 from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.report.blame import bad_before, evidence, weighed, went_on
 from scapy_mpa.report.circumstances import Circumstances, JudgedConnection, StatedLimits, who
-from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.values.lifecycle import HalfEnd, Quoted, Terminated
 from scapy_mpa.values.segment import is_stream
+from scapy_mpa.values.words import plural
 
 #: Octets of Private Data that are quoted.
 _MOST_QUOTED = 32

@@ -11,8 +11,8 @@ from scapy_mpa.framing.profiles import clause
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.labels import StreamReading
-from scapy_mpa.report.words import plural
 from scapy_mpa.values.records import FPDURecord
+from scapy_mpa.values.words import plural
 
 
 class NamingMarker(NamedTuple):

@@ -14,18 +14,21 @@ import re
 _SURROGATES = "\ud800-\udfff"
 #: C0, DEL and C1; marks that turn the direction of what follows (Unicode UAX 9); ends of lines and paragraphs.
 _CONTROLS = "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\u2028\u2029"
-_NOT_ENCODABLE = re.compile(f"[{_SURROGATES}]")
-_NOT_PRINTABLE = re.compile(f"[{_SURROGATES}{_CONTROLS}]")
 
 
 def printable(name: str | os.PathLike[str]) -> str:
     """A name for people: on one line, and without anything that a terminal would obey."""
-    return _NOT_PRINTABLE.sub(_escaped, os.fspath(name))
+    return _escaping(_SURROGATES + _CONTROLS, os.fspath(name))
 
 
 def encodable(name: str | os.PathLike[str]) -> str:
     """A name for programs, in JSON: as it is, but for octets that are no UTF-8."""
-    return _NOT_ENCODABLE.sub(_escaped, os.fspath(name))
+    return _escaping(_SURROGATES, os.fspath(name))
+
+
+def _escaping(characters: str, text: str) -> str:
+    # Most names have none of them: a pattern is compiled for the others alone.
+    return text if text.isprintable() else re.sub(f"[{characters}]", _escaped, text)
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -96,6 +96,11 @@ class UpperLayer:
         return self._confirmed is not None
 
     @property
+    def is_possible(self) -> bool:
+        """True if anything names a protocol, or memory was named that may be rping's."""
+        return self.protocol is not None or self._offered is not None
+
+    @property
     def name(self) -> str:
         """Its name, or "unknown"."""
         return self.protocol or UNKNOWN

@@ -7,7 +7,6 @@ packet and no payload, so that whatever tells segments apart by connection, port
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv6Address
 from struct import Struct
 from typing import NamedTuple
 
@@ -78,6 +77,8 @@ def path_mtu_segment(
 
 def path_mtu_message(seg: Segment) -> PathMTUMessage:
     """The message that travels as this segment."""
+    from ipaddress import IPv4Address, IPv6Address
+
     mtu, size, is_damaged = _VALUES.unpack_from(seg.buffer, seg.start)
     address = bytes(seg.buffer[seg.start + _VALUES.size : seg.end])
     router = str(IPv6Address(address) if len(address) == 16 else IPv4Address(address))

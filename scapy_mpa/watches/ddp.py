@@ -51,6 +51,8 @@ _LAST_MSN, _LAST_TO = (1 << 32) - 1, (1 << 64) - 1
 _LONGEST_MESSAGE = (1 << 32) - 1
 #: Where RsvdULP is, but for its first octet, and where the first octet of a TO is (RFC 5041 §4.2, §4.3).
 _RSVDULP, _TO_AT, _HIGHEST_OCTET = 2, 6, 0xFF
+#: The bits of ULPDU_Length in what a PlainRun has of each FPDU.
+_ULPDU_LENGTH = 0xFFFF
 
 _read_request = Struct(">IQIIQ").unpack_from
 
@@ -169,8 +171,8 @@ class DDPWatch:
     """
 
     __slots__ = (
-        "_answer", "_breaches", "_expected", "_messages", "_open", "_response", "_versions", "_write", "answers",
-        "end", "first_part", "longest_part", "losses", "related", "requests", "terminated", "untagged_frame",
+        "_answer", "_breaches", "_expected", "_messages", "_open", "_placed", "_response", "_versions", "_write",
+        "answers", "end", "first_part", "longest_part", "losses", "related", "requests", "terminated", "untagged_frame",
     )  # fmt: skip
 
     def __init__(self, is_beginning: bool) -> None:
@@ -186,6 +188,8 @@ class DDPWatch:
         #: STag, TO and first frame of the Read Response that is not complete, None if they are not known.
         self._answer: tuple[int, int, int] | None = None
         self._write: tuple[int, int] | None = None
+        #: The latest frame that placed a segment of the tagged message that is not complete.
+        self._placed = 0
         #: Control octets of a whole RDMA Write, or of the next segment of one; -1 if every segment is inspected.
         self._expected = -1
         self.requests = self.answers = self.losses = self.terminated = self.longest_part = self.untagged_frame = 0
@@ -198,14 +202,38 @@ class DDPWatch:
         return -1 if self._versions < 0 or self.terminated else _TAGGED | self._versions
 
     def passed_run(self, run: PlainRun) -> Sequence[Breach]:
-        """Note segments of RDMA Writes of which none shows anything remarkable by itself."""
+        """Note segments of RDMA Writes that show nothing remarkable, but for the order in which they were placed."""
         if run.offset != self.end:
             self._lose()
+        if self._write is not None and run.frames[0] < self._placed:
+            self._place_run(run)
+        elif run.write is not None:
+            self._placed = run.frames[-1]
         if self._response is not None and self._write is None:
             self._end_response(place(run.headers, CONTROL_LENGTH), run.offset, run.moment_of(0))
         self.end, self._write = run.end, run.write
         self._expect()
-        return self._found()
+        return self._take_breaches()
+
+    def _place_run(self, run: PlainRun) -> None:
+        """Take a run of which the first segments were placed before others of their message."""
+        for index in range(len(run.starts)):
+            if run.headers[index * TAGGED_HEADER_LENGTH] & _LAST >> 8:
+                frame, time = run.moment_of(index)
+                if frame < self._placed:
+                    stag, to = place(run.headers, index * TAGGED_HEADER_LENGTH + 2)
+                    after = to + (run.fpdus[index] & _ULPDU_LENGTH) - TAGGED_HEADER_LENGTH
+                    self._place_early("RDMA Write", run.starts[index], (frame, time), stag, after)
+                self._placed = run.frames[-1]
+                return
+        self._placed = max(self._placed, run.frames[-1])
+
+    def _place_early(self, name: str, offset: int, moment: Moment, stag: int, after: int) -> None:
+        """The last octet of a message, before TO ``after``, was placed before others of it (RFC 5040 §5.5)."""
+        last = f"the last octet of an {name}, at TO {after - 1 & _LAST_TO:#x} of STag {stag:#010x}"
+        detail = f"{last}, was placed at frame {moment[0]}, others at frame {self._placed}"
+        stale = "in between whoever polls the last octet reads stale data"
+        self._breaches.append(Breach("placement-early", offset, *moment, f"{detail}: {stale}"))
 
     def passed(self, fpdu: LocatedFPDU, ulpdu: Octets) -> Sequence[Breach]:
         """Inspect the ULPDU of an FPDU, of which ``ulpdu`` are the first INSPECTED_OCTETS."""
@@ -224,6 +252,8 @@ class DDPWatch:
                     after = write[1] + length - TAGGED_HEADER_LENGTH
                     if after <= _LAST_TO:
                         self._write = write[0], after
+                        if fpdu.known[0] > self._placed:
+                            self._placed = fpdu.known[0]
                         return ()
             opcode = _PLAIN.get(control, -1)
             if opcode < 0 or control & _VERSIONS != self._versions or self.terminated:
@@ -239,9 +269,9 @@ class DDPWatch:
                     self._end_response(place(ulpdu, CONTROL_LENGTH), fpdu.offset, fpdu.known)
                 self._write = self._next_place("RDMA Write", write, control, fpdu, ulpdu)
                 self._expect()
-        return self._found()
+        return self._take_breaches()
 
-    def _found(self) -> Sequence[Breach]:
+    def _take_breaches(self) -> Sequence[Breach]:
         """Return what was found since this was asked last."""
         if not self._breaches:
             return ()
@@ -300,10 +330,15 @@ class DDPWatch:
         if _wraps(to, fpdu.ulpdu_length):
             octets = fpdu.ulpdu_length - TAGGED_HEADER_LENGTH
             self._find("ddp-to-wraps", fpdu, f"{octets} octets of an {name} from TO {to:#x} on pass 2^64")
+        after, frame = to + fpdu.ulpdu_length - TAGGED_HEADER_LENGTH & _LAST_TO, fpdu.known[0]
+        goes_on = expected is not None and expected == (stag, to)
         if control & _LAST:
+            if goes_on and frame < self._placed:
+                self._place_early(name, fpdu.offset, fpdu.known, stag, after)
             return None
+        self._placed = max(frame, self._placed) if goes_on else frame
         self._inspect_part(fpdu)
-        return stag, to + fpdu.ulpdu_length - TAGGED_HEADER_LENGTH & _LAST_TO
+        return stag, after
 
     def _inspect_read_response(self, control: int, fpdu: LocatedFPDU, ulpdu: Octets) -> None:
         stag, to = place(ulpdu, 2)

@@ -24,11 +24,13 @@ class InvalidationWatch:
         stags: how each was invalidated.
     """
 
-    __slots__ = ("_peer_end", "stags")
+    __slots__ = ("_peer_end", "_used", "stags")
 
     def __init__(self) -> None:
         self.stags: dict[int, Invalidation] = {}
         self._peer_end = 0
+        #: The offsets of FPDUs that used one.
+        self._used: set[int] = set()
 
     def invalidate(self, one: Invalidation, peer_end: int) -> None:
         """Note an STag; all messages of the peer before an offset of its stream are known."""
@@ -52,8 +54,13 @@ class InvalidationWatch:
             return None  # it had got something that is not known here
         return self.stags.get(stag)
 
+    def is_used(self, offset: int) -> bool:
+        """Return True if the FPDU at an offset used an STag that was invalidated, or too many did to tell."""
+        return offset in self._used or len(self._used) == MOST_STAGS
 
-def used(one: Invalidation, opcode: int, offset: int, moment: Moment) -> Breach:
-    """Report a tagged segment to an STag that was invalidated."""
-    detail = f"frame {moment[0]} sends an {OPCODE_NAMES[opcode]} to STag {one.stag:#010x}"
-    return Breach("stag-invalidated", offset, *moment, f"{detail}, which frame {one.frame} invalidated")
+    def used(self, one: Invalidation, opcode: int, offset: int, moment: Moment) -> Breach:
+        """Report a tagged segment to an STag that was invalidated."""
+        if len(self._used) < MOST_STAGS:
+            self._used.add(offset)
+        detail = f"frame {moment[0]} sends an {OPCODE_NAMES[opcode]} to STag {one.stag:#010x}"
+        return Breach("stag-invalidated", offset, *moment, f"{detail}, which frame {one.frame} invalidated")

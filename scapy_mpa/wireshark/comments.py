@@ -12,9 +12,9 @@ from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.labels import StreamReading
 from scapy_mpa.report.lifecycle import lifecycle_line
-from scapy_mpa.report.words import plural
 from scapy_mpa.values.records import FPDURecord
 from scapy_mpa.values.segment import SYN, Segment
+from scapy_mpa.values.words import plural
 from scapy_mpa.wireshark.notes import MOST_TOLD, Dated, FrameNotes, HalfNotes
 
 #: What every line begins with, so that Wireshark's filter ``frame.comment contains "mpa"`` finds it.

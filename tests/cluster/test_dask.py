@@ -24,8 +24,8 @@ from scapy_mpa.cluster.receiving import receive_share
 from scapy_mpa.cluster.run import Cluster, _client, analyze_on_cluster, messages_on_cluster
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.role import ROLES
-from scapy_mpa.messages.assembly import DEFAULT_HELD
 from scapy_mpa.messages.reading import CapturedMessages
+from scapy_mpa.rdmap.assembly import DEFAULT_HELD
 from scapy_mpa.reading.analysis import analyze
 from scapy_mpa.reading.query import Query
 from scapy_mpa.report.model import Report

@@ -22,11 +22,11 @@ from scapy_mpa.cluster import partition, reading, run
 from scapy_mpa.cluster.reading import ReadingTask, joined, units_of
 from scapy_mpa.errors import CaptureError, MPAError
 from scapy_mpa.framing.role import ROLES
-from scapy_mpa.messages.assembly import DEFAULT_HELD
 from scapy_mpa.messages.found import FoundMessages
 from scapy_mpa.messages.reading import CapturedMessages
 from scapy_mpa.messages.row import MessageRow
 from scapy_mpa.messages.summary import summaries
+from scapy_mpa.rdmap.assembly import DEFAULT_HELD
 from scapy_mpa.reading.analysis import analyze
 from scapy_mpa.reading.query import EVERYTHING, Query, Selection
 from scapy_mpa.report.fpdus import STYLES, log_lines

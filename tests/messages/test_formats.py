@@ -23,7 +23,7 @@ from scapy_mpa.craft.bulk import BulkConnection, BulkPlan
 from scapy_mpa.craft.pcapfile import PcapWriter
 from scapy_mpa.messages.lines import CSV_COLUMNS, json_line
 from scapy_mpa.messages.reading import CapturedMessages
-from scapy_mpa.messages.spread import Spread
+from scapy_mpa.rdmap.spread import Spread
 from tests.conftest import PCAPS, REPO, captures, is_sampled
 
 RPING = PCAPS / "siw-rping.pcap"

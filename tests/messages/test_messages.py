@@ -16,10 +16,10 @@ from scapy_mpa.cli import cli
 from scapy_mpa.craft.ulpdus import rdma_write, send
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.role import ROLES, Role
-from scapy_mpa.messages.assembly import CUT_NOTE, Assembly, ConnectionMessages, DDPSegment
 from scapy_mpa.messages.reading import CapturedMessages
 from scapy_mpa.messages.row import MessageRow, row_of
 from scapy_mpa.messages.store import MessageStore
+from scapy_mpa.rdmap.assembly import CUT_NOTE, Assembly, ConnectionMessages, DDPSegment
 from scapy_mpa.reading.found import FoundFPDUs
 from scapy_mpa.reading.spill import OctetStore
 from tests.conftest import PCAPS, captures, truth

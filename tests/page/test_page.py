@@ -16,6 +16,8 @@ from xml.etree import ElementTree
 import pytest
 
 from scapy_mpa import CaptureError, MPAError, analyze
+from scapy_mpa.craft.conversation import Conversation
+from scapy_mpa.craft.traffic import Traffic
 from scapy_mpa.page import contents, write
 from scapy_mpa.page.contents import MOST_DRAWN, broken_rules
 from scapy_mpa.page.svg import svg_of
@@ -26,6 +28,7 @@ from scapy_mpa.plot.view import Stretch, Subject
 from scapy_mpa.report.buffers import buffers_of
 from scripts.fuzz_captures import case
 from tests.conftest import PCAPS, captures
+from tests.messages.test_memory import STAG, TO, rping_buffer
 from tests.page.making import HURTING, Parsed, hurting, page, run, write_talks
 from tests.plot.test_pictures import svg_of as whole_svg_of
 from tests.plot.test_pictures import texts
@@ -101,7 +104,8 @@ def test_pictures_of_a_connection(tmp_path: Path) -> None:
     assert f"where most octets waited for order: {found.held['order'].peak:,}" in parsed.text
     for held in found.held.values():
         assert f" {held.peak:,} {held.peak_frame} " in parsed.text
-    assert "reads" in Parsed(page(RPING, tmp_path / "y.html")).of("figure")[-1]["class"]
+    drawn = [there["class"] for there in Parsed(page(RPING, tmp_path / "y.html")).of("figure")]
+    assert drawn[-2:] == ["reads", "memory"]
 
 
 def test_what_happened_beside_the_end(tmp_path: Path) -> None:
@@ -320,3 +324,31 @@ def test_pages_of_mutated_captures(number: int) -> None:
         ids = [there["id"] for _, there in parsed.tags if "id" in there]
         assert len(ids) == len(set(ids))
         assert {there["href"][1:] for _, there in parsed.tags if there.get("href")} <= {*ids}
+
+
+# --- memory ---
+
+
+def test_memory_that_was_named_is_listed_and_drawn(tmp_path: Path) -> None:
+    talk = Conversation(ports=(None, 7174)).send("initiator", rping_buffer())
+    talk.write("responder", 64, stag=STAG, to=TO).write("responder", 64, stag=STAG, to=TO + 64)
+    path = tmp_path / "beyond.pcap"
+    with path.open("wb") as file:
+        Traffic([talk]).write(file)
+    parsed = Parsed(page(path, tmp_path / "x.html"))
+    assert len(parsed.of("table", **{"class": "memory"})) == 1
+    assert f"initiator {STAG:#010x} rping read or write 6 {TO:#x} 64 128 0 memory-bounds" in parsed.text
+    assert len(parsed.of("figure", **{"class": "memory"})) == 1
+    assert "responder: memory-bounds at frame 8" in parsed.text
+
+
+def test_where_no_memory_was_named_none_is_listed(tmp_path: Path) -> None:
+    parsed = Parsed(page(REORDERED, tmp_path / "x.html"))
+    assert not parsed.of("table", **{"class": "memory"})
+    assert not parsed.of("figure", **{"class": "memory"})
+
+
+def test_more_stags_than_the_page_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write, "MOST_STAGS", 3)
+    parsed = Parsed(page(PCAPS / "siw-nfs4.pcap.zst", tmp_path / "x.html"))
+    assert "STags 3 are listed: scapy-mpa memory" in parsed.text

@@ -9,7 +9,7 @@ from scapy_mpa.craft.segments import below
 from scapy_mpa.fuzz.draft import Draft
 from scapy_mpa.fuzz.draw import pick
 from scapy_mpa.fuzz.mutations.common import Function
-from scapy_mpa.report.words import plural
+from scapy_mpa.values.words import plural
 
 _SECOND = 1_000_000_000
 

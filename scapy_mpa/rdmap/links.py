@@ -1,7 +1,7 @@
 """What messages of a connection have to do with each other.
 
 A Read Response and its Request have the sink in common (RFC 5040 §4.4), an Atomic Response names its Request (RFC 7306
-§5.3). A call of the upper layer has its reply, and the RDMA that was done for it: :mod:`scapy_mpa.messages.memory`.
+§5.3). A call of the upper layer has its reply, and the RDMA that was done for it: :mod:`scapy_mpa.rdmap.memory`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Hashable, Iterable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from scapy_mpa.framing.requests import ATOMIC_REQUEST, READ_REQUEST, ReadRequest, names_of_requests
 
@@ -17,6 +17,10 @@ from scapy_mpa.framing.requests import ATOMIC_REQUEST, READ_REQUEST, ReadRequest
 MOST_REQUESTS, MOST_CALLS = 1 << 16, 1 << 12
 #: Different numbers of RDMA Reads under way that are distinguished, and times at the limit that are kept.
 _MOST_LEVELS, MOST_TIMES = 1 << 12, 16
+
+
+#: The answer to a Request: frame of its first octet, of its last, their times in nanoseconds since the epoch, octets.
+AnswerValues: TypeAlias = "tuple[int, int, int, int, int]"
 
 
 class Call:
@@ -66,9 +70,10 @@ class Pending(NamedTuple):
 
 
 class WaitingRequests:
-    """Requests in their order, by what their answers say of them."""
+    """Requests in their order, by what their answers say of them: the last ``most``."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._first = self._next = 0
         self._requests: dict[int, tuple[Pending, tuple[Hashable, ...]]] = {}
         #: The numbers of those with a key, the oldest first.
@@ -83,7 +88,7 @@ class WaitingRequests:
         for key in keys:
             self._by_key.setdefault(key, deque()).append(self._next)
         self._next += 1
-        if len(self._requests) > MOST_REQUESTS:
+        if len(self._requests) > self._most:
             self._drop()
 
     def take(self, key: Hashable) -> Pending | None:
@@ -160,8 +165,8 @@ class UnderWay:
 class Requests:
     """The Requests of one side, until their answers come: Reads and Atomics, each in their order (RFC 5040 §5.5)."""
 
-    def __init__(self, limit: int | None) -> None:
-        self._reads, self._atomics = WaitingRequests(), WaitingRequests()
+    def __init__(self, limit: int | None, most: int = MOST_REQUESTS) -> None:
+        self._reads, self._atomics = WaitingRequests(most), WaitingRequests(most)
         self.under_way = UnderWay(limit)
         self._opcodes: set[int] = set()
 

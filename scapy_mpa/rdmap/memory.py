@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from scapy_mpa.framing.ddp import OPCODE_NAMES
-from scapy_mpa.messages.links import Call
-from scapy_mpa.report.words import plural
+from scapy_mpa.rdmap.links import Call
 from scapy_mpa.rules.findings import Quota
 from scapy_mpa.ulp.header import NamedMemory
+from scapy_mpa.values.words import plural
 
 #: STags of each half connection that are remembered: a bound of memory.
 MOST_STAGS = 1 << 13
@@ -35,8 +35,12 @@ MOST_ENDED = 8
 MOST_RUNS = 16
 #: Findings of one rule and STag that are kept one by one, and of one half connection: a bound of memory.
 MOST_FOUND, MOST_KEPT = 16, 1024
+#: What a sender had received by a frame, where that is not known: beyond any stream offset.
+UNKNOWN = 1 << 64
 BOUNDS, LIFE, OVERLAP, EARLY = "memory-bounds", "memory-life", "placement-overlap", "placement-early"
 _END = 1 << 64
+#: In place of a number of doubts: which ranges are alive is not known until the STag is invalidated.
+_NOT_KNOWN = -1
 _WRITE, _READ_REQUEST, _READ_RESPONSE = range(3)
 
 
@@ -44,7 +48,7 @@ class MemoryAccess(NamedTuple):
     """Octets of named memory that a message writes or reads.
 
     ``first_frame`` brought its first octet, ``frame`` the last one that was missing; ``placed`` is the frame by which
-    all of it was placed.
+    all of it was placed.  ``offset`` is the stream offset of its first FPDU, ``time`` that of ``frame`` (nanoseconds).
     """
 
     opcode: int
@@ -54,6 +58,8 @@ class MemoryAccess(NamedTuple):
     first_frame: int
     frame: int
     placed: int
+    offset: int = 0
+    time: int = 0
 
     @property
     def words(self) -> str:
@@ -67,7 +73,7 @@ class MemoryFinding(NamedTuple):
 
     ``frame`` brought the access; ``other_frame`` named the memory, ended its life, or placed octets before; from
     ``since`` to ``until`` a program that polls the last octet reads stale data (frames, 0 where the rule has no such
-    interval).
+    interval).  ``offset`` and ``time`` are those of the access.
     """
 
     rule: str
@@ -76,6 +82,8 @@ class MemoryFinding(NamedTuple):
     since: int
     until: int
     detail: str
+    offset: int = 0
+    time: int = 0
 
 
 class Suspect(NamedTuple):
@@ -149,9 +157,9 @@ class _Ranges:
                 one.how = "invalidated"
         self._end([one for one in self._live if one.position <= received], frame, "invalidated")
 
-    def answer(self, call: Call, frame: int) -> None:
-        """Those that a call named have ended."""
-        self._end([one for one in self._live if one.call is call], frame, "answered")
+    def answer(self, call: Call, frame: int, received: int) -> None:
+        """Those that a call named up to a position have ended."""
+        self._end([one for one in self._live if one.call is call and one.position <= received], frame, "answered")
 
     def deliver(self, first: int, end: int, frame: int) -> None:
         """One Read Response that ends at ``end`` is complete: of the ranges that hold it, the oldest has its data."""
@@ -168,6 +176,10 @@ class _Ranges:
         self._ended = [*self._ended, *ranges][-MOST_ENDED:]
         self._live = [one for one in self._live if one not in ranges]
 
+    def holds(self, first: int, end: int) -> bool:
+        """Return True if one that is alive holds these octets."""
+        return any(one.first <= first and end <= one.end for one in self._live)
+
     def judge(self, access: MemoryAccess) -> MemoryFinding | None:
         """Return what an access breaks, None if it is inside what is alive, or nobody knows."""
         live, ended = self._live, self._ended
@@ -179,13 +191,19 @@ class _Ranges:
             last = max(over, key=lambda one: one.ended_frame)
             by = "invalidates the STag" if last.how == "invalidated" else "is the answer"
             detail = f"{access.words} comes after frame {last.ended_frame}, which {by}, to {last.words}"
-            return MemoryFinding(LIFE, access.frame, last.ended_frame, 0, 0, detail)
+            return MemoryFinding(LIFE, access.frame, last.ended_frame, 0, 0, detail, access.offset, access.time)
         near = _nearest(live, first, end)
-        return MemoryFinding(BOUNDS, access.frame, near.frame, 0, 0, f"{access.words} {_beside(near, first, end)}")
+        detail = f"{access.words} {_beside(near, first, end)}"
+        return MemoryFinding(BOUNDS, access.frame, near.frame, 0, 0, detail, access.offset, access.time)
 
 
 class STagMemory:
     """What one side named by an STag, and what the peer did with it.
+
+    Args:
+        stag: the STag.
+        quota: how many findings may still be kept.
+        report: takes each finding of memory that was named, none is kept then; None to keep the first ones.
 
     Attributes:
         named: how often it was named: by ``first_named`` first, by ``last_named`` last (frames, 0 for never).
@@ -202,14 +220,16 @@ class STagMemory:
     """
 
     __slots__ = (
-        "_epoch", "_names", "_quota", "_runs", "_sinks", "_unnamed", "call", "counts", "doubts", "ended_frame",
-        "findings", "first_named", "first_used", "gaps", "has_bounds", "high", "how", "is_current", "last_named",
-        "last_used", "low", "named", "protocol", "read_octets", "reads", "stag", "uses", "writes", "written_octets",
+        "_epoch", "_names", "_quota", "_report", "_runs", "_sinks", "_unnamed", "call", "counts", "doubts",
+        "ended_frame", "findings", "first_named", "first_used", "gaps", "has_bounds", "high", "how", "is_current",
+        "last_named", "last_used", "low", "named", "protocol", "read_octets", "reads", "stag", "uses", "writes",
+        "written_octets",
     )  # fmt: skip
 
-    def __init__(self, stag: int, quota: Quota) -> None:
+    def __init__(self, stag: int, quota: Quota, report: Callable[[MemoryFinding], None] | None = None) -> None:
         self.stag = stag
         self._quota = quota
+        self._report = report
         self.named = self.first_named = self.last_named = 0
         self.call: Call | None = None
         self.protocol: str | None = None
@@ -261,20 +281,21 @@ class STagMemory:
         self._unnamed = None
         if is_sure and to <= unnamed.to and unnamed.to + unnamed.length <= to + length:
             detail = f"{unnamed.words} comes before frame {frame}, which names it"
-            self.find(MemoryFinding(LIFE, unnamed.frame, frame, 0, 0, detail))
+            self.find(MemoryFinding(LIFE, unnamed.frame, frame, 0, 0, detail, unnamed.offset, unnamed.time))
 
     def invalidate(self, frame: int, received: int) -> None:
         """A Send of the peer invalidates it."""
         self.is_current = False
-        self._names.invalidate(frame, received)
-        self._sinks.invalidate(frame, received)
-        if self.named and not self.is_alive:
+        if received < UNKNOWN:
+            self._names.invalidate(frame, received)
+            self._sinks.invalidate(frame, received)
+        if self.named and (not self.is_alive or received >= UNKNOWN):
             self.ended_frame, self.how = frame, "invalidated"
 
-    def answer(self, call: Call, frame: int) -> None:
+    def answer(self, call: Call, frame: int, received: int) -> None:
         """The call that named some of it is answered."""
         if self._names.is_alive:
-            self._names.answer(call, frame)
+            self._names.answer(call, frame, received)
             self._note_end(frame)
 
     def deliver(self, access: MemoryAccess) -> None:
@@ -354,6 +375,16 @@ class STagMemory:
         if len(runs) > MOST_RUNS:
             runs.remove(min(runs, key=lambda one: one[3]))
 
+    def goes_on(self, first: int, end: int, placed: int, epoch: int) -> bool:
+        """Return True if octets are written inside a range, right behind the highest of this epoch, and note them."""
+        if self._epoch != epoch or not self._runs:
+            return False
+        low, high, begun, _ = self._runs[-1]
+        if high != first or not self._names.holds(first, end):
+            return False
+        self._runs[-1] = low, end, begun, placed
+        return True
+
     def _overlap(self, access: MemoryAccess, over: tuple[int, int, int, int]) -> None:
         low, high, begun, last = over
         first, end = max(low, access.to), min(high, access.to + access.length)
@@ -362,7 +393,7 @@ class STagMemory:
             f"{access.words} overlaps {plural(end - first, 'octet')} at TO {first:#x} that {_frames(begun, last)} "
             f"wrote, without a Send between: from frame {since} to frame {until} whoever polls them reads stale data"
         )
-        self.find(MemoryFinding(OVERLAP, access.frame, begun, since, until, detail))
+        self.find(MemoryFinding(OVERLAP, access.frame, begun, since, until, detail, access.offset, access.time))
 
     def place_early(self, access: MemoryAccess, since: int) -> None:
         """The last octet of a message was placed at frame ``since``, before others of it."""
@@ -374,6 +405,10 @@ class STagMemory:
 
     def find(self, finding: MemoryFinding) -> None:
         """Count a finding."""
+        if self._report is not None:
+            if self.named:
+                self._report(finding)
+            return
         count = self.counts.get(finding.rule, 0)
         self.counts[finding.rule] = count + 1
         if count < MOST_FOUND and self._quota.take():
@@ -387,6 +422,9 @@ class NamedMemories:
         is_from_start: all that side sent was captured from its first octet on.
 
     Attributes:
+        most: how many STags are remembered.
+        room: how many more may be remembered by all who share it; one STag always may. None if nobody shares it.
+        report: takes each finding of named memory as it is made; None to keep the first ones with their STag.
         epoch: how many messages of the peer made what it wrote before them determinate.
         drop: takes an STag that is remembered no more, None if nobody wants it.
     """
@@ -398,6 +436,10 @@ class NamedMemories:
         self._doubted = 0
         self._has_dropped = False
         self._quota = Quota(MOST_KEPT)
+        self.most = MOST_STAGS
+        self.room: Quota | None = None
+        self._is_beside_room = False
+        self.report: Callable[[MemoryFinding], None] | None = None
         self.epoch = 0
         self.drop: Callable[[STagMemory], None] | None = None
 
@@ -410,8 +452,11 @@ class NamedMemories:
         """Return what is known of an STag, which may be nothing yet."""
         memory = self._by_stag.get(stag)
         if memory is None:
-            memory = self._by_stag[stag] = STagMemory(stag, self._quota)
-            if len(self._by_stag) > MOST_STAGS:
+            is_full = len(self._by_stag) >= self.most or (self.room is not None and not self.room.take())
+            memory = self._by_stag[stag] = STagMemory(stag, self._quota, self.report)
+            if is_full and len(self._by_stag) == 1:
+                self._is_beside_room = True
+            elif is_full:
                 dropped = self._by_stag.popitem(last=False)[1]
                 self._has_dropped = True
                 if dropped.is_alive:
@@ -456,17 +501,21 @@ class NamedMemories:
         memory = self._by_stag.get(stag)
         if memory is not None:
             memory.invalidate(frame, received)
-            if received >= self._doubted:
+            if received >= UNKNOWN:
+                memory.doubts = memory.gaps = _NOT_KNOWN
+            elif received >= self._doubted:
                 memory.doubts, memory.gaps = self._doubts, self._gaps
 
-    def answer(self, call: Call, frame: int) -> None:
-        """The peer answers a call: what that named has ended."""
+    def answer(self, call: Call, frame: int, received: int) -> None:
+        """The peer, which had received all up to a position, answers a call: what that named has ended."""
         if call.is_doubtful:
             return
         for stag in call.stags:
             memory = self._by_stag.get(stag)
             if memory is not None:
-                memory.answer(call, frame)
+                memory.answer(call, frame, received)
+                if received >= UNKNOWN:
+                    memory.doubts = memory.gaps = _NOT_KNOWN
 
     def doubt(self, position: int, *, is_gap: bool) -> None:
         """Something before a position may name memory: it cannot be read, or, with a gap, was not captured."""
@@ -478,6 +527,11 @@ class NamedMemories:
         """Return what an access breaks, None if nothing, or if other names of the memory may be missing."""
         memory = self.at(access.stag)
         return memory.judge(access) if self._knows(memory, access) else None
+
+    def goes_on(self, stag: int, first: int, end: int, placed: int) -> bool:
+        """Return True if a Write goes on where the one before ended, and breaks nothing; and note it."""
+        memory = self._by_stag.get(stag)
+        return memory is not None and memory.doubts == self._doubts and memory.goes_on(first, end, placed, self.epoch)
 
     def confirm(self, suspect: Suspect) -> None:
         """The sender of an access had received no name that was not known when it was judged."""
@@ -493,6 +547,9 @@ class NamedMemories:
         for memory in self._by_stag.values():
             if self.drop is not None:
                 self.drop(memory)
+        if self.room is not None:
+            self.room.left += len(self._by_stag) - self._is_beside_room
+        self._is_beside_room = False
         self._by_stag.clear()
 
 

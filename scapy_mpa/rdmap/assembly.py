@@ -24,15 +24,16 @@ from scapy_mpa.framing.ddp import (
 )
 from scapy_mpa.framing.requests import ReadRequest, atomic_request_id, original_request_id, read_requests
 from scapy_mpa.framing.startup import StartupFrame
-from scapy_mpa.messages.links import MOST_CALLS, Call, Pending, Requests
-from scapy_mpa.messages.memory import MemoryAccess, NamedMemories, Suspect
-from scapy_mpa.messages.row import NO_MESSAGE, AnswerValues
-from scapy_mpa.messages.spread import Spread
+from scapy_mpa.rdmap.links import MOST_CALLS, MOST_REQUESTS, AnswerValues, Call, Pending, Requests
+from scapy_mpa.rdmap.memory import MemoryAccess, NamedMemories, Suspect
+from scapy_mpa.rdmap.spread import Spread
 from scapy_mpa.ulp.header import NamedMemory, UpperHeader
 from scapy_mpa.ulp.identify import LOOKED_AT, UpperLayer
 
 #: Octets of messages that are held until they are whole, of all half connections together.
 DEFAULT_HELD = 16 << 20
+#: No message: a ULPDU without a DDP header, or with an opcode that has no name.
+NO_MESSAGE = 15
 #: Octets of memory that a message takes besides its own.
 WEIGHT = 512
 #: Of a message of which a snapshot length cut off octets.
@@ -87,13 +88,13 @@ class MessageHalf:
 
     __slots__ = ("connection", "half", "is_initiator", "memories", "open", "peer", "requests", "suspects", "taken")
 
-    def __init__(self, half: int, connection: ConnectionMessages, limit: int | None) -> None:
+    def __init__(self, half: int, connection: ConnectionMessages, limit: int | None, most_requests: int) -> None:
         self.half = half
         self.is_initiator = not half & 1
         self.connection = connection
         #: By queue.
         self.open: dict[int, _Open] = {}
-        self.requests = Requests(limit)
+        self.requests = Requests(limit, most_requests)
         self.memories = NamedMemories(connection.is_from_start)
         self.taken = 0
         self.suspects: list[tuple[int, Suspect]] = []
@@ -113,6 +114,7 @@ class ConnectionMessages:
         reply: its MPA Reply, None if that was not captured.
         responder_port: of TCP.
         limits: ORD of the Initiator and of the Responder after negotiation, None where it is not known.
+        most_requests: how many Requests of each side are remembered until their answer comes.
     """
 
     def __init__(
@@ -122,13 +124,16 @@ class ConnectionMessages:
         reply: StartupFrame | None,
         responder_port: int,
         limits: tuple[int | None, int | None],
+        most_requests: int = MOST_REQUESTS,
     ) -> None:
         self.serial = serial
         self.upper = UpperLayer(request, reply, responder_port)
         #: All of Full Operation is there from its first octet on.
         self.is_from_start = request is not None and reply is not None
-        self.halves = MessageHalf(2 * serial, self, limits[0]), MessageHalf(2 * serial + 1, self, limits[1])
-        first, second = self.halves
+        self.halves = first, second = (
+            MessageHalf(2 * serial, self, limits[0], most_requests),
+            MessageHalf(2 * serial + 1, self, limits[1], most_requests),
+        )
         first.meet(second)
         second.meet(first)
         #: Calls without a reply, by who sent them and what their reply has in common with them.
@@ -209,6 +214,11 @@ class _Open:
     def next(self) -> int:
         """The offset of the octet that is expected."""
         return self.offset + self.length
+
+    @property
+    def weight(self) -> int:
+        """How many of its octets are kept."""
+        return max(len(self.head), len(self.octets))
 
     @property
     def requests(self) -> list[ReadRequest]:
@@ -311,11 +321,7 @@ class Assembly:
         """The next segment of a half connection."""
         ulpdu, length = segment[:2]
         if segment.end:
-            if segment.offset != half.taken:
-                self._lose(half, segment.offset)
-            if half.suspects:
-                self._settle(half, segment.end)
-            half.taken = segment.end
+            self.advance(half, segment.offset, segment.end)
         if segment.is_cut and len(ulpdu) < UNTAGGED_HEADER_LENGTH and not _has_header(ulpdu):
             self._add_without_message(half, segment)
             return
@@ -334,6 +340,14 @@ class Assembly:
                 self._follow(half, header[1], opcode, tuple(header), segment, bool(control & LAST))
                 return
         self._add_without_message(half, segment)
+
+    def advance(self, half: MessageHalf, offset: int, end: int) -> None:
+        """The next segments of a half connection are from one stream offset to another."""
+        if offset != half.taken:
+            self._lose(half, offset)
+        if half.suspects:
+            self._settle(half, end)
+        half.taken = end
 
     def finish(self, connection: ConnectionMessages | None = None) -> None:
         """Nothing more comes: of one connection, or of any."""
@@ -358,8 +372,8 @@ class Assembly:
         kept = None
         if self._octets is not None:
             kept = self._octets.keep(ulpdu[TAGGED_HEADER_LENGTH:]), len(ulpdu) - TAGGED_HEADER_LENGTH
-        access = MemoryAccess(opcode, stag, to, octets, first_frame, last_frame, placed)
-        named_by, note = self._use(half, access)
+        access = MemoryAccess(opcode, stag, to, octets, first_frame, last_frame, placed, segment.offset, time)
+        named_by, note = self.use(half, access)
         if is_cut:
             note = CUT_NOTE if note is None else f"{CUT_NOTE}; {note}"
         row = (
@@ -369,7 +383,7 @@ class Assembly:
         )
         self._store.add(row)
         if opcode == _READ_RESPONSE:
-            self._answer_read(half, access, to, first_time, time)
+            self.answer_read(half, access, to, first_time, time)
 
     def _follow(
         self, half: MessageHalf, queue: int, opcode: int, header: tuple[int, ...], segment: DDPSegment, last: bool
@@ -394,9 +408,9 @@ class Assembly:
             there.note(note)
         header_length = TAGGED_HEADER_LENGTH if is_tagged else UNTAGGED_HEADER_LENGTH
         length = segment.length - header_length
-        held = len(there.octets)
+        held = there.weight
         there.add(segment, segment.ulpdu[header_length:], length, self._octets is not None)
-        self._held += len(there.octets) - held
+        self._held += there.weight - held
         if last:
             self._close(half, queue, True)
         while self._held > self._most and self._open:
@@ -408,7 +422,7 @@ class Assembly:
         """A message is whole, or no more of it comes."""
         there = half.open.pop(queue)
         del self._open[half.half, queue]
-        self._held -= WEIGHT + len(there.octets)
+        self._held -= WEIGHT + there.weight
         for note in notes:
             there.note(note)
         kept = None
@@ -457,10 +471,10 @@ class Assembly:
         if opcode in _LOOKED_AT_WHOLE:
             self._link(half, opcode, there, number)
         elif opcode == _READ_RESPONSE and stag is not None and to is not None:
-            self._answer_read(half, _access(there), to, first.first_time, there.last_time)
+            self.answer_read(half, _access(there), to, first.first_time, there.last_time)
         if invalidated is not None:
             received = self._received(half, first.first_frame)
-            half.peer.memories.invalidate(invalidated, there.last_frame, _NEVER if received is None else received)
+            half.peer.memories.invalidate(invalidated, there.last_frame, received)
         if opcode in _DELIVERING:
             half.peer.memories.epoch += 1
 
@@ -482,7 +496,7 @@ class Assembly:
 
     # --- what messages have to do with each other ---
 
-    def _use(self, half: MessageHalf, access: MemoryAccess) -> tuple[int | None, str | None]:
+    def use(self, half: MessageHalf, access: MemoryAccess) -> tuple[int | None, str | None]:
         """A tagged message goes to memory of the peer; returns the frame that named it, and what is wrong with that."""
         memories = half.peer.memories
         if access.opcode == _WRITE and not half.is_initiator:
@@ -506,7 +520,7 @@ class Assembly:
                 return None if named is None else named.last_named
             access = access._replace(to=access.to + there.used & _LAST_TO, length=there.length - there.used)
         there.used = there.length
-        named_by, note = self._use(half, access)
+        named_by, note = self.use(half, access)
         if note is not None:
             there.note(note)
         return named_by
@@ -541,9 +555,9 @@ class Assembly:
             memory.call.take_read(access.length)
         return memory.last_named
 
-    def _received(self, half: MessageHalf, frame: int) -> int | None:
-        """The stream offset up to which the sender of a frame had received octets, None for all that was taken."""
-        return None if self._acknowledged is None else self._acknowledged(half, frame)
+    def _received(self, half: MessageHalf, frame: int) -> int:
+        """The stream offset up to which the sender of a frame had received octets, UNKNOWN if that is not known."""
+        return half.peer.taken if self._acknowledged is None else self._acknowledged(half, frame)
 
     def _judge(self, half: MessageHalf, access: MemoryAccess) -> str | None:
         """Judge an access to memory of the peer; returns what is wrong with it, if that is certain now."""
@@ -552,7 +566,7 @@ class Assembly:
         if suspect is None or not (access.opcode == _READ_RESPONSE or self._is_known(half, suspect)):
             return None
         received = self._received(half, access.first_frame)
-        if received is not None and received > peer.taken:
+        if received > peer.taken:
             if len(peer.suspects) < _MOST_SUSPECTS:
                 peer.suspects.append((received, suspect))
             return None
@@ -596,7 +610,7 @@ class Assembly:
             is_clear = all(one.sink_stag != stag for one in said[1:])
             half.memories.name([NamedMemory(stag, to, size if is_clear else 0, "sink")], frame, half.taken)
 
-    def _answer_read(self, half: MessageHalf, access: MemoryAccess, to: int, first_time: int, time: int) -> None:
+    def answer_read(self, half: MessageHalf, access: MemoryAccess, to: int, first_time: int, time: int) -> None:
         """A Read Response is complete; ``to`` is where its first octet goes."""
         asked = half.peer.requests.answer_read(access.stag, to, access.frame, time)
         half.peer.memories.at(access.stag).deliver(access)
@@ -622,7 +636,7 @@ class Assembly:
             values.update(call.as_dict(time))
             text += _reply_text(call, time)
         if is_reply and call is not None:
-            half.peer.memories.answer(call, there.last_frame)
+            half.peer.memories.answer(call, there.last_frame, self._received(half, first_frame))
         # A reply repeats what the call named for it (RFC 8166 §4.4); what it names itself is to be read.
         named = [one for one in header.named if not is_reply or one.use == "read"]
         if named:
@@ -635,13 +649,15 @@ class Assembly:
 def _access(there: _Open) -> MemoryAccess:
     """All of a tagged message."""
     stag, to = there.header
-    return MemoryAccess(there.opcode, stag, to, there.length, there.first.first_frame, there.last_frame, there.placed)
+    when = there.first.first_frame, there.last_frame, there.placed, there.first.offset, there.last_time
+    return MemoryAccess(there.opcode, stag, to, there.length, *when)
 
 
 def _source(there: _Open, request: ReadRequest) -> MemoryAccess:
     """What a Read Request reads."""
     where = request.source_stag, request.source_to, request.size
-    return MemoryAccess(_READ_REQUEST, *where, there.first.first_frame, there.last_frame, there.placed)
+    when = there.first.first_frame, there.last_frame, there.placed, there.first.offset, there.last_time
+    return MemoryAccess(_READ_REQUEST, *where, *when)
 
 
 def _has_header(ulpdu: bytes) -> bool:

@@ -1,0 +1,35 @@
+cimport cython
+from scapy_mpa.receiver.plain cimport PlainRun
+from scapy_mpa.stream.connection cimport Arrival
+from scapy_mpa.values._octets cimport place
+
+cdef long long BAD, LAST, TAGGED, TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH, _INSPECTED, _READ_RESPONSE, _ULPDU_LENGTH, _WRITE
+
+cdef class _Sender:
+    cdef public bint is_open
+    cdef public list breaches
+    cdef public long long first_frame, frame, judged, length, offset, placed, time
+    cdef public object acks, frames, half
+    cdef public unsigned long long stag, to
+
+cdef class MemoryWatch:
+    cdef public bint is_over
+    cdef public object _assembly, _offset_of, _upper
+    cdef public tuple _senders
+
+    @cython.locals(sender=_Sender, one=Arrival)
+    cpdef arrived(self, Py_ssize_t side, object arrivals)
+    @cython.locals(sender=_Sender, length=cython.longlong, stag=cython.ulonglong, to=cython.ulonglong)
+    cpdef passed(self, Py_ssize_t side, object fpdu)
+    @cython.locals(
+        sender=_Sender, headers=bytearray, number=cython.Py_ssize_t, index=cython.Py_ssize_t, at=cython.Py_ssize_t,
+        frame=cython.longlong, time=cython.longlong, stag=cython.ulonglong, to=cython.ulonglong,
+        length=cython.longlong, firsts=list, fpdus=list, starts=list,
+    )
+    cpdef passed_run(self, Py_ssize_t side, PlainRun run)
+    cpdef _take(
+        self, _Sender sender, unsigned long long stag, unsigned long long to, long long length,
+        long long first_frame, long long frame, long long placed, long long time, long long offset
+    )
+    @cython.locals(first=cython.ulonglong, end=cython.ulonglong)
+    cpdef _judge(self, _Sender sender)

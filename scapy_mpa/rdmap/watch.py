@@ -1,0 +1,270 @@
+"""What both directions of a connection do with named memory, as an analysis reads them (RFC 5040 §5.5, RFC 5041 §7.1).
+
+In: FPDUs and runs of plain ones, each direction in stream order.  Out: breaches of who writes or reads.  Untagged
+messages are put together by :class:`~scapy_mpa.rdmap.assembly.Assembly`; of an RDMA Write nothing but place and length
+is needed, so its segments are only counted.  Where an RDMA Read Response goes is judged by what it answers
+(:mod:`scapy_mpa.watches.outstanding`).  Where no upper layer is known the watch is over before the first tagged
+message, and takes nothing any more.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from scapy_mpa.framing.ddp import LAST, SEND_OPCODES, TAGGED, TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH
+from scapy_mpa.framing.startup import StartupFrame
+from scapy_mpa.rdmap.assembly import Assembly, ConnectionMessages, DDPSegment, MessageHalf
+from scapy_mpa.rdmap.links import AnswerValues
+from scapy_mpa.rdmap.memory import UNKNOWN, MemoryAccess, MemoryFinding
+from scapy_mpa.receiver.plain import PlainRun
+from scapy_mpa.receiver.values import Breach, LocatedFPDU
+from scapy_mpa.rules.findings import Quota
+from scapy_mpa.stream.connection import Arrival
+from scapy_mpa.ulp.identify import LOOKED_AT
+from scapy_mpa.values.octets import place
+from scapy_mpa.values.records import BAD
+from scapy_mpa.watches.ddp import ulpdu_of
+
+#: STags of each direction that are remembered, and of all connections of an analysis together: a bound of memory.
+MOST_STAGS: Final = 1 << 10
+MOST_OF_ALL: Final = 1 << 14
+#: Segments of each direction of which the acknowledgement number is remembered: a bound of memory.
+MOST_ACKS: Final = 1 << 12
+#: Octets of the untagged messages of a connection that wait for their last segment: a bound of memory.
+_MOST_HELD: Final = 1 << 16
+#: Octets of a ULPDU that are inspected: DDP's longer header, and what upper layers' headers hold.
+_INSPECTED: Final = 18 + LOOKED_AT
+_WRITE, _READ_RESPONSE = 0, 2
+_ULPDU_LENGTH: Final = 0xFFFF
+
+
+class _Nothing:
+    """Takes messages of which nobody wants to know."""
+
+    def add(self, row: tuple[object, ...]) -> int:
+        """A message."""
+        return 0
+
+    def answer(self, number: int, answer: AnswerValues) -> None:
+        """A Request is answered."""
+
+
+class _Sender:
+    """One direction: its messages, and the RDMA Write of which segments came and the last one did not.
+
+    Attributes:
+        half: its messages, and the memory that it named.
+        is_open: there is such a message.
+        stag: of it; ``to`` is that of its first octet, ``length`` its octets so far.
+        judged: of these, those whose use was judged.
+        frames: of its last segments, ascending; ``acks`` has the acknowledgement number of each.
+        breaches: what it did wrong, and nobody has taken yet.
+    """
+
+    __slots__ = (
+        "acks", "breaches", "first_frame", "frame", "frames", "half", "is_open", "judged", "length", "offset",
+        "placed", "stag", "time", "to",
+    )  # fmt: skip
+
+    def __init__(self, half: MessageHalf) -> None:
+        self.half = half
+        self.is_open = False
+        self.stag = self.to = self.length = self.judged = 0
+        self.offset = self.first_frame = self.frame = self.placed = self.time = 0
+        self.breaches: list[Breach] = []
+        self.frames, self.acks = array("q"), array("q")
+
+    def acknowledged_by(self, frame: int) -> int | None:
+        """Return the acknowledgement number of a frame, None if it is not known."""
+        index = bisect_left(self.frames, frame)
+        return self.acks[index] if index < len(self.frames) and self.frames[index] == frame else None
+
+    def access(self, first: int) -> MemoryAccess:
+        """Return the octets of the open message from one of them on."""
+        where = self.stag, (self.to + first) & 0xFFFFFFFFFFFFFFFF, self.length - first
+        return MemoryAccess(_WRITE, *where, self.first_frame, self.frame, self.placed, self.offset, self.time)
+
+
+class MemoryWatch:
+    """Named memory of one connection.
+
+    Args:
+        request: its MPA Request, None if that was not captured.
+        reply: its MPA Reply, None if that was not captured.
+        responder_port: of TCP.
+        room: how many STags may be remembered by all who share it.
+        offset_of: returns the stream offset of an acknowledgement number of a direction, near another offset.
+
+    Attributes:
+        is_over: nothing more can be found.
+    """
+
+    __slots__ = ("_assembly", "_offset_of", "_senders", "_upper", "is_over")
+
+    def __init__(
+        self,
+        request: StartupFrame | None,
+        reply: StartupFrame | None,
+        responder_port: int,
+        room: Quota,
+        offset_of: Callable[[int, int, int], int],
+    ) -> None:
+        connection = ConnectionMessages(0, request, reply, responder_port, (None, None), most_requests=0)
+        self._upper = connection.upper
+        self._assembly = Assembly(_Nothing(), None, _MOST_HELD, self._acknowledged)
+        self._senders = _Sender(connection.halves[0]), _Sender(connection.halves[1])
+        for sender in self._senders:
+            memories = sender.half.peer.memories
+            memories.most, memories.room = MOST_STAGS, room
+            memories.report = _Reporting(sender.breaches)
+        self._offset_of = offset_of
+        self.is_over = False
+
+    def arrived(self, side: int, arrivals: Iterable[Arrival]) -> None:
+        """Note segments of a direction, in the order of capture."""
+        sender = self._senders[side]
+        for one in arrivals:
+            if one.end > 0 and one.ack is not None:
+                sender.frames.append(one.frame)
+                sender.acks.append(one.ack)
+        if len(sender.frames) > 2 * MOST_ACKS:
+            del sender.frames[:MOST_ACKS], sender.acks[:MOST_ACKS]
+
+    def _acknowledged(self, half: MessageHalf, frame: int) -> int:
+        """Return the stream offset up to which who sends a direction had received its peer's octets by a frame."""
+        ack = self._senders[half.half].acknowledged_by(frame)
+        return UNKNOWN if ack is None else self._offset_of(half.peer.half, ack, half.peer.taken)
+
+    def passed(self, side: int, fpdu: LocatedFPDU) -> None:
+        """Take the next FPDU of a direction in stream order."""
+        if fpdu.crc == BAD or fpdu.is_damaged:
+            return
+        sender = self._senders[side]
+        ulpdu, length = ulpdu_of(fpdu, _INSPECTED), fpdu.ulpdu_length
+        frames, moment = fpdu.frames, fpdu.known
+        if length >= TAGGED_HEADER_LENGTH <= len(ulpdu) and ulpdu[0] & TAGGED:
+            if self._is_unknown():
+                self.end()
+                return
+            self._advance(sender, fpdu.offset, fpdu.end)
+            if fpdu.opcode == _WRITE:
+                stag, to = place(ulpdu, 2)
+                where = stag, to, length - TAGGED_HEADER_LENGTH
+                self._take(sender, *where, frames[0], frames[-1], moment[0], moment[1], fpdu.offset)
+                if ulpdu[0] & LAST:
+                    self._judge(sender)
+                    sender.is_open = False
+            elif fpdu.opcode == _READ_RESPONSE and ulpdu[0] & LAST:
+                # It shows that what was written before the Request was placed (RFC 5040 §5.5, rule 12).
+                sender.half.memories.epoch += 1
+            return
+        self._judge(sender)
+        octets = bytes(ulpdu)
+        is_cut = len(fpdu.octets) < fpdu.end - fpdu.offset
+        times = moment[0], 0, moment[1], moment[1], False, is_cut
+        self._assembly.take(
+            sender.half, DDPSegment(octets, length, frames[0], frames[-1], *times, fpdu.offset, fpdu.end)
+        )
+        is_complete = length > UNTAGGED_HEADER_LENGTH and ulpdu[0] & LAST
+        if is_complete and fpdu.opcode in SEND_OPCODES and self._is_unknown():
+            self.end()
+
+    def passed_run(self, side: int, run: PlainRun) -> None:
+        """Take RDMA Writes that show nothing remarkable."""
+        if self._is_unknown():
+            self.end()
+            return
+        sender = self._senders[side]
+        headers, fpdus, firsts, starts = run.headers, run.fpdus, run.firsts, run.starts
+        self._advance(sender, run.offset, run.end)
+        number, frame, time, at = 0, run.frames[0], run.times[0], 0
+        for index in range(len(fpdus)):
+            if number + 1 < len(firsts) and firsts[number + 1] == index:
+                number += 1
+                frame, time = run.frames[number], run.times[number]
+            stag, to = place(headers, at + 2)
+            length = (fpdus[index] & _ULPDU_LENGTH) - TAGGED_HEADER_LENGTH
+            self._take(sender, stag, to, length, frame, frame, frame, time, starts[index])
+            if headers[at] & LAST:
+                self._judge(sender)
+                sender.is_open = False
+            at += TAGGED_HEADER_LENGTH
+
+    def finish(self) -> None:
+        """Nothing more comes."""
+        for sender in self._senders:
+            self._judge(sender)
+        self.end()
+
+    def end(self) -> None:
+        """Nothing more can be found: forget all."""
+        self.is_over = True
+        for sender in self._senders:
+            sender.half.memories.drop_all()
+
+    def take_breaches(self, side: int) -> list[Breach]:
+        """Return what a direction did wrong since the last time."""
+        found = self._senders[side].breaches
+        if not found:
+            return found
+        breaches = found[:]
+        found.clear()
+        return breaches
+
+    def _is_unknown(self) -> bool:
+        """Return True if nothing names an upper layer."""
+        return not self._upper.is_possible
+
+    def _advance(self, sender: _Sender, offset: int, end: int) -> None:
+        """The next segments of a direction are from one stream offset to another."""
+        if offset != sender.half.taken:
+            self._judge(sender)
+            sender.is_open = False
+        self._assembly.advance(sender.half, offset, end)
+
+    def _take(
+        self, sender: _Sender, stag: int, to: int, length: int, first_frame: int, frame: int, placed: int, time: int,
+        offset: int,
+    ) -> None:  # fmt: skip
+        """Take the next segment of an RDMA Write."""
+        if sender.is_open:
+            if stag == sender.stag and to == sender.to + sender.length & 0xFFFFFFFFFFFFFFFF:
+                sender.length += length
+                if frame >= sender.frame:
+                    sender.frame, sender.time = frame, time
+                if placed > sender.placed:
+                    sender.placed = placed
+                return
+            self._judge(sender)
+        sender.is_open, sender.judged = True, 0
+        sender.stag, sender.to, sender.length = stag, to, length
+        sender.first_frame, sender.frame, sender.placed, sender.time = first_frame, frame, placed, time
+        sender.offset = offset
+
+    def _judge(self, sender: _Sender) -> None:
+        """Judge as much of the open message as came."""
+        if sender.is_open and (sender.judged < sender.length or not sender.length):
+            first, end = sender.to + sender.judged, sender.to + sender.length
+            is_known = not sender.judged and first < end and self._upper.is_confirmed
+            if is_known and sender.half.peer.memories.goes_on(sender.stag, first, end, sender.placed):
+                sender.judged = sender.length
+                return
+            access = sender.access(sender.judged)
+            sender.judged = sender.length
+            self._assembly.use(sender.half, access)
+
+
+class _Reporting:
+    """Makes breaches of findings."""
+
+    __slots__ = ("_breaches",)
+
+    def __init__(self, breaches: list[Breach]) -> None:
+        self._breaches = breaches
+
+    def __call__(self, found: MemoryFinding) -> None:
+        """An access breaks a rule."""
+        self._breaches.append(Breach(found.rule, found.offset, found.frame, found.time, found.detail))

@@ -1,0 +1,67 @@
+"""How often the interpreter looks for objects that refer to each other in a circle, and frees them."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+
+_USUAL = gc.get_threshold()
+_MANY = 5_000_000
+
+
+def look_seldom() -> None:
+    """For commands that read captures.
+
+    Segments live as long as their block of the capture and form no cycles, nor does what is left of a connection that
+    is over: looking for some, every few hundred, would cost a third of the time.
+    """
+    gc.set_threshold(_MANY)
+
+
+def look_often() -> None:
+    """For commands that run as long as somebody lets them: each live connection, each case leaves a few cycles."""
+    gc.freeze()
+    gc.set_threshold(*_USUAL)
+
+
+class _Raised:
+    """The threshold of this process while somebody reads a capture, in whatever threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._readers = 0
+        self._before = _USUAL
+
+    def begin(self) -> None:
+        """One more reads: the first one raises the threshold, unless it is higher, or zero: then nobody looks."""
+        with self._lock:
+            self._readers += 1
+            if self._readers == 1:
+                self._before = gc.get_threshold()
+                if 0 < self._before[0] < _MANY:
+                    gc.set_threshold(_MANY, *self._before[1:])
+
+    def end(self) -> None:
+        """One reads no more: the last one puts the threshold back, unless somebody else has set it since."""
+        with self._lock:
+            self._readers -= 1
+            if not self._readers and gc.get_threshold()[0] == _MANY:
+                gc.set_threshold(*self._before)
+
+
+_RAISED = _Raised()
+
+
+@contextmanager
+def looking_seldom() -> Iterator[None]:
+    """What :func:`look_seldom` does, for a while: for functions that read captures, in whatever program.
+
+    Contexts may be within one another, and in several threads: the threshold is put back when the last one ends.
+    """
+    _RAISED.begin()
+    try:
+        yield
+    finally:
+        _RAISED.end()
