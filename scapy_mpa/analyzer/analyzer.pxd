@@ -2,12 +2,12 @@ cimport cython
 from scapy_mpa.analyzer.connection cimport CapturedConnection, FullOperation
 from scapy_mpa.receiver.connection cimport ConnectionReader
 from scapy_mpa.receiver.fpdus cimport FPDUReader
-from scapy_mpa.stream.connection cimport Arrival, Flow, Flows, TCPConnection, TCPHalf, checksum_of, hop_limit_of
+from scapy_mpa.stream.connection cimport Arrival, Flow, Flows, TCPConnection, TCPHalf
 from scapy_mpa.stream.copies cimport Copies
-from scapy_mpa.values._octets cimport numbers_of
+from scapy_mpa.values._octets cimport SegmentInTurn as InTurn, numbers_of
 
 cdef class FollowedConnection:
-    cdef public bint is_left_out, is_reported, is_steady, is_stray
+    cdef public bint is_left_out, is_reported, is_stray
     cdef public list operations
     cdef public object path_mtu, strays, syns
     cdef public CapturedConnection mpa
@@ -17,22 +17,20 @@ cdef class Analyzer:
     cdef dict __dict__
     cdef public dict _holding
     cdef public list _pending
-    cdef public long long _frame
-    cdef public object _followed, _hands_octets, _listener, _time
+    cdef public long long _frame, _time
+    cdef public InTurn _now_received
+    cdef public object _followed, _hands_octets, _listener
     cdef public Flows _flows
 
     @cython.locals(
-        flags=cython.longlong, connection=TCPConnection, d=cython.Py_ssize_t, flow=Flow, followed=FollowedConnection,
+        connection=TCPConnection, d=cython.Py_ssize_t, flow=Flow, followed=FollowedConnection, now=InTurn,
     )
     cpdef feed(self, object segments)
     @cython.locals(
-        frame=cython.longlong, first=cython.longlong, last=cython.longlong, tcp=cython.longlong, length=cython.longlong,
-        offset=cython.longlong, checksum=cython.longlong, reader=ConnectionReader, mpa=CapturedConnection,
-        operation=FullOperation,
+        seg=InTurn, offset=cython.longlong, reader=ConnectionReader, mpa=CapturedConnection,
+        connection=TCPConnection, operation=FullOperation,
     )
-    cpdef bint _receive_in_turn(
-        self, TCPConnection connection, FollowedConnection followed, Py_ssize_t d, object seg
-    ) except -1
+    cpdef bint _receive_in_turn(self, FollowedConnection followed, Py_ssize_t d) except -1
     @cython.locals(
         frame=cython.longlong, flags=cython.longlong, reader=ConnectionReader, half=TCPHalf, mpa=CapturedConnection,
         arrival=Arrival, other=FPDUReader, copies=Copies,

@@ -20,19 +20,14 @@ from scapy_mpa.stream.connection import (
     Flows,
     Stray,
     TCPConnection,
-    checksum_of,
-    hop_limit_of,
     is_stray,
 )
-from scapy_mpa.stream.copies import UNKNOWN, WRONG
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
-from scapy_mpa.values.octets import numbers_of
+from scapy_mpa.values.octets import SegmentInTurn, numbers_of
 from scapy_mpa.values.options import Announced, announced
 from scapy_mpa.values.pathmtu import path_mtu_message
 from scapy_mpa.values.segment import (
-    BUFFER,
-    KEY,
     PATH_MTU,
     SYN,
     TIME,
@@ -58,12 +53,11 @@ class FollowedConnection:
         is_stray: whether it is none: its segments lie in the midst of another one.
         is_reported: whether its segments are reported with the MPA connection beside it.
         is_left_out: whether the report has no room for it.
-        is_steady: whether its next segment may be one about which nobody has anything to say.
         operations: the directions of which nothing waits to be taken, None for others.
     """
 
     __slots__ = (
-        "is_left_out", "is_reported", "is_steady", "is_stray", "mpa", "operations", "path_mtu", "reader", "strays",
+        "is_left_out", "is_reported", "is_stray", "mpa", "operations", "path_mtu", "reader", "strays",
         "syns",
     )  # fmt: skip
 
@@ -73,7 +67,7 @@ class FollowedConnection:
         self.path_mtu: tuple[PathMTUWatch, PathMTUWatch] | None = None
         self.syns: list[Announced | None] = [None, None]
         self.strays: list[Stray] = []
-        self.is_stray = self.is_reported = self.is_left_out = self.is_steady = False
+        self.is_stray = self.is_reported = self.is_left_out = False
         self.operations: list[FullOperation | None] = [None, None]
 
     @property
@@ -162,6 +156,7 @@ class Analyzer:
         self._starts_found: set[int] = set()
         #: The last segment's, nanoseconds since the epoch.
         self._frame = self._time = 0
+        self._now_received = SegmentInTurn()
 
     @property
     def _now(self) -> Moment:
@@ -171,17 +166,17 @@ class Analyzer:
 
     def feed(self, segments: Iterable[Segment]) -> None:
         """Take segments in the order of capture."""
+        now = self._now_received
         for seg in segments:
-            self._frame, _, _, flags, _, _, _, _ = numbers_of(seg)
-            self._time = seg[TIME]
-            if flags & PATH_MTU:
+            now.take(seg)
+            self._frame, self._time = now.frame, now.time
+            if now.flags & PATH_MTU:
                 self._receive_path_mtu(seg)
                 continue
-            flow, d = self._flows.find(seg[KEY])
-            if flow is not None and len(flow.connections) == 1:
-                connection = flow.connections[0]
-                followed = connection.user
-                if followed.is_steady and self._receive_in_turn(connection, followed, d, seg):
+            flow, d = self._flows.find(now.key)
+            if flow is not None and flow.user is not None and type(seg) is Segment:
+                followed = flow.user
+                if self._receive_in_turn(followed, d):
                     continue
             connection, d = self._flows.receive(seg)
             if connection is not None:
@@ -198,39 +193,29 @@ class Analyzer:
             if d >= 0:
                 mpa.take(d)
 
-    def _receive_in_turn(
-        self, connection: TCPConnection, followed: FollowedConnection, d: int, seg: Segment
-    ) -> bool:
+    def _receive_in_turn(self, followed: FollowedConnection, d: int) -> bool:
         """Receive a segment about which nobody has anything to say; if somebody has, nothing changes: return False.
 
         It acknowledges, or goes on with plain FPDUs where all octets end.  :meth:`_receive` would do the same, and more.
         """
-        frame, _, _, _, first, last, tcp, length = numbers_of(seg)
+        seg, reader, mpa = self._now_received, followed.reader, followed.mpa
+        connection = reader.connection
         offset = connection.offset_in_turn(seg, d)
         if offset < 0:
             return False
-        reader, mpa, checksum = followed.reader, followed.mpa, UNKNOWN
-        if length:
+        if seg.length:
             operation = followed.operations[d]
             if operation is None:
                 if mpa.pending_side >= 0:
                     mpa.take(mpa.pending_side)
                 operation = followed.operations[d] = mpa.steady_operation(d)
-            checksum = checksum_of(seg)
-            if (
-                operation is None
-                or checksum == WRONG
-                or operation.reader.main.at != offset
-                or not operation.segments.is_expected(hop_limit_of(seg[KEY], seg[BUFFER], tcp))
-                or not operation.reader.read_next(seg[BUFFER], first, last, frame, seg[TIME])
-            ):
+            if operation is None or not operation.take_next(offset, seg):
                 return False
-            operation.take_next(offset, offset + length, frame, seg[TIME])
             if mpa.pending_side < 0:
                 self._pending.append(mpa)
             mpa.pending_side = d
-        connection.receive_in_turn(seg, d, offset, checksum)
-        reader.note_frame(frame)
+        connection.receive_in_turn(seg, d, offset)
+        reader.note_frame(seg.frame)
         return True
 
     def _receive(self, connection: TCPConnection, followed: FollowedConnection, d: int, seg: Segment) -> None:
@@ -243,7 +228,8 @@ class Analyzer:
             is_other = other is None or other.main.waits or has_hole
             if is_other or flags & SYN or (arrival is not None and mpa.pending_side != d):
                 mpa.take(mpa.pending_side)
-        followed.is_steady = False
+        assert connection.flow is not None
+        connection.flow.user = None
         followed.operations[0] = followed.operations[1] = None
         if flags & SYN:
             followed.syns[d] = announced(seg)
@@ -278,8 +264,8 @@ class Analyzer:
             self._holding[id(connection)] = connection
         if flags & 5 and connection.is_over:
             self._followed.end(connection)
-        elif mpa is not None and self._listener is None:
-            followed.is_steady = reader.is_steady()
+        elif mpa is not None and self._listener is None and reader.is_steady():
+            connection.flow.user = followed
 
     def _begin_mpa(self, connection: TCPConnection, followed: FollowedConnection) -> CapturedConnection | None:
         """There is MPA on a connection; None if the report has no room for it."""

@@ -2,7 +2,8 @@ cimport cython
 from scapy_mpa.receiver.connection cimport ConnectionReader
 from scapy_mpa.receiver.fpdus cimport FPDUReader
 from scapy_mpa.receiver.plain cimport PlainRun
-from scapy_mpa.stream.connection cimport Arrival, TCPHalf
+from scapy_mpa.stream.connection cimport Arrival, TCPHalf, hop_limit_of
+from scapy_mpa.values._octets cimport SegmentInTurn as InTurn
 from scapy_mpa.watches.copies cimport CopyWatch
 from scapy_mpa.watches.counts cimport Counts
 from scapy_mpa.watches.gaps cimport GapWatch
@@ -28,7 +29,8 @@ cdef class FullOperation:
     )
     cpdef take(self, object arrivals)
     cpdef bint is_steady(self) except -1
-    cpdef take_next(self, long long start, long long end, long long frame, object time)
+    @cython.locals(end=cython.longlong)
+    cpdef bint take_next(self, long long offset, InTurn seg) except -1
 
 cdef class CapturedConnection:
     cdef object __weakref__

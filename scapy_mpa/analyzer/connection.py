@@ -38,10 +38,10 @@ from scapy_mpa.receiver.values import Breach, Gap, LocatedFPDU, Moment
 from scapy_mpa.receiver.window import Layout
 from scapy_mpa.rules.findings import Findings, Quota
 from scapy_mpa.rules.table import GROUPS, RULES
-from scapy_mpa.stream.connection import Arrival, Stray, TCPHalf
+from scapy_mpa.stream.connection import Arrival, Stray, TCPHalf, hop_limit_of
 from scapy_mpa.stream.peer_state import NEVER
 from scapy_mpa.values.lifecycle import Lifecycle, Terminated
-from scapy_mpa.values.octets import place
+from scapy_mpa.values.octets import SegmentInTurn, place
 from scapy_mpa.values.options import Announced, emss_of
 from scapy_mpa.values.records import BAD, LENGTH, FPDULog, FPDURow, flags
 from scapy_mpa.values.segment import KeyedPath, Segment, endpoints, is_stream, reverse_key
@@ -340,11 +340,17 @@ class FullOperation:
         """True if all that came was taken, and its sender may go on with plain FPDUs."""
         return self.reader.is_steady() and self.counts.is_judged and self._listener is None
 
-    def take_next(self, start: int, end: int, frame: int, time: int) -> None:
-        """Take a segment that goes on where all octets end, which the reader passes with others in a run."""
-        self.counts.arrived_aligned(start, end, frame, time)
+    def take_next(self, offset: int, seg: SegmentInTurn) -> bool:
+        """Read and take a segment that goes on where all octets end, if it holds plain FPDUs and nothing else."""
+        if self.reader.main.at != offset or not self.segments.is_expected(hop_limit_of(seg.key, seg.buffer, seg.tcp)):
+            return False
+        if not self.reader.read_next(seg):
+            return False
+        end = offset + seg.length
+        self.counts.arrived_aligned(offset, end, seg.frame, seg.time)
         self.copies.arrived_aligned(end)
-        self.segments.arrived_aligned(end - start)
+        self.segments.arrived_aligned(seg.length)
+        return True
 
     def _note_going_on(self, arrivals: Iterable[Arrival], acked: int) -> None:
         """Note the first segment in order of those that came after this side had acknowledged an error of its peer."""

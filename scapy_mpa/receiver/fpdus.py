@@ -47,7 +47,7 @@ from scapy_mpa.stream.connection import TCPHalf
 from scapy_mpa.stream.copies import WRONG, Rival
 from scapy_mpa.stream.drop_reason import NEAR, DropReason
 from scapy_mpa.stream.peer_state import NEVER
-from scapy_mpa.values.octets import append_number, append_octets, crc_of, head
+from scapy_mpa.values.octets import SegmentInTurn, append_number, append_octets, crc_of, head
 from scapy_mpa.values.records import BAD, CUT, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
 
 #: Chains beside the main one that wait for octets: a bound of memory, one for each Marker in 16 MiB.
@@ -566,18 +566,18 @@ class FPDUReader:
             and not (main.waits or main.pending or self._ahead or self._chains or self._is_over or self.replaced)
         )
 
-    def read_next(self, data: memoryview, first: int, last: int, frame: int, time: int) -> bool:
+    def read_next(self, seg: SegmentInTurn) -> bool:
         """Read a segment that goes on where all octets end, if it holds plain FPDUs and nothing else.
 
         Return False if it does not: then nothing has changed.  :attr:`is_steady` is True.
         """
-        main, moment = self.main, (frame, time)
-        at, end = main.at, main.at + last - first
-        if self._read_plain(data, at - first, at, end, main.known, moment, self._delivered, True) < end:
+        main, moment = self.main, (seg.frame, seg.time)
+        at, end = main.at, main.at + seg.length
+        if self._read_plain(seg.buffer, at - seg.start, at, end, main.known, moment, self._delivered, True) < end:
             return False
         main.at = main.edge = self._highest = end
         main.known, main.need = moment, end + 8
-        self._delivered, self._has_passed = frame, True
+        self._delivered, self._has_passed = seg.frame, True
         return True
 
     def _read_plain(

@@ -3,10 +3,10 @@ from scapy_mpa.stream.copies cimport Copies, Copy, copy_of
 from scapy_mpa.stream.peer_state cimport PeerState
 from scapy_mpa.stream.recent cimport RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space cimport SequenceSpace
-from scapy_mpa.values._octets cimport head, numbers_of, own_octets, sum_of, word
+from scapy_mpa.values._octets cimport SegmentInTurn as InTurn, head, numbers_of, own_octets, queued, sum_of, word
 from scapy_mpa.values.options cimport timestamps_of
 
-cdef long long ACK_FLAG, _STAMPED_HEADER, FIN, STATE_FLAGS, WRONG, RIGHT, UNKNOWN
+cdef long long ACK_FLAG, _PLAIN_HEADER, _STAMPED_HEADER, FIN, STATE_FLAGS, WRONG, RIGHT, UNKNOWN, NOWHERE, USUAL_KINDS
 
 cdef class Arrival:
     cdef public bint acknowledged, is_out_of_order
@@ -41,16 +41,13 @@ cdef class TCPHalf:
     cpdef forget(self, long long below)
     cpdef bint is_read(self) except -1
     @cython.locals(start=cython.longlong)
-    cpdef read(
-        self, long long end, long long frame, long long time, long long checksum, object buffer, long long first,
-        long long last
-    )
+    cpdef read(self, long long end, InTurn seg)
 
 cdef class TCPConnection:
     cdef public bint advanced, has_end, has_syn
     cdef public list has_syns, late, paths
     cdef public set flow_paths, own_paths
-    cdef public long long _tsecr, first_frame, last_frame
+    cdef public long long first_frame, last_frame
     cdef public Arrival arrival
     cdef public object beside, first_time, flow, strays, user
     cdef public tuple _shift_counts, halves
@@ -66,18 +63,16 @@ cdef class TCPConnection:
     @cython.locals(half=TCPHalf, flow=Flow)
     cpdef bint is_steady(self) except -1
     @cython.locals(
-        seq=cython.longlong, ack=cython.longlong, flags=cython.longlong, first=cython.longlong, last=cython.longlong,
-        tcp=cython.longlong, length=cython.longlong, half=TCPHalf, other=TCPHalf, peer=PeerState, distance=cython.longlong,
-        acked=cython.longlong, offset=cython.longlong, close=cython.longlong, header=cython.longlong,
-        tsval=cython.longlong,
+        half=TCPHalf, other=TCPHalf, peer=PeerState, distance=cython.longlong, acked=cython.longlong, length=cython.longlong,
+        offset=cython.longlong, close=cython.longlong, header=cython.longlong, tsval=cython.longlong,
+        kinds=cython.longlong,
     )
-    cpdef long long offset_in_turn(self, object seg, Py_ssize_t d) except? -2
+    cpdef long long offset_in_turn(self, InTurn seg, Py_ssize_t d) except? -2
     @cython.locals(
-        frame=cython.longlong, ack=cython.longlong, first=cython.longlong, last=cython.longlong, tcp=cython.longlong,
-        length=cython.longlong, half=TCPHalf, other=TCPHalf, peer=PeerState, end=cython.longlong, acked=cython.longlong,
+        half=TCPHalf, other=TCPHalf, peer=PeerState, space=SequenceSpace, end=cython.longlong, acked=cython.longlong,
         window=cython.longlong, shift=cython.longlong,
     )
-    cpdef receive_in_turn(self, object seg, Py_ssize_t d, long long offset, long long checksum)
+    cpdef receive_in_turn(self, InTurn seg, Py_ssize_t d, long long offset)
     @cython.locals(
         frame=cython.longlong, ack=cython.longlong, flags=cython.longlong, first=cython.longlong, last=cython.longlong,
         tcp=cython.longlong, length=cython.longlong, end=cython.longlong, highest=cython.longlong, new=cython.longlong,
@@ -87,7 +82,7 @@ cdef class TCPConnection:
 
 cdef class Flow:
     cdef public bint has_paths
-    cdef public object _flows, key
+    cdef public object _flows, key, user
     cdef public list connections
     cdef public set paths
 
@@ -102,9 +97,8 @@ cdef class Flows:
     cpdef tuple receive(self, object seg)
     cpdef tuple find(self, object key)
 
-@cython.locals(
-    start=cython.longlong, end=cython.longlong, tcp=cython.longlong, length=cython.longlong,
-    pseudo=cython.longlong,
-)
+@cython.locals(addresses=cython.Py_ssize_t)
+cpdef bint is_right(bytes key, object buffer, Py_ssize_t tcp, Py_ssize_t end) except -1
+@cython.locals(start=cython.longlong, end=cython.longlong, tcp=cython.longlong, length=cython.longlong)
 cpdef long long checksum_of(object seg) except -1
 cpdef long long hop_limit_of(bytes key, object buffer, Py_ssize_t tcp) except -2

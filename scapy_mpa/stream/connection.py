@@ -19,8 +19,8 @@ from scapy_mpa.stream.drop_reason import CLOSE, LARGEST_WINDOW, NEAR, NO_REASON,
 from scapy_mpa.stream.peer_state import NEVER, NOWHERE, PeerState
 from scapy_mpa.stream.recent import RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space import SequenceSpace
-from scapy_mpa.values.octets import head, numbers_of, own_octets, sum_of, word
-from scapy_mpa.values.options import LARGEST_SHIFT, announced, sacked_by, timestamps_of
+from scapy_mpa.values.octets import SegmentInTurn, head, numbers_of, own_octets, queued, sum_of, word
+from scapy_mpa.values.options import LARGEST_SHIFT, USUAL_KINDS, announced, sacked_by, timestamps_of
 from scapy_mpa.values.segment import (
     ACK_FLAG,
     BUFFER,
@@ -55,8 +55,8 @@ BEGINNING: Final = 16
 #: FINs of a direction that are remembered while nobody has acknowledged one: a bound of memory.
 MOST_FINS: Final = 8
 
-#: Octets of the shortest TCP header with timestamps (RFC 7323 appendix A).
-_STAMPED_HEADER = 32
+#: Octets of the TCP header without options, and of the shortest with timestamps (RFC 7323 appendix A).
+_PLAIN_HEADER, _STAMPED_HEADER = 20, 32
 
 
 class Arrival:
@@ -500,15 +500,15 @@ class TCPHalf:
         """True if nothing is held: all octets were read, and none will be read again."""
         return not self.copies.held and self.keep_from == NEVER and self.passed <= self.needed
 
-    def read(self, end: int, frame: int, time: int, checksum: int, buffer: memoryview, first: int, last: int) -> None:
-        """A frame brought octets that go on where all octets end, up to an offset, and that were read."""
+    def read(self, end: int, seg: SegmentInTurn) -> None:
+        """A segment brought octets that go on where all octets end, up to an offset, and that were read."""
         start = self.highest
         if end > self.believed and not self.peer.has_room_for(end):
-            self.copies.window_known = frame
+            self.copies.window_known = seg.frame
         self.highest = self.needed = self.passed = end
         if end > self.believed:
             self.believed = end
-        self._recent.keep(start, frame, time, 0, checksum, buffer, first, last)
+        self._recent.keep(start, seg.frame, seg.time, 0, seg.checksum, seg.buffer, seg.start, seg.end)
         self.peer.forget(end)
 
     def read_again(self, start: int) -> None:
@@ -565,7 +565,7 @@ class TCPConnection:
     """
 
     __slots__ = (
-        "_shift_counts", "_tsecr", "advanced", "arrival", "beside", "first_frame", "first_time", "flow", "flow_paths", "halves",
+        "_shift_counts", "advanced", "arrival", "beside", "first_frame", "first_time", "flow", "flow_paths", "halves",
         "has_end", "has_syn", "has_syns", "last_frame", "late", "own_paths", "paths", "strays", "user",
     )  # fmt: skip
 
@@ -586,8 +586,6 @@ class TCPConnection:
         self.flow_paths = flow.paths if flow is not None else set()
         #: The shift counts of the windows that each side sends: the largest where a SYN was not captured.
         self._shift_counts = LARGEST_SHIFT, LARGEST_SHIFT
-        #: The timestamp that the last segment received in turn echoed, -1 without one.
-        self._tsecr = -1
         self.arrival: Arrival | None = None
         self.advanced = False
 
@@ -812,49 +810,50 @@ class TCPConnection:
                 return False
         return True
 
-    def offset_in_turn(self, seg: Segment, d: int) -> int:
+    def offset_in_turn(self, seg: SegmentInTurn, d: int) -> int:
         """Return the offset of a segment about which TCP finds nothing remarkable, -1 if it does.
 
-        :attr:`is_steady` is True.  Octets go on where all octets of the direction end, and all of them were captured.
+        :meth:`is_steady` is True.  Octets go on where all octets of the direction end, and all of them were captured,
+        with a checksum that is right.
         """
-        _, seq, ack, flags, first, last, tcp, length = numbers_of(seg)
         half, other = self.halves[d], self.halves[1 - d]
-        peer, time = half.peer, seg[TIME]
-        distance, acked = half.space.distance_from_last(seq), other.space.distance_from_last(ack)
-        offset, close, header = half.space.last + distance, CLOSE, first - tcp
+        peer, length = half.peer, seg.length
+        distance, acked = half.space.distance_from_last(seg.seq), other.space.distance_from_last(seg.ack)
+        offset, close, header = half.space.last + distance, CLOSE, seg.start - seg.tcp
         is_close = -close < distance < close and -close < acked < close
-        if tcp < 0 or not flags & ACK_FLAG or flags & STATE_FLAGS or not is_close or type(seg) is not Segment:
+        if seg.tcp < 0 or not seg.flags & ACK_FLAG or seg.flags & STATE_FLAGS or not is_close:
             return -1
-        if length and (last - first != length or offset != half.needed or offset != half.highest):
+        if length and (seg.end - seg.start != length or offset != half.needed or offset != half.highest):
             return -1
         tsval = -1
-        self._tsecr = -1
         if header == _STAMPED_HEADER:
-            tsval, self._tsecr = timestamps_of(seg)
-        if header != (20 if tsval < 0 else _STAMPED_HEADER):
+            kinds, tsval, seg.tsecr = queued(seg.buffer, seg.tcp + _PLAIN_HEADER)
+            if kinds != USUAL_KINDS:
+                return -1
+        elif header != _PLAIN_HEADER:
             return -1
+        if length:
+            if not is_right(seg.key, seg.buffer, seg.tcp, seg.end):
+                return -1
+            seg.checksum = RIGHT
         if tsval >= 0 or not peer.has_room_for(offset):
-            reason = peer.drop_reason(offset, offset + length, tsval, time, half.believed)
-            if reason is not NO_REASON:
+            if peer.drop_reason(offset, offset + length, tsval, seg.time, half.believed) is not NO_REASON:
                 return -1
         return offset
 
-    def receive_in_turn(self, seg: Segment, d: int, offset: int, checksum: int) -> None:
+    def receive_in_turn(self, seg: SegmentInTurn, d: int, offset: int) -> None:
         """Receive a segment of which :meth:`offset_in_turn` told the offset; its octets were read."""
-        frame, _, ack, _, first, last, tcp, length = numbers_of(seg)
         half, other = self.halves[d], self.halves[1 - d]
-        time, buffer, peer = seg[TIME], seg[BUFFER], other.peer
-        end = offset + length
-        self.last_frame, self.arrival = frame, None
-        half.last_frame, half.last_time, half.space.last = frame, time, end
-        if self._tsecr >= 0:
-            peer.echo(self._tsecr, time)
-        shift = self._shift_counts[d]
-        window = head(buffer, tcp + 12)[1] << shift
-        acked = other.space.offset_of(ack, 0, peer.wnd, peer.least_acked)
-        self.advanced = other.acknowledge(frame, acked, window)
-        if length:
-            half.read(end, frame, time, checksum, buffer, first, last)
+        peer, space, end, shift = other.peer, other.space, offset + seg.length, self._shift_counts[d]
+        self.last_frame, self.arrival = seg.frame, None
+        half.last_frame, half.last_time, half.space.last = seg.frame, seg.time, end
+        if seg.tsecr >= 0:
+            peer.echo(seg.tsecr, seg.time)
+        window = head(seg.buffer, seg.tcp + 12)[1] << shift
+        acked = space.offset_of(seg.ack, 0, peer.wnd, peer.least_acked)
+        self.advanced = other.acknowledge(seg.frame, acked, window)
+        if seg.length:
+            half.read(end, seg)
 
     def _hold(self, half: TCPHalf, seg: Segment, offset: int, reason: DropReason, tsval: int) -> None:
         """Hold the octets of a segment."""
@@ -887,14 +886,16 @@ class Flow:
     Attributes:
         key: of the segments that are sent in direction 0.
         connections: those to which a segment may belong.
+        user: who takes its next segment, if that is in turn, before anybody else looks at it; None if nobody does.
         has_paths: whether segments came through tunnels or with tags.
         paths: the first MOST_PATHS that segments of its connections came by, each with the direction.
     """
 
-    __slots__ = ("_flows", "connections", "has_paths", "key", "paths")
+    __slots__ = ("_flows", "connections", "has_paths", "key", "paths", "user")
 
     def __init__(self, key: bytes, flows: Flows) -> None:
         self.key = key
+        self.user: Any = None
         self.connections: list[TCPConnection] = []
         self.has_paths = False
         self.paths: set[tuple[int, tuple[str, ...]]] = set()
@@ -1139,6 +1140,12 @@ def hop_limit_of(key: bytes, buffer: memoryview, tcp: int) -> int:
     return word(buffer, tcp - 33) >> 24 if tcp >= 40 and word(buffer, tcp - 40) >> 28 == 6 else -1
 
 
+def is_right(key: bytes, buffer: memoryview, tcp: int, end: int) -> bool:
+    """Return True if the TCP checksum of the octets [tcp, end) is right (RFC 9293 §3.1)."""
+    addresses = len(key) - 4
+    return (sum_of(buffer, tcp, end) + sum_of(key, 0, addresses) + 6 + end - tcp) % 0xFFFF == 0
+
+
 def checksum_of(seg: Segment) -> int:
     """Return RIGHT, WRONG or UNKNOWN for the TCP checksum of a segment (RFC 9293 §3.1).
 
@@ -1147,8 +1154,6 @@ def checksum_of(seg: Segment) -> int:
     _, _, _, _, start, end, tcp, length = numbers_of(seg)
     if tcp < 0 or end - start != length:
         return UNKNOWN
-    key, buffer = seg[KEY], seg[BUFFER]
-    pseudo = sum_of(key, 0, len(key) - 4) + 6 + end - tcp
-    if (sum_of(buffer, tcp, end) + pseudo) % 0xFFFF == 0:
+    if is_right(seg[KEY], seg[BUFFER], tcp, end):
         return RIGHT
     return WRONG if checksum_is_wrong(seg) else UNKNOWN

@@ -22,6 +22,12 @@ cpdef (long long, long long, long long, long long, long long, long long, long lo
     object seg
 ) except *
 
+cdef class SegmentInTurn:
+    cdef public long long ack, checksum, end, flags, frame, length, seq, start, tcp, time, tsecr
+    cdef public bytes key
+    cdef public object buffer
+    cpdef take(self, object seg)
+
 cdef struct Field:
     unsigned int at
     unsigned int value

@@ -159,6 +159,19 @@ cpdef (long long, long long, long long, long long, long long, long long, long lo
     )
 
 
+cdef class SegmentInTurn:
+    cpdef take(self, object seg):
+        if not PyTuple_Check(seg) or PyTuple_GET_SIZE(seg) != 11:
+            raise TypeError(f"not a segment: {type(seg)}")
+        self.frame, self.time = <object>PyTuple_GET_ITEM(seg, 0), <object>PyTuple_GET_ITEM(seg, 1)
+        self.key = <object>PyTuple_GET_ITEM(seg, 2)
+        self.seq, self.ack = <object>PyTuple_GET_ITEM(seg, 3), <object>PyTuple_GET_ITEM(seg, 4)
+        self.flags, self.buffer = <object>PyTuple_GET_ITEM(seg, 5), <object>PyTuple_GET_ITEM(seg, 6)
+        self.start, self.end = <object>PyTuple_GET_ITEM(seg, 7), <object>PyTuple_GET_ITEM(seg, 8)
+        self.tcp, self.length = <object>PyTuple_GET_ITEM(seg, 9), <object>PyTuple_GET_ITEM(seg, 10)
+        self.tsecr, self.checksum = -1, 0
+
+
 cdef class Fields:
     def __cinit__(self, places):
         cdef Py_ssize_t index

@@ -112,6 +112,39 @@ def numbers_of(seg: Segment) -> tuple[int, int, int, int, int, int, int, int]:
     return seg.frame, seg.seq, seg.ack, seg.flags, seg.start, seg.end, seg.tcp, seg.length
 
 
+class SegmentInTurn:
+    """The fields of the segment that is received now, under the names of :class:`Segment`, and what was found of it.
+
+    Attributes:
+        tsecr: the timestamp that it echoes, -1 without one.
+        checksum: what its TCP checksum says.
+    """
+
+    __slots__ = (
+        "ack", "buffer", "checksum", "end", "flags", "frame", "key", "length", "seq", "start", "tcp", "time", "tsecr",
+    )  # fmt: skip
+
+    frame: int
+    time: int
+    key: bytes
+    seq: int
+    ack: int
+    flags: int
+    buffer: memoryview
+    start: int
+    end: int
+    tcp: int
+    length: int
+    tsecr: int
+    checksum: int
+
+    def take(self, seg: Segment) -> None:
+        """Take the fields of a segment."""
+        self.frame, self.time, self.key, self.seq, self.ack, self.flags, self.buffer = seg[:7]
+        self.start, self.end, self.tcp, self.length = seg[7:]
+        self.tsecr, self.checksum = -1, 0
+
+
 class Fields:
     """Numbers of 8 or 32 bits at known places, and what they have to be.
 
@@ -139,6 +172,7 @@ if not TYPE_CHECKING:
     with suppress(ImportError):  # nothing is compiled
         from scapy_mpa.values._octets import (  # noqa: F401
             Fields,
+            SegmentInTurn,
             append_number,
             append_octets,
             crc_of,

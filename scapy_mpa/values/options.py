@@ -15,7 +15,7 @@ _END, _NO_OPERATION, _MSS, _WINDOW_SCALE, _SACK, _TIMESTAMPS = 0, 1, 2, 3, 5, 8
 LARGEST_SHIFT = 14
 #: How nearly every segment with timestamps carries them (RFC 7323 appendix A).
 USUAL_TIMESTAMPS = b"\x01\x01\x08\x0a"
-_USUAL_KINDS = int.from_bytes(USUAL_TIMESTAMPS, "big")
+USUAL_KINDS = int.from_bytes(USUAL_TIMESTAMPS, "big")
 _NUMBER = Struct(">I").unpack_from
 #: Octets that timestamps take of each segment, with the two that fill them up (RFC 7323 appendix A).
 _TIMESTAMPS_LENGTH = 12
@@ -71,7 +71,7 @@ def timestamps_of(seg: Segment) -> tuple[int, int]:
     if tcp < 0 or start < at + _TIMESTAMPS_LENGTH:
         return -1, -1
     kinds, stamp, echo = queued(seg[BUFFER], at)
-    if kinds == _USUAL_KINDS:
+    if kinds == USUAL_KINDS:
         return stamp, echo
     for kind, content in _options(seg):
         if kind == _TIMESTAMPS and len(content) == 8:
