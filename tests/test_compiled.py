@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scapy_mpa.capture import pcap
+from scapy_mpa.capture import pcap, pcapng
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.compiled import PURE, binary_of, hash_in, hash_of, hot_sources, is_compiled
 from scapy_mpa.errors import CaptureError
@@ -23,12 +23,12 @@ from scapy_mpa.framing.crc import crc32c
 from scapy_mpa.values import octets as read
 from scapy_mpa.values.segment import CarriedSegment, Segment
 from scripts.fuzz_captures import case
+from tests.capture.blocks import capture_ng, interface, packet, section
 from tests.capture.frames import capture, ethernet, linked
 from tests.conftest import REPO, captures
 from tests.hostile.files import LAYOUTS
 
 SOURCES = [*hot_sources()]
-PCAP = [layout for layout in LAYOUTS if layout[0] == "pcap"]
 needs_compiled = pytest.mark.skipif(not is_compiled(), reason="nothing is compiled here")
 
 
@@ -168,12 +168,15 @@ def is_read_alike(octets: bytes, patch: pytest.MonkeyPatch) -> bool:
     """Whether the loop over records finds the same with and without the compiled one."""
     quickly = segments(octets)
     patch.setattr(pcap, "ordinary_records", None)
+    patch.setattr(pcapng, "ordinary_blocks", None)
     assert all(type(seg) in (Segment, CarriedSegment) for seg in quickly if isinstance(seg, tuple))
     return quickly == segments(octets)
 
 
 @needs_compiled
-@pytest.mark.parametrize("path", [path for path in captures() if path.suffix == ".pcap"], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [path for path in captures() if path.suffix in (".pcap", ".pcapng")], ids=lambda path: path.stem
+)
 def test_records_are_read_alike(path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert is_read_alike(path.read_bytes(), monkeypatch)
 
@@ -181,7 +184,7 @@ def test_records_are_read_alike(path: Any, monkeypatch: pytest.MonkeyPatch) -> N
 @needs_compiled
 @given(st.integers(0, 1 << 32))
 def test_records_of_mutated_captures_are_read_alike(number: int) -> None:
-    octets = case(1, number)._replace(layout=PCAP[number % len(PCAP)]).made().octets
+    octets = case(1, number)._replace(layout=LAYOUTS[number % len(LAYOUTS)]).made().octets
     with pytest.MonkeyPatch.context() as patch:
         assert is_read_alike(octets, patch)
 
@@ -195,5 +198,22 @@ def test_records_of_garbled_captures_are_read_alike(seed: int, link_type: int) -
     octets = bytearray(capture(frames, link_type=link_type))
     for _ in range(rng.randrange(len(octets) // 50)):
         octets[rng.randrange(24, len(octets))] = rng.randrange(256)
+    with pytest.MonkeyPatch.context() as patch:
+        assert is_read_alike(bytes(octets), patch)
+
+
+@needs_compiled
+@given(st.integers(0, 1 << 32), st.sampled_from([1, 113, 276]), st.sampled_from("<>"))
+def test_blocks_of_garbled_captures_are_read_alike(seed: int, link_type: int, order: str) -> None:
+    """As above, of two interfaces, one of which counts time from elsewhere, and in two sections."""
+    rng = random.Random(seed)
+    frames = [linked(link_type, ethernet(bytes(rng.randrange(40)), version=rng.choice((4, 6)))) for _ in range(8)]
+    octets = bytearray(section(order) + interface(link_type, order, tsresol=rng.choice((6, 9, 12))))
+    octets += interface(link_type, order, tsoffset=rng.choice((0, 5)))
+    for number, frame in enumerate(frames):
+        octets += packet(frame, rng.randrange(1 << 40) << number, order, index=rng.choice((0, 0, 0, 1)))
+    octets += capture_ng([(number, frame, len(frame)) for number, frame in enumerate(frames)], link_type)
+    for _ in range(rng.randrange(len(octets) // 50)):
+        octets[rng.randrange(28, len(octets))] = rng.randrange(256)
     with pytest.MonkeyPatch.context() as patch:
         assert is_read_alike(bytes(octets), patch)

@@ -86,9 +86,11 @@ class Listener:
     Attributes:
         wants_octets: whether it wants the octets of FPDUs. These come once: a sender that turns out to deviate is not
             read anew then, unless it was known before.
+        takes_runs: whether :meth:`placed_run` hands it FPDUs that are plain, without their octets.
     """
 
     wants_octets = True
+    takes_runs = False
 
     def see(self, segments: Sequence[Segment]) -> None:
         """Segments will be received next."""
@@ -98,6 +100,9 @@ class Listener:
 
     def placed(self, operation: FullOperation, row: FPDURow, frames: tuple[int, ...], octets: bytes) -> None:
         """An FPDU was placed, or found bad; ``octets`` are all of its octets with Markers, for those that want them."""
+
+    def placed_run(self, operation: FullOperation, run: PlainRun) -> None:
+        """FPDUs were placed, each by the frame that brought it, which delivers it unless octets before are missing."""
 
     def delivered(self, operation: FullOperation, row: FPDURow) -> None:
         """An FPDU that was placed at an earlier frame is delivered now; who wants no octets is not told."""
@@ -213,7 +218,7 @@ class FullOperation:
         self.report_to = HalfFindings(mpa, direction, self.half)
         self.log = FPDULog(self.seq_start if self.markers else None) if log else None
         self._listener = listener
-        if listener is None and diagnosis is None:
+        if (listener is None or listener.takes_runs) and diagnosis is None:
             reader.plain = PlainWrites(mpa.profile.fpduptr_origin)
         #: The offset of the FPDU that was handed on last.
         self._told = 0
@@ -500,6 +505,10 @@ class FullOperation:
             return
         waiting = {fpdu.offset: fpdu for fpdu in final}
         for one, delivered in passed:
+            if isinstance(one, PlainRun):
+                self._listener.placed_run(self, one)
+                self._told = one.starts[-1]
+                continue
             if not isinstance(one, LocatedFPDU):
                 continue
             if waiting.pop(one.offset, None) is not None:

@@ -1,6 +1,7 @@
-"""The ordinary records of a pcap file, compiled: IPv4 without options or IPv6 that carries TCP, below a plain link.
+"""The ordinary records of a pcap or pcapng file, compiled: IPv4 without options or IPv6 that carries TCP, below a plain
+link.
 
-The loop of ``pcap.py`` does the same for every record; it takes up where this one stops.
+The loops of ``pcap.py`` and ``pcapng.py`` do the same for every record; they take up where these stop.
 """
 
 from cpython.object cimport PyTypeObject
@@ -30,6 +31,9 @@ cdef extern from "Python.h":
 
 
 cdef int _IPV4 = ETHERTYPE_IPV4, _IPV6 = ETHERTYPE_IPV6
+cdef unsigned int _ENHANCED_PACKET = 6
+#: Octets of an enhanced packet block before the packet, and of all of it without one.
+cdef Py_ssize_t _BLOCK_HEADER = 28, _SHORTEST_BLOCK = 32
 cdef object _SEGMENT = Segment
 #: Keys met before: most segments have one of few, and hold the same object then.
 cdef list _keys = [b""] * 4096
@@ -139,4 +143,67 @@ def ordinary_records(
         batch.append(seg)
         frame += 1
         at += 16 + captured
+    return at, frame, time
+
+
+cdef inline unsigned int number_at(const unsigned char *p, bint is_big_endian) noexcept:
+    return MPA_BE32(p) if is_big_endian else MPA_LE32(p)
+
+
+def ordinary_blocks(
+    object octets, Py_ssize_t at, Py_ssize_t size, long long frame, long long time, list batch, Py_ssize_t link_header,
+    Py_ssize_t ether_type_at, bint is_big_endian, unsigned int interface, long long factor, unsigned int simple_high
+):
+    """Append the segments of ordinary enhanced packet blocks, as :func:`ordinary_records` does of records.
+
+    Args:
+        octets: a block of the file.
+        at: where a block begins.
+        size: octets of the block of the file.
+        frame: the number of the frame before.
+        time: its time.
+        batch: takes the segments.
+        link_header: octets of the link layer's header.
+        ether_type_at: where in it the EtherType stands.
+        is_big_endian: the byte order of the section.
+        interface: the number of the interface whose packets are read.
+        factor: nanoseconds in a unit of its time.
+        simple_high: its times are that multiple if their upper half is below this.
+    """
+    cdef const unsigned char *p = lying_in(octets, 0, size)
+    cdef const unsigned char *block
+    cdef unsigned int length, high, captured, ether_type
+    cdef long long now
+    cdef object seg
+    if at < 0 or link_header < ether_type_at + 2 or ether_type_at < 0 or link_header > 64:
+        raise IndexError(at)
+    while size - at >= _SHORTEST_BLOCK:
+        block = p + at
+        length = number_at(block + 4, is_big_endian)
+        high = number_at(block + 12, is_big_endian)
+        captured = number_at(block + 20, is_big_endian)
+        if (
+            number_at(block, is_big_endian) != _ENHANCED_PACKET
+            or number_at(block + 8, is_big_endian) != interface
+            or high >= simple_high
+            or <Py_ssize_t>captured < link_header
+            or <Py_ssize_t>captured + _SHORTEST_BLOCK > <Py_ssize_t>length
+            or <Py_ssize_t>length > size - at
+            or length & 3
+            or number_at(block + length - 4, is_big_endian) != length
+        ):
+            break
+        ether_type = MPA_BE16(block + _BLOCK_HEADER + ether_type_at)
+        if ether_type != _IPV4 and ether_type != _IPV6:
+            break
+        now = (<long long>high << 32 | number_at(block + 16, is_big_endian)) * factor
+        seg = segment_of(
+            frame + 1, now, octets, block + _BLOCK_HEADER, at + _BLOCK_HEADER, link_header, captured, ether_type == _IPV6
+        )
+        if seg is None:
+            break
+        time = now
+        batch.append(seg)
+        frame += 1
+        at += length
     return at, frame, time

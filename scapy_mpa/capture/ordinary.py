@@ -1,4 +1,4 @@
-"""The compiled loop over ordinary records of a pcap file; None where nothing is compiled."""
+"""The compiled loops over ordinary records of a pcap or pcapng file; None where nothing is compiled."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 ordinary_records: Callable[..., tuple[int, int, int]] | None = None
+ordinary_blocks: Callable[..., tuple[int, int, int]] | None = None
 
 if not TYPE_CHECKING:
     try:
-        from scapy_mpa.capture._ordinary import ordinary_records
+        from scapy_mpa.capture._ordinary import ordinary_blocks, ordinary_records
     except ImportError:
-        ordinary_records = None
+        ordinary_records = ordinary_blocks = None

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.link import LINK_TYPES, link_type_not_read
 from scapy_mpa.capture.linktypes import note_not_read, refusal
+from scapy_mpa.capture.ordinary import ordinary_blocks
 from scapy_mpa.capture.packet import NO_SEGMENT, UNKNOWN_LINK, FastPath, fast_path, segment_in
 from scapy_mpa.capture.reader import MAX_CAPTURED_LENGTH, NANOSECONDS, Reader
 from scapy_mpa.capture.source import Octets, read_exactly
@@ -191,11 +192,22 @@ class PcapngReader(Reader):
         append = batch.append
         current: Interface | None = None
         simple_high = factor = 0
+        # The compiled loop reads on from a packet of the same interface; its number is -1 where it does not know it.
+        number = -1
+        is_big_endian = self.order == ">"
         frame, time = self.frames, self.time
         at, size = self._after_skipped(octets), len(octets)
         if self.damage is not None:
             return at
         while size - at >= SHORTEST_BLOCK:
+            if number >= 0 and ordinary_blocks is not None and current is not None:
+                at, frame, time = ordinary_blocks(
+                    *(octets, at, size, frame, time, batch, current.fast.header, current.fast.ether_type_at),
+                    *(is_big_endian, number, factor, simple_high),
+                )
+                if size - at < SHORTEST_BLOCK:
+                    break
+                number = -1
             try:
                 # The ordinary block first.
                 kind = 0
@@ -213,6 +225,7 @@ class PcapngReader(Reader):
                     else:
                         time = interface.time(high << 32 | low)
                     start = at + _PACKET_HEADER
+                    number = index if interface.simple_high and interface.fast.ether_type_at >= 0 else -1
                 else:
                     kind, length, complete = self._block(octets, at)
                     if not complete and kind in FIXED_LENGTHS:
@@ -222,7 +235,7 @@ class PcapngReader(Reader):
                         break
                     if not self._is_packet(kind, octets, at, length):
                         unpack_enhanced, unpack_trailer = self._section.fields.enhanced, self._section.fields.trailer
-                        interfaces = self._section.interfaces
+                        interfaces, is_big_endian = self._section.interfaces, self.order == ">"
                         at += length
                         continue
                     self.frames, self.time = frame, time

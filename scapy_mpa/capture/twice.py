@@ -20,7 +20,7 @@ from scapy_mpa.capture.link import Trail, network_layer
 from scapy_mpa.capture.notes import Note, Notes
 from scapy_mpa.capture.packet import FRAGMENT
 from scapy_mpa.values.encapsulation import ETHERTYPE_IPV4, ETHERTYPE_IPV6
-from scapy_mpa.values.segment import SYN, Segment, addresses_of
+from scapy_mpa.values.segment import SYN, Segment
 
 #: Nanoseconds between the times of a packet in two captures of one tap, at most.
 SAME_TIME: Final = 1_000_000
@@ -284,7 +284,7 @@ def _packet(seg: Segment) -> _Packet | None:
 def _ip_header(seg: Segment) -> int | None:
     """Where the IP header before a TCP header begins."""
     octets, tcp = seg.buffer, seg.tcp
-    addresses = b"".join(addresses_of(seg.key))
+    addresses = seg.key[:-4]
     if len(addresses) == 8:
         for words in range(5, min(15, tcp // 4) + 1):
             at = tcp - 4 * words

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -72,14 +72,14 @@ def messages_command(rows: Rows, is_summary: bool, payload: bool, directory: Pat
     with rows.reading.messages(wants_octets, held) as found:
         if directory is not None:
             make_folder(directory)
-        wanted = _Wanted(rows.messages(found) if rows.chooses else found)
+        wanted = _Wanted(found.runs(), rows)
         with written(rows.output) as file:
             if rows.is_parquet:
                 from scapy_mpa.messages.parquet import write_messages
 
-                write_messages(wanted, file)
+                write_messages(wanted.messages(), file)
             elif is_summary:
-                _write(_summary(found, wanted, rows.output_format), rows, file)
+                _write(_summary(found, wanted.messages(), rows.output_format), rows, file)
             else:
                 lines = _lines(wanted, rows.output_format, directory)
                 is_text_of_streams = rows.output_format == "text" and rows.reading.is_of_streams
@@ -116,12 +116,12 @@ def _ongoing(rows: Rows, wants_octets: bool, directory: Path | None, held: int) 
 
     if directory is not None:
         make_folder(directory)
-    wanted = _Wanted(rows.messages(found()))
+    wanted = _Wanted(((row, ()) for row in found()), rows)
     with written(rows.output) as file:
         if rows.is_parquet:
             from scapy_mpa.messages.parquet import write_messages
 
-            write_messages(wanted, file)
+            write_messages(wanted.messages(), file)
         else:
             _write(_lines(wanted, rows.output_format, directory), rows, file, at_once=True)
     if not wanted.is_any:
@@ -141,21 +141,30 @@ def _write(texts: Iterable[str], rows: Rows, file: BinaryIO, *, at_once: bool = 
 
 
 class _Wanted:
-    """The messages that are asked for.
+    """The messages that are asked for, as :meth:`~scapy_mpa.messages.found.FoundMessages.runs` has them.
 
     Attributes:
         is_any: whether there were any.
     """
 
-    def __init__(self, messages: Iterable[MessageRow]) -> None:
-        self._messages = messages
+    def __init__(self, runs: Iterable[tuple[MessageRow, Sequence[int]]], rows: Rows) -> None:
+        self._runs = runs
+        self._rows = rows
         self.is_any = False
 
-    def __iter__(self) -> Iterator[MessageRow]:
+    def __iter__(self) -> Iterator[tuple[MessageRow, Sequence[int]]]:
         """Yield all of them."""
-        for message in self._messages:
-            self.is_any = True
-            yield message
+        for row, lengths in self._runs:
+            if not self._rows.chooses or self._rows.wants(row):
+                self.is_any = True
+                yield row, lengths
+
+    def messages(self) -> Iterator[MessageRow]:
+        """Yield them one by one."""
+        from scapy_mpa.messages.row import messages_of
+
+        for row, lengths in self:
+            yield from messages_of(row, lengths)
 
 
 def _summary(found: FoundMessages, wanted: Iterable[MessageRow], output_format: str) -> Iterator[str]:
@@ -168,15 +177,15 @@ def _summary(found: FoundMessages, wanted: Iterable[MessageRow], output_format: 
             yield from summary.lines()
 
 
-def _lines(wanted: Iterable[MessageRow], output_format: str, directory: Path | None) -> Iterator[str]:
+def _lines(wanted: _Wanted, output_format: str, directory: Path | None) -> Iterator[str]:
     from scapy_mpa.messages.lines import STYLES
 
     style = STYLES[output_format]
     if style.heading:
         yield style.heading
-    for number, row in enumerate(wanted, 1):
+    for number, (row, lengths) in enumerate(wanted, 1):
         if row.payload is None:
-            yield style.line(row, None)
+            yield style.lines(row, lengths)
         elif directory is None:
             yield style.line(row, row.payload.hex())
         else:

@@ -68,15 +68,13 @@ class Rows(NamedTuple):
             if not self.stags or stag_of(record) in self.stags:
                 yield record
 
-    def messages(self, rows: Iterable[MessageRow]) -> Iterator[MessageRow]:
-        """Yield the messages that are asked for: of a time, those of which a frame was captured then."""
-        for row in rows:
-            if not self.reading.was_in_time(row.first_time_ns, row.time_ns):
-                continue
-            if self.opcodes and row.message not in self.opcodes:
-                continue
-            if not self.stags or row.stag in self.stags or row.invalidate_stag in self.stags:
-                yield row
+    def wants(self, row: MessageRow) -> bool:
+        """Return True if a message is asked for: of a time, if a frame of it was captured then."""
+        if not self.reading.was_in_time(row.first_time_ns, row.time_ns):
+            return False
+        if self.opcodes and row.message not in self.opcodes:
+            return False
+        return not self.stags or row.stag in self.stags or row.invalidate_stag in self.stags
 
 
 def lists_rows(what: str, *forms: str) -> Callable[[Callable[..., int]], Callable[..., int]]:

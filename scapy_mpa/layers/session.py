@@ -118,6 +118,9 @@ class MPASession(DefaultSession, Listener):
         self._current: Packet | None = None
         self._key = b""
         self._end = 0
+        #: Whether there is a copy of its lower layers; what makes more of them, which pays from the second on.
+        self._is_copied = False
+        self._lower: _LowerLayers | None = None
         # What the present packet completes; half connection and stream offset are there to sort by.
         self._found: list[tuple[FullOperation | None, int, Packet]] = []
         self._last_frames: OrderedDict[bytes, _Frame] = OrderedDict()
@@ -162,6 +165,7 @@ class MPASession(DefaultSession, Listener):
                 yield whole
             return
         self._current, self._time, self._key, self._end = whole, seg.time, seg.key, _end_of(seg)
+        self._is_copied, self._lower = False, None
         self.receiver.feed((seg,))
         speaks_mpa = bool(seg.length) and self.receiver.speaks_mpa(seg)
         if seg.length:
@@ -287,12 +291,18 @@ class MPASession(DefaultSession, Listener):
         current = self._current
         assert current is not None
         if frame is None:
-            packet = _without_payload(current.copy())
+            if self._is_copied:
+                self._lower = self._lower or _LowerLayers(current)
+                packet, tcp = self._lower.copy()
+            else:
+                packet, self._is_copied = _uncounted(current.copy()), True
+                tcp = packet[TCP]
             frame = _Frame(type(current), b"", current.time, current.sniffed_on, current.direction, self._end)
         else:
-            packet = _without_payload(frame.cls(frame.octets, stop_dissection_after=TCP))
-        _fit(packet, seq, length, frame.end)
-        packet[TCP].add_payload(upper)
+            packet = _uncounted(frame.cls(frame.octets, stop_dissection_after=TCP))
+            tcp = packet[TCP]
+        _fit(tcp, seq, length, frame.end)
+        tcp.add_payload(upper)
         if length > captured:
             _count_cut(packet, length - captured)
         packet.time, packet.sniffed_on, packet.direction = frame.time, frame.sniffed_on, frame.direction
@@ -315,22 +325,10 @@ def _frame(packet: Packet, end: int) -> _Frame:
     return _Frame(type(packet), octets, packet.time, packet.sniffed_on, packet.direction, end)
 
 
-def _without_payload(packet: Packet) -> Packet:
-    packet[TCP].remove_payload()
-    return packet
-
-
-def _fit(packet: Packet, seq: int, length: int, end: int) -> None:
-    """Have the lower layers of a packet without payload fit ``length`` octets at a sequence number.
-
-    ``end`` is the sequence number behind the octets of the segment that they were of.
-    """
+def _uncounted(packet: Packet, counted: int | None = None) -> Packet:
+    """The packet without TCP's payload, its lengths and checksums to be computed, or ``counted``."""
     tcp = packet[TCP]
-    tcp.seq = seq
-    flags = int(tcp.flags) & ~SYN
-    tcp.flags = flags if seq + length & SEQ_MASK == end else flags & ~(FIN | RST)
-    # What no IP header can count goes as hosts hand such segments to an interface that cuts them: without.
-    counted = None if length <= _LONGEST_COUNTED else 0
+    tcp.remove_payload()
     tcp.chksum = counted
     layer = tcp.underlayer
     while layer is not None:
@@ -342,6 +340,76 @@ def _fit(packet: Packet, seq: int, length: int, end: int) -> None:
             layer.len = layer.chksum = counted
         layer = layer.underlayer
     packet.wirelen = None
+    return packet
+
+
+class _LowerLayers:
+    """Copies of a packet's layers up to TCP.
+
+    A segment may hold many FPDUs, and Scapy copies each value of each layer, defaults too: that is done once, and the
+    copies take over what they hold.
+    """
+
+    def __init__(self, packet: Packet) -> None:
+        #: Of each layer: its class, the attributes that copies share, dictionaries of values, those of one's own.
+        self._layers: list[tuple[type[Packet], list[tuple[str, Any]], list[tuple[str, dict[str, Any], list[str]]]]] = []
+        layer: Packet = _uncounted(packet.copy())
+        while not isinstance(layer, NoPayload):
+            shared, own = [], []
+            for name in layer.__all_slots__:
+                try:
+                    value = object.__getattribute__(layer, name)
+                except AttributeError:
+                    continue  # it was never set
+                if name in _OF_VALUES:
+                    own.append((name, value, [key for key, one in value.items() if not isinstance(one, _UNCHANGING)]))
+                elif name not in ("payload", "underlayer"):
+                    shared.append((name, value))
+            self._layers.append((type(layer), shared, own))
+            layer = layer.payload
+
+    def copy(self) -> tuple[Packet, Packet]:
+        """A copy of the lowest layer, on which the others lie, and its TCP layer."""
+        layers: list[Packet] = []
+        below: Packet | None = None
+        for cls, shared, own in self._layers:
+            layer = cls.__new__(cls)
+            for name, value in shared:
+                _set(layer, name, value)
+            for name, values, changing in own:
+                copied = values.copy()
+                for key in changing:
+                    copied[key] = layer.fieldtype[key].do_copy(copied[key])
+                _set(layer, name, copied)
+            layer.post_transforms = [*layer.post_transforms]
+            layer.underlayer, layer.payload = below, NoPayload()
+            if below is not None:
+                below.payload = layer
+            layers.append(layer)
+            below = layer
+        return layers[0], layers[-1]
+
+
+#: Attributes of a layer that have values of fields, by the names of these; and types of values that nobody can change.
+_OF_VALUES = frozenset(("fields", "default_fields", "overloaded_fields"))
+_UNCHANGING = (int, float, str, bytes, type(None))
+_set = object.__setattr__
+
+
+def _fit(tcp: Packet, seq: int, length: int, end: int) -> None:
+    """Have a TCP layer, and those below, fit ``length`` octets at a sequence number.
+
+    ``end`` is the sequence number behind the octets of the segment that they were of.
+    """
+    tcp.seq = seq
+    flags = int(tcp.flags) & ~SYN
+    tcp.flags = flags if seq + length & SEQ_MASK == end else flags & ~(FIN | RST)
+    if length > _LONGEST_COUNTED:
+        # What no IP header can count goes as hosts hand such segments to an interface that cuts them: without.
+        lowest = tcp
+        while lowest.underlayer is not None:
+            lowest = lowest.underlayer
+        _uncounted(lowest, 0)
 
 
 def _count_cut(packet: Packet, lacking: int) -> None:

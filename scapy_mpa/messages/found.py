@@ -36,6 +36,14 @@ class FoundMessages(ABC):
     def __iter__(self) -> Iterator[MessageRow]:
         """Yield the messages in the order of delivery; those never delivered come behind all others."""
 
+    def runs(self) -> Iterator[tuple[MessageRow, Sequence[int]]]:
+        """Yield the same in fewer rows: each with the octets of the RDMA Writes it stands for, as ``messages_of`` says.
+
+        These are none where it is one message.
+        """
+        for row in self:
+            yield row, ()
+
     @abstractmethod
     def close(self) -> None:
         """Drop what waits in files."""

@@ -13,19 +13,23 @@ from heapq import heappop, heappush
 
 from scapy_mpa.analyzer.connection import CapturedConnection, FullOperation
 from scapy_mpa.framing.agreement import agreed
+from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH
 from scapy_mpa.framing.fpdu import decode_fpdu
 from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MARKER_LENGTH, remove_markers
 from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
 from scapy_mpa.messages.times import FrameTimes
-from scapy_mpa.rdmap.assembly import Assembly, ConnectionMessages, DDPSegment, MessageHalf
+from scapy_mpa.rdmap.assembly import Assembly, ConnectionMessages, DDPSegment, MessageHalf, Writes
 from scapy_mpa.rdmap.memory import UNKNOWN
 from scapy_mpa.reading.listener import CaptureListener
+from scapy_mpa.receiver.plain import PlainRun
 from scapy_mpa.values.records import AFTER_ERROR, FPDURow
 from scapy_mpa.values.segment import Segment, is_stream
 
 #: FPDUs placed ahead that one half connection keeps in memory.
 _MOST_AHEAD = 1 << 14
+#: The bits of ULPDU_Length in what a PlainRun has of each FPDU.
+_ULPDU_LENGTH = 0xFFFF
 
 
 class HalfReading:
@@ -121,8 +125,7 @@ class MessageListener(CaptureListener):
         reading.number = number + 1
         if not placed:
             return
-        is_next = seq == reading.next_seq and delivered
-        offset = reading.end if is_next else operation.offset_of(seq)
+        offset = reading.end if seq == reading.next_seq and delivered else operation.offset_of(seq)
         last_frame = frames[-1]
         if first_frame == last_frame == placed:
             first_time = time
@@ -138,16 +141,49 @@ class MessageListener(CaptureListener):
             *(ulpdu, ulpdu_length, first_frame, last_frame, placed, delivered, first_time, time, flags >= AFTER_ERROR),
             *(len(octets) < wire_length, offset, offset + wire_length),
         )
-        if is_next:
-            reading.pass_fpdu(seq + wire_length & SEQ_MASK, reading.end + wire_length)
+        self._take(operation, reading, seq, segment)
+
+    def placed_run(self, operation: FullOperation, run: PlainRun) -> None:
+        """RDMA Writes were placed, each in one FPDU; their octets are not wanted."""
+        reading = self.readings.get(operation)
+        if reading is None:
+            reading = self._read_half(operation)
+        headers, lengths = run.headers, [one & _ULPDU_LENGTH for one in run.fpdus]
+        count = len(lengths)
+        reading.number += count
+        error = operation.first_error
+        is_next = run.is_delivered and operation.seq_of(run.offset) == reading.next_seq and error is None
+        for first, behind, frame, time in zip(run.firsts, [*run.firsts[1:], count], run.frames, run.times, strict=True):
+            if is_next:
+                header = headers[first * TAGGED_HEADER_LENGTH : behind * TAGGED_HEADER_LENGTH]
+                end = run.end_of(behind - 1)
+                writes = Writes(bytes(header), lengths[first:behind], frame, time, run.starts[first], end)
+                reading.pass_fpdu(operation.seq_of(end), end)
+                self.assembly.take_writes(reading.half, writes)
+                continue
+            for index in range(first, behind):
+                header = headers[index * TAGGED_HEADER_LENGTH : (index + 1) * TAGGED_HEADER_LENGTH]
+                offset, end = run.starts[index], run.end_of(index)
+                segment = DDPSegment(
+                    *(bytes(header), lengths[index], frame, frame, frame, frame if run.is_delivered else 0, time, time),
+                    *(error is not None and (frame, offset) > error, False, offset, end),
+                )
+                self._take(operation, reading, operation.seq_of(offset), segment)
+
+    def _take(self, operation: FullOperation, reading: HalfReading, seq: int, segment: DDPSegment) -> None:
+        """Put an FPDU's segment together with others, or let it wait; ``seq`` is the FPDU's sequence number."""
+        delivered, offset, end = segment.delivered, segment.offset, segment.end
+        wire_length = end - offset
+        if seq == reading.next_seq and delivered:
+            reading.pass_fpdu(seq + wire_length & SEQ_MASK, end)
             self.assembly.take(reading.half, segment)
             return
         connection = reading.half.connection
         if connection.serial in self._gapped:
-            self._take_behind_gap(reading, offset, offset + wire_length, segment)
+            self._take_behind_gap(reading, offset, end, segment)
         elif delivered and reading.is_lowest(offset):
             if offset >= reading.end:
-                reading.pass_fpdu(seq + wire_length & SEQ_MASK, offset + wire_length)
+                reading.pass_fpdu(seq + wire_length & SEQ_MASK, end)
                 self.assembly.take(reading.half, segment)
         else:
             reading.wait(offset, wire_length, segment)

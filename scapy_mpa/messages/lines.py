@@ -9,8 +9,9 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
 from scapy_mpa.framing.ddp import OPCODE_NAMES
@@ -27,10 +28,23 @@ _SECOND = 1_000_000_000
 
 
 class Style(NamedTuple):
-    """How a line is made: a heading, and the line of a message with what to show in place of its payload."""
+    """How a line is made: a heading, and the line of a message with what to show in place of its payload.
+
+    ``place`` takes, by %, TO and octets of an RDMA Write, which is all that the lines of those of one frame differ in.
+    """
 
     heading: str
     line: Callable[[MessageRow, str | None], str]
+    place: str
+
+    def lines(self, row: MessageRow, lengths: Sequence[int]) -> str:
+        """The lines of all messages that a row stands for, as :func:`~scapy_mpa.messages.row.messages_of` says."""
+        line = self.line(row, None)
+        if not lengths or row.to is None:
+            return line
+        before, _, behind = (part.replace("%", "%%") for part in line.partition(self.place % (row.to, row.octets)))
+        places = zip(accumulate(lengths, initial=row.to), lengths, strict=False)
+        return (before + self.place + behind) * len(lengths) % tuple(chain.from_iterable(places))
 
 
 def json_line(row: MessageRow, payload: str | None) -> str:
@@ -177,7 +191,7 @@ def ms(nanoseconds: int) -> str:
 
 
 STYLES = {
-    "text": Style("", text_line),
-    "jsonl": Style("", json_line),
-    "csv": Style(",".join(CSV_COLUMNS) + "\n", csv_line),
+    "text": Style("", text_line, " TO %#x: %d octets"),
+    "jsonl": Style("", json_line, '"to": %d, "qn": null, "msn": null, "invalidate_stag": null, "octets": %d'),
+    "csv": Style(",".join(CSV_COLUMNS) + "\n", csv_line, ",%d,,,,%d,"),
 }

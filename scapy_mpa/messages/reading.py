@@ -16,7 +16,7 @@ from scapy_mpa.capture.joining import Joining
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.messages.found import FoundMessages
 from scapy_mpa.messages.hearing import HalfReading, MessageListener
-from scapy_mpa.messages.row import MessageRow, MessageValues, row_of
+from scapy_mpa.messages.row import MessageRow, MessageValues, messages_of, row_of
 from scapy_mpa.messages.store import MessageStore
 from scapy_mpa.messages.times import FrameTimes
 from scapy_mpa.rdmap.assembly import DEFAULT_HELD, Assembly, ConnectionMessages, DDPSegment, MessageHalf
@@ -56,6 +56,7 @@ class MessageReading(MessageListener):
 
     def __init__(self, payload: bool, held: int, store: Callable[[], MessageStore] = MessageStore) -> None:
         self._wants_payload = payload
+        self.takes_runs = not payload
         self._held = held
         self._make_store = store
         self._store, self._octets = store(), OctetStore()
@@ -104,10 +105,12 @@ class MessageReading(MessageListener):
 
         Of each comes the number of its connection first. Those never delivered come behind all others, by that number.
         """
-        for values in self._store.in_order(numbers):
+        for values, lengths in self._store.runs(numbers):
             number = numbers.get(values.half // 2)
             if number is not None:
-                yield number, values, None if values.payload is None else self._octets.at(*values.payload)
+                payload = None if values.payload is None else self._octets.at(*values.payload)
+                for one in messages_of(values, lengths):
+                    yield number, one, payload
 
     @property
     def heard(self) -> dict[int, ConnectionMessages]:
@@ -215,11 +218,17 @@ class CapturedMessages(MessageReading, FoundMessages):
 
     def __iter__(self) -> Iterator[MessageRow]:
         """Yield the messages in the order of delivery; those never delivered come behind all others."""
-        shown = self.shown_numbers()
-        for number, values, payload in self.in_order(self._numbers):
-            side = values.half & 1
-            if number in shown and ROLES[side] in self.directions:
-                yield row_of(values, number, ROLES[side], self._errors.get(values.half), payload)
+        for row, lengths in self.runs():
+            yield from messages_of(row, lengths)
+
+    def runs(self) -> Iterator[tuple[MessageRow, Sequence[int]]]:
+        """Yield them as :class:`~scapy_mpa.messages.found.FoundMessages` says."""
+        halves = self.shown_halves()
+        for values, lengths in self._store.runs(self._numbers):
+            number = halves.get(values.half)
+            if number is not None:
+                payload = None if values.payload is None else self._octets.at(*values.payload)
+                yield row_of(values, number, ROLES[values.half & 1], self._errors.get(values.half), payload), lengths
 
     def shown_halves(self) -> dict[int, int]:
         """The half connections that are yielded, and the number of their connection."""

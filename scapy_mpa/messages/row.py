@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from scapy_mpa.framing.ddp import OPCODE_NAMES
 from scapy_mpa.framing.role import Role
@@ -164,6 +165,24 @@ class MessageRow(NamedTuple):
         if self.payload is not None:
             values["payload"] = self.payload.hex()
         return values
+
+
+T = TypeVar("T", MessageValues, MessageRow)
+
+
+def messages_of(row: T, lengths: Sequence[int]) -> Iterator[T]:
+    """Yield the messages that a row stands for.
+
+    ``lengths`` are the octets of RDMA Writes that one frame brought, each in one DDP Segment, each to where the one
+    before ended: ``row`` is the first, and they differ in nothing else.  Without any, ``row`` is the one message.
+    """
+    if not lengths:
+        yield row
+        return
+    to = row.to or 0
+    for octets in lengths:
+        yield row._replace(to=to, octets=octets)
+        to += octets
 
 
 def row_of(

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import marshal
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import merge
 from typing import IO, Any, TypeAlias
 
-from scapy_mpa.messages.row import MessageValues
+from scapy_mpa.messages.row import MessageValues, messages_of
 from scapy_mpa.rdmap.links import AnswerValues
 from scapy_mpa.reading.spill import Sorted
 from scapy_mpa.system.temporary import temporary_file
@@ -25,8 +25,11 @@ _HALF, _OPCODE, _LAST_FRAME, _DELIVERED, _TIME = (
 )
 #: Read Request and Atomic Request.
 REQUEST_OPCODES = frozenset((1, 10))
+_FIELDS = len(MessageValues._fields)
 _NEVER = 1 << 63
 
+#: The values of a message.  Those of several RDMA Writes, as :func:`~scapy_mpa.messages.row.messages_of` has them, have
+#: the octets of each behind the values of the first.
 _Row: TypeAlias = "tuple[Any, ...]"
 #: What is sorted by: the frame of delivery; of those never delivered connection and last frame; then as they came.
 Key: TypeAlias = "tuple[int, int, int, int]"
@@ -111,7 +114,7 @@ class MessageStore:
         self._delivered = 0
 
     def add(self, row: _Row) -> int:
-        """Keep the values of a message; returns what :meth:`answer` wants to know of it."""
+        """Keep the values of a message, or of several; returns what :meth:`answer` wants to know of it."""
         delivered = row[_DELIVERED]
         if delivered >= self._delivered:
             self._delivered = delivered
@@ -130,18 +133,27 @@ class MessageStore:
 
         ``numbers`` has the numbers by which connections follow one another.
         """
+        for values, lengths in self.runs(numbers):
+            yield from messages_of(values, lengths)
+
+    def runs(self, numbers: Mapping[int, int]) -> Iterator[tuple[MessageValues, Sequence[int]]]:
+        """Yield the same as rows: the values of a message, and the octets of those that it stands for."""
         make = MessageValues._make
+        for row in self._rows(numbers):
+            yield (make(row), ()) if len(row) == _FIELDS else (make(row[:-1]), row[-1])
+
+    def _rows(self, numbers: Mapping[int, int]) -> Iterator[_Row]:
         if not self._late.count:
-            yield from map(make, self._in_order)
+            yield from self._in_order
             return
         late: Sorted[tuple[int, int, int, int, _Row]] = Sorted()
         try:
             for number, row in enumerate(self._late):
-                late.add((*key_of(MessageValues._make(row), number, numbers), row))
+                late.add((*key_of(_values(row), number, numbers), row))
             behind = ((one[:4], one[4]) for one in late)
-            before = ((key_of(make(row), -1, numbers), row) for row in self._in_order)
+            before = ((key_of(_values(row), -1, numbers), row) for row in self._in_order)
             for _, row in merge(before, behind, key=_first):
-                yield make(row)
+                yield row
         finally:
             late.close()
 
@@ -186,6 +198,10 @@ def key_of(row: MessageValues, number: int, numbers: Mapping[int, int]) -> Key:
     if row.delivered_frame:
         return row.delivered_frame, 0, 0, number
     return _NEVER, numbers.get(row.half // 2, -1), row.last_frame, number
+
+
+def _values(row: _Row) -> MessageValues:
+    return MessageValues._make(row[:_FIELDS])
 
 
 def _first(item: tuple[Key, _Row]) -> Key:

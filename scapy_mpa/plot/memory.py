@@ -70,6 +70,7 @@ class _Reading(CapturedMemory):
     def begin(self) -> None:
         """Forget what was heard."""
         super().begin()
+        self.takes_runs = False  # each segment is noted
         self.written: dict[tuple[int, int], _Placed] = {}
         noting = _Noting(self.store, acknowledged=self.acknowledged)
         noting.written = self.written

@@ -220,7 +220,7 @@ def _whole(connection: Connection, direction: Role, track: HalfTrack, there: Ite
     # An entry stands for as many FPDUs one behind the other as it counts.
     offsets, counts, frames, times = array("q"), array("q"), array("q"), array("q")
     located, is_bad, is_early = bytearray(), bytearray(), bytearray()
-    lengths, opcodes, brought = array("q"), bytearray(), array("q")
+    lengths, opcodes, brought = array("I"), bytearray(), array("q")
     #: Of entries whose frame was not the first that brought octets, or their turn: which, and these two times.
     waited, first_times, turn_times = array("q"), array("q"), array("q")
     for turn in there:
@@ -259,21 +259,30 @@ def _whole(connection: Connection, direction: Role, track: HalfTrack, there: Ite
         return np.frombuffer(values, dtype=np.int8)
 
     each = plain(counts)
-    ends = np.cumsum(plain(lengths))
-    starts = ends - plain(lengths)
+    octets = np.frombuffer(lengths, dtype=np.uint32)
+    # Columns with an entry for each FPDU are large: what can be is computed in place, or shared.
+    ends = np.cumsum(octets, dtype=np.int64)
+    starts = ends - octets
     # What lies before the first FPDU of each entry is where the stream is, less what was counted up to there.
     begins = np.cumsum(each) - each
     shift = np.repeat(plain(offsets) - starts[begins] if len(each) else plain(offsets), each)
-    first, turn_time = plain(times).copy(), plain(times).copy()
-    first[plain(waited)], turn_time[plain(waited)] = plain(first_times), plain(turn_times)
+    starts += shift
+    ends += shift
+    del shift, octets
+    time = np.repeat((plain(times) - begun) / _SECOND, each)
+    first = turn_time = time
+    if waited:
+        first, turn_time = time.copy(), time.copy()
+        places = begins[plain(waited)]
+        first[places], turn_time[places] = ((plain(one) - begun) / _SECOND for one in (first_times, turn_times))
     fpdus = DrawnFPDUs(
-        starts + shift,
-        ends + shift,
+        starts,
+        ends,
         small(opcodes),
         np.repeat(small(located), each),
         np.repeat(small(is_bad).astype(bool), each),
         np.repeat(small(is_early).astype(bool), each),
-        *(np.repeat((one - begun) / _SECOND, each) for one in (plain(times), first, turn_time)),
+        *(time, first, turn_time),
     )
     segments, segment_times = _segments(track, plain(brought), begun, half.seq_start is not None)
     return WholeHalf(fpdus, np.repeat(plain(frames), each), np.repeat(plain(times), each), segments, segment_times)

@@ -8,6 +8,7 @@ are asked for; then no more than a limit wait for the rest of their messages, an
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
 from typing import NamedTuple, Protocol
 
 from scapy_mpa.framing.ddp import (
@@ -75,6 +76,21 @@ class DDPSegment(NamedTuple):
     is_cut: bool = False
     offset: int = 0
     end: int = 0
+
+
+class Writes(NamedTuple):
+    """Segments of RDMA Writes that one frame brought, placed and delivered, one behind the other.
+
+    ``headers`` are their DDP headers, ``lengths`` those of their ULPDUs; ``time`` is in nanoseconds since the epoch;
+    ``offset`` and ``end`` are stream offsets of all of their FPDUs.
+    """
+
+    headers: bytes
+    lengths: list[int]
+    frame: int
+    time: int
+    offset: int
+    end: int
 
 
 class MessageHalf:
@@ -341,6 +357,63 @@ class Assembly:
                 return
         self._add_without_message(half, segment)
 
+    def take_writes(self, half: MessageHalf, writes: Writes) -> None:
+        """The next segments of a half connection; their octets are not asked for."""
+        headers, lengths, frame, time, offset, end = writes
+        self.advance(half, offset, end)
+        controls, _, stags, tos = zip(*TAGGED_HEADER.iter_unpack(headers), strict=True)
+        payloads = [length - TAGGED_HEADER_LENGTH for length in lengths]
+        # Mostly all go on in the same memory.
+        if (
+            _TAGGED_QUEUE not in half.open
+            and all(control & LAST for control in set(controls))
+            and len(set(stags)) == 1
+            and tos == tuple(accumulate(payloads[:-1], initial=tos[0]))
+        ):
+            self._take_together(half, stags[0], tos[0], payloads, frame, time)
+            return
+        together: list[int] = []
+        together_stag = first_to = next_to = -1
+        for (control, second, stag, to), length in zip(TAGGED_HEADER.iter_unpack(headers), lengths, strict=True):
+            is_alone = control & LAST and _TAGGED_QUEUE not in half.open
+            if together and not (is_alone and to == next_to and stag == together_stag):
+                self._take_together(half, together_stag, first_to, together, frame, time)
+                together = []
+            if not is_alone:
+                header = TAGGED_HEADER.pack(control, second, stag, to)
+                segment = DDPSegment(header, length, frame, frame, frame, frame, time, time, after_error=False)
+                self._follow(half, _TAGGED_QUEUE, _WRITE, (stag, to), segment, bool(control & LAST))
+                continue
+            if not together:
+                together_stag, first_to = stag, to
+            together.append(length - TAGGED_HEADER_LENGTH)
+            next_to = to + length - TAGGED_HEADER_LENGTH
+        if together:
+            self._take_together(half, together_stag, first_to, together, frame, time)
+
+    def _take_together(self, half: MessageHalf, stag: int, to: int, lengths: list[int], frame: int, time: int) -> None:
+        """RDMA Writes of these octets, of one segment each, each to where the one before ended."""
+        access = MemoryAccess(_WRITE, stag, to, lengths[0], frame, frame, frame)
+        named_by, note = self.use(half, access)
+        rest = lengths[1:]
+        is_together = False
+        if rest and note is None:
+            # What is said of a Write is said of that one; the first alone shows that its memory is not known.
+            access = access._replace(to=to + lengths[0], length=sum(rest))
+            is_together = self._use_together(half, access, len(rest))
+        row = (
+            *(half.half, _WRITE, stag, to, None, None, None, 0, True, lengths[0], 1, frame, frame, frame, frame, time),
+            *(time, False, False, None, named_by, note, None, None),
+        )
+        if is_together:
+            self._store.add((*row, tuple(lengths)))
+            return
+        self._store.add(row)
+        to += lengths[0]
+        for octets in rest:
+            self._take_together(half, stag, to, [octets], frame, time)
+            to += octets
+
     def advance(self, half: MessageHalf, offset: int, end: int) -> None:
         """The next segments of a half connection are from one stream offset to another."""
         if offset != half.taken:
@@ -510,6 +583,21 @@ class Assembly:
             if named is not None and named.call is not None:
                 named.call.take_write(access.length)
         return (None if named is None else named.last_named), note
+
+    def _use_together(self, half: MessageHalf, access: MemoryAccess, count: int) -> bool:
+        """Several RDMA Writes go to memory to which one went just before.
+
+        Return False, with nothing done, if one of them may break a rule.
+        """
+        memories = half.peer.memories
+        memory = memories.at(access.stag)
+        if memories.judge(access) is not None or memory.was_written(access, memories.epoch):
+            return False
+        memory.use(access, count)
+        memory.write(access, memories.epoch)
+        if memory.is_current and memory.call is not None:
+            memory.call.take_write(access.length, count)
+        return True
 
     def _use_rest(self, half: MessageHalf, there: _Open) -> int | None:
         """As much of a tagged message as is there goes to memory of the peer; returns the frame that named it."""

@@ -40,9 +40,9 @@ class Call:
         self.stags = array("I")
         self.is_doubtful = False
 
-    def take_write(self, octets: int) -> None:
-        """An RDMA Write of so many octets into memory that it named."""
-        self.writes += 1
+    def take_write(self, octets: int, count: int = 1) -> None:
+        """An RDMA Write of so many octets into memory that it named, or several together."""
+        self.writes += count
         self.write_octets += octets
 
     def take_read(self, octets: int) -> None:

@@ -310,13 +310,13 @@ class STagMemory:
 
     # --- what is done with it ---
 
-    def use(self, access: MemoryAccess) -> None:
-        """Count an access."""
+    def use(self, access: MemoryAccess, count: int = 1) -> None:
+        """Count an access, which several messages make together."""
         if access.opcode == _READ_REQUEST:
             self.reads += 1
             self.read_octets += access.length
         else:
-            self.writes += 1
+            self.writes += count
             self.written_octets += access.length
         self.first_used = self.first_used or access.first_frame
         self.last_used = access.frame
@@ -384,6 +384,14 @@ class STagMemory:
             return False
         self._runs[-1] = low, end, begun, placed
         return True
+
+    def was_written(self, access: MemoryAccess, epoch: int) -> bool:
+        """Return True if some of these octets were written before, in the same ``epoch``."""
+        if self._epoch != epoch:
+            return False
+        first, end = access.to, access.to + access.length
+        at = bisect_right(self._runs, (first, _END, 0, 0))
+        return any(low < end and first < high for low, high, _, _ in self._runs[max(0, at - 1) : at + 1])
 
     def _overlap(self, access: MemoryAccess, over: tuple[int, int, int, int]) -> None:
         low, high, begun, last = over

@@ -10,6 +10,7 @@ from scapy_mpa.analyzer.connection import CapturedConnection, Deviations, FullOp
 from scapy_mpa.capture import reader
 from scapy_mpa.framing.role import Role
 from scapy_mpa.reading.query import EVERYTHING, Query
+from scapy_mpa.receiver.plain import PlainRun
 from scapy_mpa.receiver.startup import FoundFrame
 from scapy_mpa.rules.findings import Findings, Quota
 from scapy_mpa.values.records import FPDURow
@@ -27,6 +28,7 @@ class _Listeners(Listener):
     def __init__(self, listeners: Sequence[Listener]) -> None:
         self._listeners = listeners
         self.wants_octets = any(one.wants_octets for one in listeners)
+        self.takes_runs = all(one.takes_runs for one in listeners)
 
     def startup(self, mpa: CapturedConnection, direction: Role, found: FoundFrame) -> None:
         """A startup frame is complete."""
@@ -37,6 +39,11 @@ class _Listeners(Listener):
         """An FPDU was placed, or found bad."""
         for one in self._listeners:
             one.placed(operation, row, frames, octets)
+
+    def placed_run(self, operation: FullOperation, run: PlainRun) -> None:
+        """Plain FPDUs were placed."""
+        for one in self._listeners:
+            one.placed_run(operation, run)
 
     def delivered(self, operation: FullOperation, row: FPDURow) -> None:
         """An FPDU that was placed at an earlier frame is delivered now."""

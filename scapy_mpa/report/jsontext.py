@@ -7,40 +7,73 @@ import json
 from collections.abc import Iterator, Mapping
 from json.encoder import encode_basestring_ascii
 from math import isfinite
-from typing import Any
+from typing import Any, Final
 
 _INDENT = "  "
 
 
+#: What comes before a value of an object, from the comma on, by the beginning of a line at its level and its key.  Keys
+#: are few, names of ours; more are not kept than this.
+_BEFORE_VALUES: dict[str, dict[str, str]] = {}
+_MOST_KEYS: Final = 4096
+
+
 def indented(value: Any, level: int = 0) -> str:
     """The text of a value that begins at a level; the keys of objects are strings."""
-    return _text(value, "\n" + _INDENT * level)
+    texts: list[str] = []
+    _write(value, "\n" + _INDENT * level, texts)
+    return "".join(texts)
 
 
-def _text(value: Any, line: str) -> str:
-    """The text of a value; ``line`` begins a line at its level."""
-    if isinstance(value, str):
-        return encode_basestring_ascii(value)
-    if value is None:
-        return "null"
-    if value is True:
-        return "true"
-    if value is False:
-        return "false"
-    if type(value) is int or (type(value) is float and isfinite(value)):
-        return repr(value)
-    if isinstance(value, dict):
-        if not value:
-            return "{}"
+def _write(value: Any, line: str, texts: list[str]) -> None:
+    """Append the text of a value in pieces; ``line`` begins a line at its level."""
+    kind = type(value)
+    if kind is str:
+        texts.append(encode_basestring_ascii(value))
+    elif value is None:
+        texts.append("null")
+    elif value is True:
+        texts.append("true")
+    elif value is False:
+        texts.append("false")
+    elif kind is int or (kind is float and isfinite(value)):
+        texts.append(repr(value))
+    elif isinstance(value, dict):
+        _write_object(value, line, texts)
+    elif isinstance(value, (list, tuple)):
         inside = line + _INDENT
-        texts = [encode_basestring_ascii(key) + ": " + _text(one, inside) for key, one in value.items()]
-        return "{" + inside + ("," + inside).join(texts) + line + "}"
-    if isinstance(value, (list, tuple)):
-        if not value:
-            return "[]"
-        inside = line + _INDENT
-        return "[" + inside + ("," + inside).join([_text(one, inside) for one in value]) + line + "]"
-    return json.dumps(value)
+        before = "["
+        for one in value:
+            texts.append(before + inside)
+            before = ","
+            _write(one, inside, texts)
+        texts.append(line + "]" if value else "[]")
+    elif isinstance(value, str):
+        texts.append(encode_basestring_ascii(value))
+    else:
+        texts.append(json.dumps(value))
+
+
+def _write_object(values: dict[str, Any], line: str, texts: list[str]) -> None:
+    """Append the text of an object in pieces."""
+    if not values:
+        texts.append("{}")
+        return
+    inside = line + _INDENT
+    before_values = _BEFORE_VALUES.get(inside)
+    if before_values is None:
+        before_values = _BEFORE_VALUES[inside] = {}
+    is_first = True
+    for key, one in values.items():
+        before = before_values.get(key)
+        if before is None:
+            if len(before_values) >= _MOST_KEYS:
+                before_values.clear()
+            before = before_values[key] = f",{inside}{encode_basestring_ascii(key)}: "
+        texts.append("{" + before[1:] if is_first else before)
+        is_first = False
+        _write(one, inside, texts)
+    texts.append(line + "}")
 
 
 def pieces(values: Mapping[str, Any]) -> Iterator[str]:
