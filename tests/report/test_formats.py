@@ -136,7 +136,7 @@ def test_a_rejected_connection_says_so() -> None:
 
 def test_findings_stand_under_their_connection() -> None:
     lines = list(report_lines(analyze(PCAPS / "faulty-pad.pcap")))
-    assert lines[0] == "41 packets, 2 TCP connections, 1 MPA connection, 2 errors, 1 warning"
+    assert lines[0] == "41 packets, 2 TCP connections, 1 MPA connection, 2 errors, 1 warning, 1 note"
     assert lines[1].startswith("#0 ")
     assert lines[2].startswith("  the Responder closed (FIN, frame 37)")
     assert lines[3].startswith("  frames 1 to 39, ")
@@ -144,8 +144,8 @@ def test_findings_stand_under_their_connection() -> None:
     assert "RFC 5044 §4.1" in lines[5]
     report = analyze(PCAPS / "faulty-pad.pcap")
     report.select(0, ("initiator",))
-    # One error and the warning are the Responder's, of two lines each.
-    assert len(list(report_lines(report))) == len(lines) - 4
+    # One error, the warning and the note are the Responder's, of two lines each.
+    assert len(list(report_lines(report))) == len(lines) - 6
 
 
 @pytest.mark.parametrize(

@@ -130,13 +130,13 @@ MODULES = {
     "scapy_mpa.__main__",
     "scapy_mpa.compiled",
     "scapy_mpa.errors",
+    "scapy_mpa.system.cycles",
     *(
         f"scapy_mpa.cli.{name}"
         for name in (
             "analyze",
             "cluster",
             "colours",
-            "cycles",
             "group",
             "judging",
             "lines",
@@ -187,6 +187,7 @@ ROOMS = (
             "receiver",
             "infer",
             "watches",
+            "rdmap",
             "analyzer",
             "capture",
             "rules",
@@ -219,7 +220,19 @@ def modules_of(*arguments: str) -> set[str]:
 def test_analyze_imports_only_what_it_runs() -> None:
     found = modules_of("analyze", "--format", "json", str(PCAPS / "markers-reordered.pcap")) - modules_of()
     ours = {name for name in found if name.split(".")[0] == "scapy_mpa"}
-    rooms = ("framing", "values", "stream", "receiver", "infer", "watches", "analyzer", "capture", "rules", "ulp")
+    rooms = (
+        "framing",
+        "values",
+        "stream",
+        "receiver",
+        "infer",
+        "watches",
+        "rdmap",
+        "analyzer",
+        "capture",
+        "rules",
+        "ulp",
+    )
     wholly = tuple(f"scapy_mpa.{room}." for room in rooms)
     assert "scapy_mpa.receiver.fpdus" in ours
     assert {name for name in ours if not name.startswith(wholly)} <= {*MODULES, *ROOMS}
