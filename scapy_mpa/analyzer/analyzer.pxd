@@ -4,7 +4,7 @@ from scapy_mpa.receiver.connection cimport ConnectionReader
 from scapy_mpa.receiver.fpdus cimport FPDUReader
 from scapy_mpa.stream.connection cimport Arrival, Flow, Flows, TCPConnection, TCPHalf
 from scapy_mpa.stream.copies cimport Copies
-from scapy_mpa.values._octets cimport SegmentInTurn as InTurn, numbers_of
+from scapy_mpa.values.segment cimport Segment
 
 cdef class FollowedConnection:
     cdef public bint is_left_out, is_reported, is_stray
@@ -18,21 +18,20 @@ cdef class Analyzer:
     cdef public dict _holding
     cdef public list _pending
     cdef public long long _frame, _time
-    cdef public InTurn _now_received
     cdef public object _followed, _hands_octets, _listener
     cdef public Flows _flows
 
     @cython.locals(
-        connection=TCPConnection, d=cython.Py_ssize_t, flow=Flow, followed=FollowedConnection, now=InTurn,
+        connection=TCPConnection, d=cython.Py_ssize_t, flow=Flow, followed=FollowedConnection, seg=Segment,
     )
     cpdef feed(self, object segments)
     @cython.locals(
-        seg=InTurn, offset=cython.longlong, reader=ConnectionReader, mpa=CapturedConnection,
+        offset=cython.longlong, reader=ConnectionReader, mpa=CapturedConnection,
         connection=TCPConnection, operation=FullOperation,
     )
-    cpdef bint _receive_in_turn(self, FollowedConnection followed, Py_ssize_t d) except -1
+    cpdef bint _receive_in_turn(self, FollowedConnection followed, Py_ssize_t d, Segment seg) except -1
     @cython.locals(
         frame=cython.longlong, flags=cython.longlong, reader=ConnectionReader, half=TCPHalf, mpa=CapturedConnection,
         arrival=Arrival, other=FPDUReader, copies=Copies,
     )
-    cpdef _receive(self, TCPConnection connection, FollowedConnection followed, Py_ssize_t d, object seg)
+    cpdef _receive(self, TCPConnection connection, FollowedConnection followed, Py_ssize_t d, Segment seg)

@@ -24,13 +24,11 @@ from scapy_mpa.stream.connection import (
 )
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
-from scapy_mpa.values.octets import SegmentInTurn, numbers_of
 from scapy_mpa.values.options import Announced, announced
 from scapy_mpa.values.pathmtu import path_mtu_message
 from scapy_mpa.values.segment import (
     PATH_MTU,
     SYN,
-    TIME,
     CarriedSegment,
     Segment,
     endpoints,
@@ -156,7 +154,6 @@ class Analyzer:
         self._starts_found: set[int] = set()
         #: The last segment's, nanoseconds since the epoch.
         self._frame = self._time = 0
-        self._now_received = SegmentInTurn()
 
     @property
     def _now(self) -> Moment:
@@ -166,17 +163,15 @@ class Analyzer:
 
     def feed(self, segments: Iterable[Segment]) -> None:
         """Take segments in the order of capture."""
-        now = self._now_received
         for seg in segments:
-            now.take(seg)
-            self._frame, self._time = now.frame, now.time
-            if now.flags & PATH_MTU:
+            self._frame, self._time = seg.frame, seg.time
+            if seg.flags & PATH_MTU:
                 self._receive_path_mtu(seg)
                 continue
-            flow, d = self._flows.find(now.key)
+            flow, d = self._flows.find(seg.key)
             if flow is not None and flow.user is not None and type(seg) is Segment:
                 followed = flow.user
-                if self._receive_in_turn(followed, d):
+                if self._receive_in_turn(followed, d, seg):
                     continue
             connection, d = self._flows.receive(seg)
             if connection is not None:
@@ -193,15 +188,15 @@ class Analyzer:
             if d >= 0:
                 mpa.take(d)
 
-    def _receive_in_turn(self, followed: FollowedConnection, d: int) -> bool:
+    def _receive_in_turn(self, followed: FollowedConnection, d: int, seg: Segment) -> bool:
         """Receive a segment about which nobody has anything to say; if somebody has, nothing changes: return False.
 
-        It acknowledges, or goes on with plain FPDUs where all octets end.  :meth:`_receive` would do the same, and more.
+        It acknowledges, or goes on with plain FPDUs where all octets end.  :meth:`_receive` does the same, and more.
         """
-        seg, reader, mpa = self._now_received, followed.reader, followed.mpa
+        reader, mpa = followed.reader, followed.mpa
         connection = reader.connection
         offset = connection.offset_in_turn(seg, d)
-        if offset < 0:
+        if offset < 0 or mpa is None:
             return False
         if seg.length:
             operation = followed.operations[d]
@@ -219,7 +214,7 @@ class Analyzer:
         return True
 
     def _receive(self, connection: TCPConnection, followed: FollowedConnection, d: int, seg: Segment) -> None:
-        frame, _, _, flags, _, _, _, _ = numbers_of(seg)
+        frame, flags = seg.frame, seg.flags
         reader, mpa, arrival = followed.reader, followed.mpa, connection.arrival
         if mpa is not None and mpa.pending_side >= 0:
             # What was found before comes before what this segment brings, announces, or makes final of the other side.
@@ -237,7 +232,7 @@ class Analyzer:
             for half in connection.halves:
                 half.forget(half.copies.end)
             return
-        reader.receive(d, frame, seg[TIME])
+        reader.receive(d, frame, seg.time)
         if reader.rejected and reader.last is not reader:
             self._begin_once_more(connection, followed)
             reader, mpa = followed.reader, followed.mpa

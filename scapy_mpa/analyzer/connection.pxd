@@ -3,7 +3,7 @@ from scapy_mpa.receiver.connection cimport ConnectionReader
 from scapy_mpa.receiver.fpdus cimport FPDUReader
 from scapy_mpa.receiver.plain cimport PlainRun
 from scapy_mpa.stream.connection cimport Arrival, TCPHalf, hop_limit_of
-from scapy_mpa.values._octets cimport SegmentInTurn as InTurn
+from scapy_mpa.values.segment cimport Segment
 from scapy_mpa.watches.copies cimport CopyWatch
 from scapy_mpa.watches.counts cimport Counts
 from scapy_mpa.watches.gaps cimport GapWatch
@@ -30,7 +30,7 @@ cdef class FullOperation:
     cpdef take(self, object arrivals)
     cpdef bint is_steady(self) except -1
     @cython.locals(end=cython.longlong)
-    cpdef bint take_next(self, long long offset, InTurn seg) except -1
+    cpdef bint take_next(self, long long offset, Segment seg) except -1
 
 cdef class CapturedConnection:
     cdef object __weakref__

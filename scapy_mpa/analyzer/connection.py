@@ -41,7 +41,7 @@ from scapy_mpa.rules.table import GROUPS, RULES
 from scapy_mpa.stream.connection import Arrival, Stray, TCPHalf, hop_limit_of
 from scapy_mpa.stream.peer_state import NEVER
 from scapy_mpa.values.lifecycle import Lifecycle, Terminated
-from scapy_mpa.values.octets import SegmentInTurn, place
+from scapy_mpa.values.octets import place
 from scapy_mpa.values.options import Announced, emss_of
 from scapy_mpa.values.records import BAD, LENGTH, FPDULog, FPDURow, flags
 from scapy_mpa.values.segment import KeyedPath, Segment, endpoints, is_stream, reverse_key
@@ -345,7 +345,7 @@ class FullOperation:
         """True if all that came was taken, and its sender may go on with plain FPDUs."""
         return self.reader.is_steady() and self.counts.is_judged and self._listener is None
 
-    def take_next(self, offset: int, seg: SegmentInTurn) -> bool:
+    def take_next(self, offset: int, seg: Segment) -> bool:
         """Read and take a segment that goes on where all octets end, if it holds plain FPDUs and nothing else."""
         if self.reader.main.at != offset or not self.segments.is_expected(hop_limit_of(seg.key, seg.buffer, seg.tcp)):
             return False

@@ -4,7 +4,8 @@ from scapy_mpa.framing.markers cimport marker_count
 from scapy_mpa.receiver.plain cimport PlainRun, PlainWrites
 from scapy_mpa.stream.connection cimport TCPHalf
 from scapy_mpa.stream.copies cimport Copies, Copy
-from scapy_mpa.values._octets cimport SegmentInTurn as InTurn, append_number, append_octets, crc_of, head
+from scapy_mpa.values._octets cimport append_number, append_octets, crc_of, head
+from scapy_mpa.values.segment cimport Segment
 
 cdef long long CRC_RESIDUE, LENGTH_FIELD_LENGTH, MARKER_LENGTH, NEVER, TAGGED_HEADER_LENGTH
 
@@ -55,7 +56,7 @@ cdef class FPDUReader:
     @cython.locals(main=FPDUChain)
     cpdef bint is_steady(self) except -1
     @cython.locals(main=FPDUChain, at=cython.longlong, end=cython.longlong)
-    cpdef bint read_next(self, InTurn seg) except -1
+    cpdef bint read_next(self, Segment seg) except -1
     @cython.locals(at=cython.longlong)
     cpdef _opcode(self, long long header, long long ulpdu_length, object data, long long start)
     cpdef _accept(

@@ -47,8 +47,9 @@ from scapy_mpa.stream.connection import TCPHalf
 from scapy_mpa.stream.copies import WRONG, Rival
 from scapy_mpa.stream.drop_reason import NEAR, DropReason
 from scapy_mpa.stream.peer_state import NEVER
-from scapy_mpa.values.octets import SegmentInTurn, append_number, append_octets, crc_of, head
+from scapy_mpa.values.octets import append_number, append_octets, crc_of, head
 from scapy_mpa.values.records import BAD, CUT, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
+from scapy_mpa.values.segment import Segment
 
 #: Chains beside the main one that wait for octets: a bound of memory, one for each Marker in 16 MiB.
 MOST_CHAINS: Final = 1 << 15
@@ -175,9 +176,9 @@ class FPDUReader:
 
     __slots__ = (
         "_ahead", "_ahead_offsets", "_chains", "_delivered", "_due", "_final_below", "_has_crc", "_has_markers",
-        "_has_passed", "_highest", "_is_gapless", "_is_over", "_judged_below", "_refused", "_run", "_starts", "anomaly", "contradictions", "damaged",
-        "error_acked", "final", "first_error", "first_octets", "half", "is_beginning", "layout", "left_out", "main",
-        "passed", "plain", "replaced", "rest", "rivals", "startup",
+        "_has_passed", "_highest", "_is_gapless", "_is_over", "_judged_below", "_refused", "_run", "_starts",
+        "anomaly", "contradictions", "damaged", "error_acked", "final", "first_error", "first_octets", "half",
+        "is_beginning", "layout", "left_out", "main", "passed", "plain", "replaced", "rest", "rivals", "startup",
     )  # fmt: skip
 
     def __init__(
@@ -566,7 +567,7 @@ class FPDUReader:
             and not (main.waits or main.pending or self._ahead or self._chains or self._is_over or self.replaced)
         )
 
-    def read_next(self, seg: SegmentInTurn) -> bool:
+    def read_next(self, seg: Segment) -> bool:
         """Read a segment that goes on where all octets end, if it holds plain FPDUs and nothing else.
 
         Return False if it does not: then nothing has changed.  :attr:`is_steady` is True.

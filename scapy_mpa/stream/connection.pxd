@@ -3,8 +3,9 @@ from scapy_mpa.stream.copies cimport Copies, Copy, copy_of
 from scapy_mpa.stream.peer_state cimport PeerState
 from scapy_mpa.stream.recent cimport RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space cimport SequenceSpace
-from scapy_mpa.values._octets cimport SegmentInTurn as InTurn, head, numbers_of, own_octets, queued, sum_of, word
+from scapy_mpa.values._octets cimport head, own_octets, queued, sum_of, word
 from scapy_mpa.values.options cimport timestamps_of
+from scapy_mpa.values.segment cimport Segment
 
 cdef long long ACK_FLAG, _PLAIN_HEADER, _STAMPED_HEADER, FIN, STATE_FLAGS, WRONG, RIGHT, UNKNOWN, NOWHERE, USUAL_KINDS
 
@@ -41,13 +42,13 @@ cdef class TCPHalf:
     cpdef forget(self, long long below)
     cpdef bint is_read(self) except -1
     @cython.locals(start=cython.longlong)
-    cpdef read(self, long long end, InTurn seg)
+    cpdef read(self, long long end, Segment seg)
 
 cdef class TCPConnection:
     cdef public bint advanced, has_end, has_syn
     cdef public list has_syns, late, paths
     cdef public set flow_paths, own_paths
-    cdef public long long first_frame, last_frame
+    cdef public long long _tsecr, first_frame, last_frame
     cdef public Arrival arrival
     cdef public object beside, first_time, flow, strays, user
     cdef public tuple _shift_counts, halves
@@ -59,7 +60,7 @@ cdef class TCPConnection:
         tsecr=cython.longlong, offset=cython.longlong, end=cython.longlong, highest=cython.longlong, new=cython.longlong,
         distance=cython.longlong, close=cython.longlong, is_near=cython.bint, shift=cython.longlong, window=cython.longlong, wnd=cython.longlong, acked=cython.longlong,
     )
-    cpdef receive(self, object seg, Py_ssize_t d, bint is_syn=*)
+    cpdef receive(self, Segment seg, Py_ssize_t d, bint is_syn=*)
     @cython.locals(half=TCPHalf, flow=Flow)
     cpdef bint is_steady(self) except -1
     @cython.locals(
@@ -67,18 +68,18 @@ cdef class TCPConnection:
         offset=cython.longlong, close=cython.longlong, header=cython.longlong, tsval=cython.longlong,
         kinds=cython.longlong,
     )
-    cpdef long long offset_in_turn(self, InTurn seg, Py_ssize_t d) except? -2
+    cpdef long long offset_in_turn(self, Segment seg, Py_ssize_t d) except? -2
     @cython.locals(
         half=TCPHalf, other=TCPHalf, peer=PeerState, space=SequenceSpace, end=cython.longlong, acked=cython.longlong,
         window=cython.longlong, shift=cython.longlong,
     )
-    cpdef receive_in_turn(self, InTurn seg, Py_ssize_t d, long long offset)
+    cpdef receive_in_turn(self, Segment seg, Py_ssize_t d, long long offset)
     @cython.locals(
         frame=cython.longlong, ack=cython.longlong, flags=cython.longlong, first=cython.longlong, last=cython.longlong,
         tcp=cython.longlong, length=cython.longlong, end=cython.longlong, highest=cython.longlong, new=cython.longlong,
         is_late=cython.bint, is_acknowledged=cython.bint, copy=Copy, arrival=Arrival, acked=cython.longlong,
     )
-    cpdef _hold(self, TCPHalf half, object seg, long long offset, object reason, long long tsval)
+    cpdef _hold(self, TCPHalf half, Segment seg, long long offset, object reason, long long tsval)
 
 cdef class Flow:
     cdef public bint has_paths
@@ -87,18 +88,18 @@ cdef class Flow:
     cdef public set paths
 
     @cython.locals(only=TCPConnection, half=TCPHalf, seq=cython.longlong, flags=cython.longlong)
-    cpdef TCPConnection receive(self, object seg, Py_ssize_t d)
+    cpdef TCPConnection receive(self, Segment seg, Py_ssize_t d)
 
 cdef class Flows:
     cdef public dict _directions
     cdef public object budget, end, make_user
 
     @cython.locals(found=tuple, flow=Flow)
-    cpdef tuple receive(self, object seg)
+    cpdef tuple receive(self, Segment seg)
     cpdef tuple find(self, object key)
 
 @cython.locals(addresses=cython.Py_ssize_t)
 cpdef bint is_right(bytes key, object buffer, Py_ssize_t tcp, Py_ssize_t end) except -1
 @cython.locals(start=cython.longlong, end=cython.longlong, tcp=cython.longlong, length=cython.longlong)
-cpdef long long checksum_of(object seg) except -1
+cpdef long long checksum_of(Segment seg) except -1
 cpdef long long hop_limit_of(bytes key, object buffer, Py_ssize_t tcp) except -2

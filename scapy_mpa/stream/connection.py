@@ -19,18 +19,15 @@ from scapy_mpa.stream.drop_reason import CLOSE, LARGEST_WINDOW, NEAR, NO_REASON,
 from scapy_mpa.stream.peer_state import NEVER, NOWHERE, PeerState
 from scapy_mpa.stream.recent import RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space import SequenceSpace
-from scapy_mpa.values.octets import SegmentInTurn, head, numbers_of, own_octets, queued, sum_of, word
+from scapy_mpa.values.octets import head, own_octets, queued, sum_of, word
 from scapy_mpa.values.options import LARGEST_SHIFT, USUAL_KINDS, announced, sacked_by, timestamps_of
 from scapy_mpa.values.segment import (
     ACK_FLAG,
-    BUFFER,
     FIN,
-    KEY,
     PATH_MTU,
     RST,
     STATE_FLAGS,
     SYN,
-    TIME,
     Segment,
     checksum_is_wrong,
     path_of,
@@ -473,9 +470,9 @@ class TCPHalf:
         edge, before = peer.edge, peer.acked
         advanced = peer.acknowledge(frame, ack, window)
         # Octets beyond the window, as far as it was known, were accepted: ACKs that opened it were not captured.
-        if advanced and edge != nowhere and before != nowhere:
-            if ack > edge or (copies.has_doubts and copies.has_alone(before, ack, DropReason.OVERWINDOW)):
-                copies.window_known = frame
+        is_known = edge != nowhere and before != nowhere
+        if advanced and is_known and (ack > edge or copies.has_alone(before, ack, DropReason.OVERWINDOW)):
+            copies.window_known = frame
         for one in self._dropped:
             if one.flags & FIN and one.reason == DropReason.OVERWINDOW and one.offset == ack - 1:
                 self.note_fin(one.offset, one.frame, one.time)
@@ -500,7 +497,7 @@ class TCPHalf:
         """True if nothing is held: all octets were read, and none will be read again."""
         return not self.copies.held and self.keep_from == NEVER and self.passed <= self.needed
 
-    def read(self, end: int, seg: SegmentInTurn) -> None:
+    def read(self, end: int, seg: Segment) -> None:
         """A segment brought octets that go on where all octets end, up to an offset, and that were read."""
         start = self.highest
         if end > self.believed and not self.peer.has_room_for(end):
@@ -508,7 +505,7 @@ class TCPHalf:
         self.highest = self.needed = self.passed = end
         if end > self.believed:
             self.believed = end
-        self._recent.keep(start, seg.frame, seg.time, 0, seg.checksum, seg.buffer, seg.start, seg.end)
+        self._recent.keep(start, seg.frame, seg.time, 0, RIGHT, seg.buffer, seg.start, seg.end)
         self.peer.forget(end)
 
     def read_again(self, start: int) -> None:
@@ -565,8 +562,8 @@ class TCPConnection:
     """
 
     __slots__ = (
-        "_shift_counts", "advanced", "arrival", "beside", "first_frame", "first_time", "flow", "flow_paths", "halves",
-        "has_end", "has_syn", "has_syns", "last_frame", "late", "own_paths", "paths", "strays", "user",
+        "_shift_counts", "_tsecr", "advanced", "arrival", "beside", "first_frame", "first_time", "flow", "flow_paths",
+        "halves", "has_end", "has_syn", "has_syns", "last_frame", "late", "own_paths", "paths", "strays", "user",
     )  # fmt: skip
 
     def __init__(self, budget: RecentBudget | None = None, flow: Flow | None = None) -> None:
@@ -586,6 +583,8 @@ class TCPConnection:
         self.flow_paths = flow.paths if flow is not None else set()
         #: The shift counts of the windows that each side sends: the largest where a SYN was not captured.
         self._shift_counts = LARGEST_SHIFT, LARGEST_SHIFT
+        #: The timestamp that the last segment received in turn echoed, -1 without one.
+        self._tsecr = -1
         self.arrival: Arrival | None = None
         self.advanced = False
 
@@ -743,14 +742,14 @@ class TCPConnection:
         half.syn_length = seg.length
         self._shift_counts = self._shift_count(0), self._shift_count(1)
         self.has_syn = self.has_syns[d] = True
-        self.receive(seg._replace(seq=first, flags=seg.flags & ~SYN), d, is_syn=True)
+        self.receive(seg.replace(seq=first, flags=seg.flags & ~SYN), d, is_syn=True)
         return True
 
     def receive(self, seg: Segment, d: int, is_syn: bool = False) -> None:
         """Receive a segment that belongs to this connection, sent in direction ``d``."""
         half, other = self.halves[d], self.halves[1 - d]
-        frame, seq, ack, flags, first, _, tcp, length = numbers_of(seg)
-        time = seg[TIME]
+        frame, time, seq, ack, flags = seg.frame, seg.time, seg.seq, seg.ack, seg.flags
+        first, tcp, length = seg.start, seg.tcp, seg.length
         if frame < self.first_frame:
             self.first_frame, self.first_time = frame, time
         self.last_frame, self.advanced, self.arrival = frame, False, None
@@ -785,7 +784,7 @@ class TCPConnection:
                 window, wnd, acked = -1, other_peer.wnd, other_peer.least_acked
                 if tcp >= 0:
                     shift = 0 if is_syn else self._shift_counts[d]
-                    window = head(seg[BUFFER], tcp + 12)[1] << shift
+                    window = head(seg.buffer, tcp + 12)[1] << shift
                     if tsval >= 0:
                         other_peer.echo(tsecr, time)
                     if first - tcp > (20 if tsval < 0 else _STAMPED_HEADER):
@@ -802,7 +801,7 @@ class TCPConnection:
             half.follow_reset(Follower(frame, time, offset, self.arrival.new if self.arrival is not None else 0))
 
     def is_steady(self) -> bool:
-        """True if both directions are under way, alone on their addresses and ports, and nothing was remarkable lately."""
+        """True if both directions are under way, alone on their addresses and ports, and nothing is remarkable."""
         if self.flow is None or len(self.flow.connections) != 1 or self.flow.has_paths or self.has_end:
             return False
         for half in self.halves:
@@ -810,7 +809,7 @@ class TCPConnection:
                 return False
         return True
 
-    def offset_in_turn(self, seg: SegmentInTurn, d: int) -> int:
+    def offset_in_turn(self, seg: Segment, d: int) -> int:
         """Return the offset of a segment about which TCP finds nothing remarkable, -1 if it does.
 
         :meth:`is_steady` is True.  Octets go on where all octets of the direction end, and all of them were captured,
@@ -825,30 +824,28 @@ class TCPConnection:
             return -1
         if length and (seg.end - seg.start != length or offset != half.needed or offset != half.highest):
             return -1
-        tsval = -1
+        tsval = self._tsecr = -1
         if header == _STAMPED_HEADER:
-            kinds, tsval, seg.tsecr = queued(seg.buffer, seg.tcp + _PLAIN_HEADER)
+            kinds, tsval, self._tsecr = queued(seg.buffer, seg.tcp + _PLAIN_HEADER)
             if kinds != USUAL_KINDS:
                 return -1
         elif header != _PLAIN_HEADER:
             return -1
-        if length:
-            if not is_right(seg.key, seg.buffer, seg.tcp, seg.end):
-                return -1
-            seg.checksum = RIGHT
+        if length and not is_right(seg.key, seg.buffer, seg.tcp, seg.end):
+            return -1
+        reason = NO_REASON
         if tsval >= 0 or not peer.has_room_for(offset):
-            if peer.drop_reason(offset, offset + length, tsval, seg.time, half.believed) is not NO_REASON:
-                return -1
-        return offset
+            reason = peer.drop_reason(offset, offset + length, tsval, seg.time, half.believed)
+        return offset if reason is NO_REASON else -1
 
-    def receive_in_turn(self, seg: SegmentInTurn, d: int, offset: int) -> None:
+    def receive_in_turn(self, seg: Segment, d: int, offset: int) -> None:
         """Receive a segment of which :meth:`offset_in_turn` told the offset; its octets were read."""
         half, other = self.halves[d], self.halves[1 - d]
         peer, space, end, shift = other.peer, other.space, offset + seg.length, self._shift_counts[d]
         self.last_frame, self.arrival = seg.frame, None
         half.last_frame, half.last_time, half.space.last = seg.frame, seg.time, end
-        if seg.tsecr >= 0:
-            peer.echo(seg.tsecr, seg.time)
+        if self._tsecr >= 0:
+            peer.echo(self._tsecr, seg.time)
         window = head(seg.buffer, seg.tcp + 12)[1] << shift
         acked = space.offset_of(seg.ack, 0, peer.wnd, peer.least_acked)
         self.advanced = other.acknowledge(seg.frame, acked, window)
@@ -857,8 +854,8 @@ class TCPConnection:
 
     def _hold(self, half: TCPHalf, seg: Segment, offset: int, reason: DropReason, tsval: int) -> None:
         """Hold the octets of a segment."""
-        frame, _, ack, flags, first, last, tcp, length = numbers_of(seg)
-        time, key, buffer = seg[TIME], seg[KEY], seg[BUFFER]
+        frame, time, ack, flags, first, last = seg.frame, seg.time, seg.ack, seg.flags, seg.start, seg.end
+        key, buffer, tcp, length = seg.key, seg.buffer, seg.tcp, seg.length
         end, highest, acked = offset + length, half.highest, half.peer.acked
         copy = copy_of(frame, time, reason, checksum_of(seg), own_octets(buffer, first, last))
         new = half.hold(offset, end, copy)
@@ -907,10 +904,9 @@ class Flow:
         if self.has_paths or type(seg) is not Segment:
             return self._receive_on_path(seg, d)
         if len(connections) == 1:
-            _, seq, _, flags, _, _, _, _ = numbers_of(seg)
             only = connections[0]
             half = only.halves[d]
-            if not (flags & STATE_FLAGS or only.has_end) and half.is_close(seq):
+            if not (seg.flags & STATE_FLAGS or only.has_end) and half.is_close(seg.seq):
                 only.receive(seg, d)
                 return only
         return self._receive(seg, d, connections)
@@ -1064,7 +1060,7 @@ class Flows:
 
     def receive(self, seg: Segment) -> tuple[TCPConnection | None, int]:
         """Receive a segment; return its connection and the direction in which it was sent."""
-        found = self._directions.get(seg[KEY])
+        found = self._directions.get(seg.key)
         if found is None:
             found = Flow(seg.key, self), 0
             if not seg.flags & PATH_MTU:
@@ -1151,9 +1147,9 @@ def checksum_of(seg: Segment) -> int:
 
     It is UNKNOWN where nothing follows from it: no header, octets cut off, zero, or the sum that offloading leaves.
     """
-    _, _, _, _, start, end, tcp, length = numbers_of(seg)
-    if tcp < 0 or end - start != length:
+    tcp, end = seg.tcp, seg.end
+    if tcp < 0 or end - seg.start != seg.length:
         return UNKNOWN
-    if is_right(seg[KEY], seg[BUFFER], tcp, end):
+    if is_right(seg.key, seg.buffer, tcp, end):
         return RIGHT
     return WRONG if checksum_is_wrong(seg) else UNKNOWN

@@ -18,16 +18,6 @@ cpdef int put_piece(
 ) except -1
 cpdef int append_number(array.array numbers, long long number) except -1
 cpdef Py_ssize_t index_in(array.array ascending, long long number) except -1
-cpdef (long long, long long, long long, long long, long long, long long, long long, long long) numbers_of(
-    object seg
-) except *
-
-cdef class SegmentInTurn:
-    cdef public long long ack, checksum, end, flags, frame, length, seq, start, tcp, time, tsecr
-    cdef public bytes key
-    cdef public object buffer
-    cpdef take(self, object seg)
-
 cdef struct Field:
     unsigned int at
     unsigned int value

@@ -8,7 +8,6 @@ from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Check, PyByteA
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.memoryview cimport PyMemoryView_Check, PyMemoryView_FromObject, PyMemoryView_GET_BUFFER
-from cpython.tuple cimport PyTuple_Check, PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.string cimport memcpy
 
 
@@ -145,31 +144,6 @@ cpdef Py_ssize_t index_in(array.array ascending, long long number) except -1:
         else:
             high = middle
     return low
-
-
-cpdef (long long, long long, long long, long long, long long, long long, long long, long long) numbers_of(
-    object seg
-) except *:
-    if not PyTuple_Check(seg) or PyTuple_GET_SIZE(seg) != 11:
-        raise TypeError(f"not a segment: {type(seg)}")
-    return (
-        <object>PyTuple_GET_ITEM(seg, 0), <object>PyTuple_GET_ITEM(seg, 3), <object>PyTuple_GET_ITEM(seg, 4),
-        <object>PyTuple_GET_ITEM(seg, 5), <object>PyTuple_GET_ITEM(seg, 7), <object>PyTuple_GET_ITEM(seg, 8),
-        <object>PyTuple_GET_ITEM(seg, 9), <object>PyTuple_GET_ITEM(seg, 10),
-    )
-
-
-cdef class SegmentInTurn:
-    cpdef take(self, object seg):
-        if not PyTuple_Check(seg) or PyTuple_GET_SIZE(seg) != 11:
-            raise TypeError(f"not a segment: {type(seg)}")
-        self.frame, self.time = <object>PyTuple_GET_ITEM(seg, 0), <object>PyTuple_GET_ITEM(seg, 1)
-        self.key = <object>PyTuple_GET_ITEM(seg, 2)
-        self.seq, self.ack = <object>PyTuple_GET_ITEM(seg, 3), <object>PyTuple_GET_ITEM(seg, 4)
-        self.flags, self.buffer = <object>PyTuple_GET_ITEM(seg, 5), <object>PyTuple_GET_ITEM(seg, 6)
-        self.start, self.end = <object>PyTuple_GET_ITEM(seg, 7), <object>PyTuple_GET_ITEM(seg, 8)
-        self.tcp, self.length = <object>PyTuple_GET_ITEM(seg, 9), <object>PyTuple_GET_ITEM(seg, 10)
-        self.tsecr, self.checksum = -1, 0
 
 
 cdef class Fields:

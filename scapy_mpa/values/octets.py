@@ -17,7 +17,6 @@ from scapy_mpa.framing.crc import crc32c
 
 if TYPE_CHECKING:
     from scapy_mpa.framing.markers import Octets
-    from scapy_mpa.values.segment import Segment
 
 _HEAD = Struct(">HH").unpack_from
 _PLACE = Struct(">IQ").unpack_from
@@ -64,8 +63,8 @@ def own_octets(octets: Octets, at: int, end: int) -> memoryview:
     return memoryview(bytes(octets[at:end]))
 
 
-#: A piece of octets that were read: the offset of the first one, frame, time, checksum and reason, where the piece before
-#: is, how many octets follow.
+#: In front of a piece of octets that were read: the offset of the first, frame, time, checksum and reason, the place of
+#: the piece before, how many octets follow.
 _PIECE = Struct("=6q")
 PIECE_LENGTH = _PIECE.size
 
@@ -107,44 +106,6 @@ def index_in(ascending: array[int], number: int) -> int:
     return bisect_left(ascending, number)
 
 
-def numbers_of(seg: Segment) -> tuple[int, int, int, int, int, int, int, int]:
-    """Return all numbers of a segment in their order, but its time."""
-    return seg.frame, seg.seq, seg.ack, seg.flags, seg.start, seg.end, seg.tcp, seg.length
-
-
-class SegmentInTurn:
-    """The fields of the segment that is received now, under the names of :class:`Segment`, and what was found of it.
-
-    Attributes:
-        tsecr: the timestamp that it echoes, -1 without one.
-        checksum: what its TCP checksum says.
-    """
-
-    __slots__ = (
-        "ack", "buffer", "checksum", "end", "flags", "frame", "key", "length", "seq", "start", "tcp", "time", "tsecr",
-    )  # fmt: skip
-
-    frame: int
-    time: int
-    key: bytes
-    seq: int
-    ack: int
-    flags: int
-    buffer: memoryview
-    start: int
-    end: int
-    tcp: int
-    length: int
-    tsecr: int
-    checksum: int
-
-    def take(self, seg: Segment) -> None:
-        """Take the fields of a segment."""
-        self.frame, self.time, self.key, self.seq, self.ack, self.flags, self.buffer = seg[:7]
-        self.start, self.end, self.tcp, self.length = seg[7:]
-        self.tsecr, self.checksum = -1, 0
-
-
 class Fields:
     """Numbers of 8 or 32 bits at known places, and what they have to be.
 
@@ -172,14 +133,12 @@ if not TYPE_CHECKING:
     with suppress(ImportError):  # nothing is compiled
         from scapy_mpa.values._octets import (  # noqa: F401
             Fields,
-            SegmentInTurn,
             append_number,
             append_octets,
             crc_of,
             head,
             index_in,
             is_zero,
-            numbers_of,
             own_octets,
             place,
             put_piece,

@@ -58,7 +58,7 @@ class Sides:
             start, start, len(ulpdu), end, 0, UNCHECKED, LENGTH, (frame,), moment, moment, opcode, memoryview(octets)
         )
         segment = arrival_of(
-            frame, frame, start, end, end - start, False, True, None, end - start, NO_REASON, None, self._ends[1 - side]
+            frame, frame, start, end, end - start, False, True, -1, end - start, NO_REASON, None, self._ends[1 - side]
         )
         self.watch.arrived(side, [segment])
         self.watch.passed(side, one)

@@ -182,7 +182,7 @@ def test_octets_that_were_acknowledged_selectively() -> None:
 def both(first: Talk, second: Talk) -> list[TCPConnection]:
     for seg in second.segments:
         frame, time = len(first.segments) + 1, (len(first.segments) + 1) * 10**6
-        first.segments.append(seg._replace(frame=frame, time=time))
+        first.segments.append(seg.replace(frame=frame, time=time))
     receiver = Receiver()
     receiver.feed(first.segments)
     return [mpa.connection for _, mpa in receiver.finish()]
