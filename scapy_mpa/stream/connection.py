@@ -843,7 +843,8 @@ class TCPConnection:
         half, other = self.halves[d], self.halves[1 - d]
         peer, space, end, shift = other.peer, other.space, offset + seg.length, self._shift_counts[d]
         self.last_frame, self.arrival = seg.frame, None
-        half.last_frame, half.last_time, half.space.last = seg.frame, seg.time, end
+        half.last_frame, half.last_time = seg.frame, seg.time
+        half.space.offset_of(seg.seq, seg.length, half.peer.wnd, half.peer.least_acked)
         if self._tsecr >= 0:
             peer.echo(self._tsecr, seg.time)
         window = head(seg.buffer, seg.tcp + 12)[1] << shift
