@@ -355,6 +355,8 @@ class FullOperation:
         self.counts.arrived_aligned(offset, end, seg.frame, seg.time)
         self.copies.arrived_aligned(end)
         self.segments.arrived_aligned(seg.length)
+        if self.memory is not None:
+            self.memory.acknowledged(ROLES.index(self.direction), seg.frame, seg.ack)
         return True
 
     def _note_going_on(self, arrivals: Iterable[Arrival], acked: int) -> None:
