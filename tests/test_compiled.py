@@ -169,7 +169,7 @@ def is_read_alike(octets: bytes, patch: pytest.MonkeyPatch) -> bool:
     quickly = segments(octets)
     patch.setattr(pcap, "ordinary_records", None)
     patch.setattr(pcapng, "ordinary_blocks", None)
-    assert all(type(seg) in (Segment, CarriedSegment) for seg in quickly if isinstance(seg, tuple))
+    assert all(type(seg) in (Segment, CarriedSegment) for seg in quickly if isinstance(seg, Segment))
     return quickly == segments(octets)
 
 

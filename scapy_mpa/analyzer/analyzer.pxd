@@ -1,13 +1,15 @@
 cimport cython
-from scapy_mpa.analyzer.connection cimport CapturedConnection
+from scapy_mpa.analyzer.connection cimport CapturedConnection, FullOperation
 from scapy_mpa.receiver.connection cimport ConnectionReader
 from scapy_mpa.receiver.fpdus cimport FPDUReader
-from scapy_mpa.stream.connection cimport Arrival, Flows, TCPConnection, TCPHalf
+from scapy_mpa.stream.connection cimport Arrival, Flow, Flows, TCPConnection, TCPHalf
 from scapy_mpa.stream.copies cimport Copies
-from scapy_mpa.values._octets cimport numbers_of
+from scapy_mpa.values.segment cimport Segment
 
 cdef class FollowedConnection:
-    cdef public object is_left_out, is_reported, is_stray, path_mtu, strays, syns
+    cdef public bint is_left_out, is_reported, is_stray
+    cdef public list operations
+    cdef public object path_mtu, strays, syns
     cdef public CapturedConnection mpa
     cdef public ConnectionReader reader
 
@@ -15,14 +17,21 @@ cdef class Analyzer:
     cdef dict __dict__
     cdef public dict _holding
     cdef public list _pending
-    cdef public long long _frame
-    cdef public object _followed, _hands_octets, _listener, _time
+    cdef public long long _frame, _time
+    cdef public object _followed, _hands_octets, _listener
     cdef public Flows _flows
 
-    @cython.locals(flags=cython.longlong, connection=TCPConnection, d=cython.Py_ssize_t)
+    @cython.locals(
+        connection=TCPConnection, d=cython.Py_ssize_t, flow=Flow, followed=FollowedConnection, seg=Segment,
+    )
     cpdef feed(self, object segments)
+    @cython.locals(
+        offset=cython.longlong, reader=ConnectionReader, mpa=CapturedConnection,
+        connection=TCPConnection, operation=FullOperation,
+    )
+    cpdef bint _receive_in_turn(self, FollowedConnection followed, Py_ssize_t d, Segment seg) except -1
     @cython.locals(
         frame=cython.longlong, flags=cython.longlong, reader=ConnectionReader, half=TCPHalf, mpa=CapturedConnection,
         arrival=Arrival, other=FPDUReader, copies=Copies,
     )
-    cpdef _receive(self, TCPConnection connection, FollowedConnection followed, Py_ssize_t d, object seg)
+    cpdef _receive(self, TCPConnection connection, FollowedConnection followed, Py_ssize_t d, Segment seg)

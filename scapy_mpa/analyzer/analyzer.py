@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from scapy_mpa.analyzer.connection import CapturedConnection, Deviations, Listener, direction_end
+from scapy_mpa.analyzer.connection import CapturedConnection, Deviations, FullOperation, Listener, direction_end
 from scapy_mpa.analyzer.followed import Followed
 from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.sequence import SEQ_MASK
@@ -14,13 +14,26 @@ from scapy_mpa.receiver.connection import ConnectionReader
 from scapy_mpa.receiver.deviation import DiagnosisBudget
 from scapy_mpa.receiver.values import Breach, Moment
 from scapy_mpa.rules.findings import Findings, Quota
-from scapy_mpa.stream.connection import MOST_RESETS, Flow, Flows, Stray, TCPConnection, is_stray
+from scapy_mpa.stream.connection import (
+    MOST_RESETS,
+    Flow,
+    Flows,
+    Stray,
+    TCPConnection,
+    is_stray,
+)
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
-from scapy_mpa.values.octets import numbers_of
 from scapy_mpa.values.options import Announced, announced
 from scapy_mpa.values.pathmtu import path_mtu_message
-from scapy_mpa.values.segment import PATH_MTU, SYN, TIME, CarriedSegment, Segment, endpoints, reverse_key
+from scapy_mpa.values.segment import (
+    PATH_MTU,
+    SYN,
+    CarriedSegment,
+    Segment,
+    endpoints,
+    reverse_key,
+)
 from scapy_mpa.watches.lifecycle import refused
 from scapy_mpa.watches.pathmtu import PathMTUWatch
 from scapy_mpa.watches.startup import garbled_key, start_not_found
@@ -38,9 +51,13 @@ class FollowedConnection:
         is_stray: whether it is none: its segments lie in the midst of another one.
         is_reported: whether its segments are reported with the MPA connection beside it.
         is_left_out: whether the report has no room for it.
+        operations: the directions of which nothing waits to be taken, None for others.
     """
 
-    __slots__ = ("is_left_out", "is_reported", "is_stray", "mpa", "path_mtu", "reader", "strays", "syns")
+    __slots__ = (
+        "is_left_out", "is_reported", "is_stray", "mpa", "operations", "path_mtu", "reader", "strays",
+        "syns",
+    )  # fmt: skip
 
     def __init__(self, reader: ConnectionReader) -> None:
         self.reader = reader
@@ -49,6 +66,7 @@ class FollowedConnection:
         self.syns: list[Announced | None] = [None, None]
         self.strays: list[Stray] = []
         self.is_stray = self.is_reported = self.is_left_out = False
+        self.operations: list[FullOperation | None] = [None, None]
 
     @property
     def is_mpa(self) -> bool:
@@ -146,11 +164,15 @@ class Analyzer:
     def feed(self, segments: Iterable[Segment]) -> None:
         """Take segments in the order of capture."""
         for seg in segments:
-            self._frame, _, _, flags, _, _, _, _ = numbers_of(seg)
-            self._time = seg[TIME]
-            if flags & PATH_MTU:
+            self._frame, self._time = seg.frame, seg.time
+            if seg.flags & PATH_MTU:
                 self._receive_path_mtu(seg)
                 continue
+            flow, d = self._flows.find(seg.key)
+            if flow is not None and flow.user is not None and type(seg) is Segment:
+                followed = flow.user
+                if self._receive_in_turn(followed, d, seg):
+                    continue
             connection, d = self._flows.receive(seg)
             if connection is not None:
                 self._receive(connection, connection.user, d, seg)
@@ -166,8 +188,33 @@ class Analyzer:
             if d >= 0:
                 mpa.take(d)
 
+    def _receive_in_turn(self, followed: FollowedConnection, d: int, seg: Segment) -> bool:
+        """Receive a segment about which nobody has anything to say; if somebody has, nothing changes: return False.
+
+        It acknowledges, or goes on with plain FPDUs where all octets end.  :meth:`_receive` does the same, and more.
+        """
+        reader, mpa = followed.reader, followed.mpa
+        connection = reader.connection
+        offset = connection.offset_in_turn(seg, d)
+        if offset < 0 or mpa is None:
+            return False
+        if seg.length:
+            operation = followed.operations[d]
+            if operation is None:
+                if mpa.pending_side >= 0:
+                    mpa.take(mpa.pending_side)
+                operation = followed.operations[d] = mpa.steady_operation(d)
+            if operation is None or not operation.take_next(offset, seg):
+                return False
+            if mpa.pending_side < 0:
+                self._pending.append(mpa)
+            mpa.pending_side = d
+        connection.receive_in_turn(seg, d, offset)
+        reader.note_frame(seg.frame)
+        return True
+
     def _receive(self, connection: TCPConnection, followed: FollowedConnection, d: int, seg: Segment) -> None:
-        frame, _, _, flags, _, _, _, _ = numbers_of(seg)
+        frame, flags = seg.frame, seg.flags
         reader, mpa, arrival = followed.reader, followed.mpa, connection.arrival
         if mpa is not None and mpa.pending_side >= 0:
             # What was found before comes before what this segment brings, announces, or makes final of the other side.
@@ -176,13 +223,16 @@ class Analyzer:
             is_other = other is None or other.main.waits or has_hole
             if is_other or flags & SYN or (arrival is not None and mpa.pending_side != d):
                 mpa.take(mpa.pending_side)
+        assert connection.flow is not None
+        connection.flow.user = None
+        followed.operations[0] = followed.operations[1] = None
         if flags & SYN:
             followed.syns[d] = announced(seg)
         if followed.is_left_out:
             for half in connection.halves:
                 half.forget(half.copies.end)
             return
-        reader.receive(d, frame, seg[TIME])
+        reader.receive(d, frame, seg.time)
         if reader.rejected and reader.last is not reader:
             self._begin_once_more(connection, followed)
             reader, mpa = followed.reader, followed.mpa
@@ -209,6 +259,8 @@ class Analyzer:
             self._holding[id(connection)] = connection
         if flags & 5 and connection.is_over:
             self._followed.end(connection)
+        elif mpa is not None and self._listener is None and reader.is_steady():
+            connection.flow.user = followed
 
     def _begin_mpa(self, connection: TCPConnection, followed: FollowedConnection) -> CapturedConnection | None:
         """There is MPA on a connection; None if the report has no room for it."""

@@ -2,7 +2,8 @@ cimport cython
 from scapy_mpa.receiver.connection cimport ConnectionReader
 from scapy_mpa.receiver.fpdus cimport FPDUReader
 from scapy_mpa.receiver.plain cimport PlainRun
-from scapy_mpa.stream.connection cimport Arrival, TCPHalf
+from scapy_mpa.stream.connection cimport Arrival, TCPHalf, hop_limit_of
+from scapy_mpa.values.segment cimport Segment
 from scapy_mpa.watches.copies cimport CopyWatch
 from scapy_mpa.watches.counts cimport Counts
 from scapy_mpa.watches.gaps cimport GapWatch
@@ -27,6 +28,9 @@ cdef class FullOperation:
         arrival=Arrival,
     )
     cpdef take(self, object arrivals)
+    cpdef bint is_steady(self) except -1
+    @cython.locals(end=cython.longlong)
+    cpdef bint take_next(self, long long offset, Segment seg) except -1
 
 cdef class CapturedConnection:
     cdef object __weakref__
@@ -38,3 +42,5 @@ cdef class CapturedConnection:
 
     @cython.locals(d=cython.Py_ssize_t, reader=FPDUReader, operation=FullOperation)
     cpdef take(self, Py_ssize_t side)
+    @cython.locals(operation=FullOperation, peer=FullOperation)
+    cpdef FullOperation steady_operation(self, Py_ssize_t d)

@@ -38,7 +38,7 @@ from scapy_mpa.receiver.values import Breach, Gap, LocatedFPDU, Moment
 from scapy_mpa.receiver.window import Layout
 from scapy_mpa.rules.findings import Findings, Quota
 from scapy_mpa.rules.table import GROUPS, RULES
-from scapy_mpa.stream.connection import Arrival, Stray, TCPHalf
+from scapy_mpa.stream.connection import Arrival, Stray, TCPHalf, hop_limit_of
 from scapy_mpa.stream.peer_state import NEVER
 from scapy_mpa.values.lifecycle import Lifecycle, Terminated
 from scapy_mpa.values.octets import place
@@ -340,6 +340,24 @@ class FullOperation:
             self.report(self.copies.left_out(octets, fin[1] if fin is not None else 0, half.start))
         reader.left_out = []
         self._judge(self.counts.judged())
+
+    def is_steady(self) -> bool:
+        """True if all that came was taken, and its sender may go on with plain FPDUs."""
+        return self.reader.is_steady() and self.counts.is_judged and self._listener is None
+
+    def take_next(self, offset: int, seg: Segment) -> bool:
+        """Read and take a segment that goes on where all octets end, if it holds plain FPDUs and nothing else."""
+        if self.reader.main.at != offset or not self.segments.is_expected(hop_limit_of(seg.key, seg.buffer, seg.tcp)):
+            return False
+        if not self.reader.read_next(seg):
+            return False
+        end = offset + seg.length
+        self.counts.arrived_aligned(offset, end, seg.frame, seg.time)
+        self.copies.arrived_aligned(end)
+        self.segments.arrived_aligned(seg.length)
+        if self.memory is not None:
+            self.memory.acknowledged(ROLES.index(self.direction), seg.frame, seg.ack)
+        return True
 
     def _note_going_on(self, arrivals: Iterable[Arrival], acked: int) -> None:
         """Note the first segment in order of those that came after this side had acknowledged an error of its peer."""
@@ -864,6 +882,15 @@ class CapturedConnection:
             breach = Breach("limit", *limit[1:])
             self._findings_of(limit.side).report((breach,))
         self.reader.limits_met.clear()
+
+    def steady_operation(self, d: int) -> FullOperation | None:
+        """Return a direction if nothing of it waits to be taken, and its sender may go on with plain FPDUs."""
+        operation, peer = self._operations[d], self._operations[1 - d]
+        if operation is None or peer is None or self.reader.arrivals[d] or self.reader.is_examined[d]:
+            return None
+        if peer.reader.error_acked != NEVER:
+            return None
+        return operation if operation.reader is self.reader.readers[d] and operation.is_steady() else None
 
     def _report_frames(self) -> None:
         """Report the startup frames that are complete now."""

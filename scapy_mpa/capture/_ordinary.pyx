@@ -4,15 +4,12 @@ link.
 The loops of ``pcap.py`` and ``pcapng.py`` do the same for every record; they take up where these stop.
 """
 
-from cpython.object cimport PyTypeObject
-from cpython.ref cimport Py_INCREF, PyObject
-from cpython.tuple cimport PyTuple_SET_ITEM
 from libc.string cimport memcmp
 
 from scapy_mpa.values._octets cimport lying_in
 
 from scapy_mpa.capture.link import ETHERTYPE_IPV4, ETHERTYPE_IPV6
-from scapy_mpa.values.segment import Segment
+from scapy_mpa.values.segment cimport Segment
 
 
 cdef extern from *:
@@ -26,15 +23,10 @@ cdef extern from *:
     unsigned int MPA_LE32(const unsigned char *p) nogil
 
 
-cdef extern from "Python.h":
-    object PyType_GenericAlloc(object type, Py_ssize_t count)
-
-
 cdef int _IPV4 = ETHERTYPE_IPV4, _IPV6 = ETHERTYPE_IPV6
 cdef unsigned int _ENHANCED_PACKET = 6
 #: Octets of an enhanced packet block before the packet, and of all of it without one.
 cdef Py_ssize_t _BLOCK_HEADER = 28, _SHORTEST_BLOCK = 32
-cdef object _SEGMENT = Segment
 #: Keys met before: most segments have one of few, and hold the same object then.
 cdef list _keys = [b""] * 4096
 
@@ -52,13 +44,7 @@ cdef bytes key_at(const unsigned char *p, Py_ssize_t size):
     return known
 
 
-cdef inline int put(object values, Py_ssize_t index, object value) except -1:
-    Py_INCREF(value)
-    PyTuple_SET_ITEM(values, index, value)
-    return 0
-
-
-cdef object segment_of(
+cdef Segment segment_of(
     long long frame, long long time, object octets, const unsigned char *p, Py_ssize_t start, Py_ssize_t ip, Py_ssize_t size,
     bint is_ipv6
 ):
@@ -68,7 +54,7 @@ cdef object segment_of(
     """
     cdef Py_ssize_t tcp, end, payload
     cdef bytes key
-    cdef object seg
+    cdef Segment seg
     if is_ipv6:
         tcp = ip + 40
         if size < tcp + 14 or p[ip] >> 4 != 6 or p[ip + 6] != 6:
@@ -83,18 +69,10 @@ cdef object segment_of(
     if payload < tcp + 20 or end < payload or end > size:
         return None
     key = key_at(p + tcp - 32, 36) if is_ipv6 else key_at(p + tcp - 8, 12)
-    seg = PyType_GenericAlloc(_SEGMENT, 11)
-    put(seg, 0, frame)
-    put(seg, 1, time)
-    put(seg, 2, key)
-    put(seg, 3, MPA_BE32(p + tcp + 4))
-    put(seg, 4, MPA_BE32(p + tcp + 8))
-    put(seg, 5, <int>p[tcp + 13])
-    put(seg, 6, octets)
-    put(seg, 7, start + payload)
-    put(seg, 8, start + end)
-    put(seg, 9, start + tcp)
-    put(seg, 10, end - payload)
+    seg = Segment.__new__(Segment)
+    seg.frame, seg.time, seg.key, seg.flags = frame, time, key, p[tcp + 13]
+    seg.seq, seg.ack = MPA_BE32(p + tcp + 4), MPA_BE32(p + tcp + 8)
+    seg.buffer, seg.start, seg.end, seg.tcp, seg.length = octets, start + payload, start + end, start + tcp, end - payload
     return seg
 
 
@@ -119,7 +97,7 @@ def ordinary_records(
     cdef const unsigned char *p = lying_in(octets, 0, size)
     cdef const unsigned char *record
     cdef unsigned int captured, seconds, fraction, ether_type
-    cdef object seg
+    cdef Segment seg
     if at < 0 or link_header < ether_type_at + 2 or ether_type_at < 0 or link_header > 64:
         raise IndexError(at)
     while size - at >= 16:
@@ -174,7 +152,7 @@ def ordinary_blocks(
     cdef const unsigned char *block
     cdef unsigned int length, high, captured, ether_type
     cdef long long now
-    cdef object seg
+    cdef Segment seg
     if at < 0 or link_header < ether_type_at + 2 or ether_type_at < 0 or link_header > 64:
         raise IndexError(at)
     while size - at >= _SHORTEST_BLOCK:

@@ -230,7 +230,7 @@ class FrameIndex:
         if frame not in self._recent:
             reader, position = self._place(frame)
             seg = reader.segment_at(position)
-            _keep(self._recent, frame, None if seg is None else seg._replace(frame=frame))
+            _keep(self._recent, frame, None if seg is None else seg.replace(frame=frame))
         return self._recent[frame]
 
     def _reassembled(self, last: int) -> Segment | None:

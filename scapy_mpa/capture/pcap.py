@@ -142,8 +142,7 @@ class PcapReader(Reader):
         fast4, fast6, link_header = fast.ipv4, fast.ipv6, fast.header
         fragments = self.fragments
         unpack_record, resolution, link_type = self._record, self.resolution, self.link_type
-        # tuple.__new__ is twice as quick as the class, and this is done for every packet.
-        append, new_segment = batch.append, tuple.__new__
+        append = batch.append
         frame, at, size, time = self.frames, 0, len(octets), self.time
         minimum, minimum6 = link_header + IPV4_TCP_LENGTH, link_header + IPV6_TCP_LENGTH
         header4, header6 = link_header + 20, link_header + 40
@@ -188,8 +187,8 @@ class PcapReader(Reader):
                     payload = tcp + (data_offset >> 4) * 4
                     length = packet_end - payload
                     if length >= 0 and packet_end <= end:
-                        values = frame, time, key, seq, ack, flags, octets, payload, packet_end, tcp, length
-                        append(new_segment(Segment, values))
+                        what = key, seq, ack, flags, octets, payload, packet_end, tcp, length
+                        append(Segment(frame, time, *what))
                         continue
             found = segment_in(
                 frame, time, link_type, octets, start, end, max(end, start + wire), fragments, waits=every_record

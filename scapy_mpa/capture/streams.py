@@ -74,9 +74,9 @@ def answered(batches: Iterable[list[Segment]]) -> Iterator[list[Segment]]:
         found: list[Segment] = []
         for seg in batch:
             key, peer = seg.key, reverse_key(seg.key)
-            found.append(seg._replace(ack=reach[peer]))
+            found.append(seg.replace(ack=reach[peer]))
             reach[key] = seg.seq + seg.length & SEQ_MASK
-            found.append(seg._replace(key=peer, seq=reach[peer], ack=reach[key], start=seg.end, length=0))
+            found.append(seg.replace(key=peer, seq=reach[peer], ack=reach[key], start=seg.end, length=0))
         yield found
 
 

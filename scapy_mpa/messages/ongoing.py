@@ -23,7 +23,6 @@ from scapy_mpa.rdmap.assembly import (
     MessageHalf,
 )
 from scapy_mpa.rdmap.links import AnswerValues
-from scapy_mpa.values.segment import ACK
 
 
 class OngoingMessages(MessageListener):
@@ -46,7 +45,7 @@ class OngoingMessages(MessageListener):
     def begin(self) -> None:
         """Forget what was heard."""
         super().begin()
-        self.times, self.acks = FrameTimes(keeps_all=False), FrameTimes(keeps_all=False, field=ACK)
+        self.times, self.acks = FrameTimes(keeps_all=False), FrameTimes(keeps_all=False, field="ack")
         self.assembly = Assembly(self, self._payload, self._held, self.acknowledged)
 
     def serial(self, mpa: object) -> int:

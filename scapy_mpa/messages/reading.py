@@ -25,7 +25,6 @@ from scapy_mpa.reading.spill import OctetStore, Sorted
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
-from scapy_mpa.values.segment import ACK
 
 if TYPE_CHECKING:
     from scapy_mpa.ipsec.associations import Associations
@@ -60,7 +59,7 @@ class MessageReading(MessageListener):
         self._held = held
         self._make_store = store
         self._store, self._octets = store(), OctetStore()
-        self.times, self.acks = FrameTimes(), FrameTimes(field=ACK)
+        self.times, self.acks = FrameTimes(), FrameTimes(field="ack")
         self._spilled_octets, self._events = OctetStore(), cast("Sorted[_Event]", Sorted())
         super().__init__()
 
@@ -71,7 +70,7 @@ class MessageReading(MessageListener):
         super().begin()
         self.close()
         self._store, self._octets = self._make_store(), OctetStore()
-        self.times, self.acks = FrameTimes(), FrameTimes(field=ACK)
+        self.times, self.acks = FrameTimes(), FrameTimes(field="ack")
         self._spilled_octets, self._events = OctetStore(), Sorted()
         octets = self._octets if self._wants_payload else None
         self.assembly = Assembly(self._store, octets, self._held, self.acknowledged)

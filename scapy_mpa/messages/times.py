@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Literal
 
 from scapy_mpa.system.temporary import MemoryFirst
-from scapy_mpa.values.segment import TIME, Segment
+from scapy_mpa.values.segment import Segment
 
 #: Times in memory: of so many frames at least, and of twice as many at most.
 _RECENT = 1 << 16
@@ -24,11 +25,11 @@ class FrameTimes:
 
     Args:
         keeps_all: whether those that are not recent any more go into a file; else nothing is known of them then.
-        field: the place of the number in a segment, TIME or ACK.
+        field: the name of the number in a segment.
     """
 
-    def __init__(self, *, keeps_all: bool = True, field: Literal[1, 4] = TIME) -> None:
-        self._field: Literal[1, 4] = field
+    def __init__(self, *, keeps_all: bool = True, field: Literal["time", "ack"] = "time") -> None:
+        self._number_of = attrgetter(field)
         self._file = MemoryFirst(max_size=_HELD_OCTETS) if keeps_all else None
         #: Of the frames from ``_first`` on; 0 where nothing of a frame is known.
         self._times = array("q")
@@ -36,13 +37,13 @@ class FrameTimes:
 
     def see(self, segments: Sequence[Segment]) -> None:
         """Segments were captured, in the order of their frames."""
-        times, end, field = self._times, self._first + len(self._times), self._field
+        times, end, number_of = self._times, self._first + len(self._times), self._number_of
         for seg in segments:
-            frame = seg[0]
+            frame = seg.frame
             if frame >= end:
                 if frame > end:
                     times.frombytes(bytes(_OCTETS * (frame - end)))
-                times.append(seg[field])
+                times.append(number_of(seg))
                 end = frame + 1
         if len(times) > 2 * _RECENT:
             if self._file is not None:

@@ -1,4 +1,5 @@
 cimport cython
+from cpython cimport array
 from scapy_mpa.receiver.plain cimport PlainRun
 from scapy_mpa.stream.connection cimport Arrival
 from scapy_mpa.values._octets cimport place
@@ -24,7 +25,7 @@ cdef class MemoryWatch:
     @cython.locals(
         sender=_Sender, headers=bytearray, number=cython.Py_ssize_t, index=cython.Py_ssize_t, at=cython.Py_ssize_t,
         frame=cython.longlong, time=cython.longlong, stag=cython.ulonglong, to=cython.ulonglong,
-        length=cython.longlong, firsts=list, fpdus=list, starts=list,
+        length=cython.longlong, firsts=array.array, fpdus=array.array, starts=array.array,
     )
     cpdef passed_run(self, Py_ssize_t side, PlainRun run)
     cpdef _take(

@@ -125,11 +125,15 @@ class MemoryWatch:
 
     def arrived(self, side: int, arrivals: Iterable[Arrival]) -> None:
         """Note segments of a direction, in the order of capture."""
-        sender = self._senders[side]
         for one in arrivals:
             if one.end > 0 and one.ack is not None:
-                sender.frames.append(one.frame)
-                sender.acks.append(one.ack)
+                self.acknowledged(side, one.frame, one.ack)
+
+    def acknowledged(self, side: int, frame: int, ack: int) -> None:
+        """Note what a segment of a direction, with octets, acknowledges."""
+        sender = self._senders[side]
+        sender.frames.append(frame)
+        sender.acks.append(ack)
         if len(sender.frames) > 2 * MOST_ACKS:
             del sender.frames[:MOST_ACKS], sender.acks[:MOST_ACKS]
 

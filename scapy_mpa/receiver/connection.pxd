@@ -26,5 +26,8 @@ cdef class ConnectionReader:
         direction=cython.Py_ssize_t, is_first=cython.bint, search=DeviationSearch,
     )
     cpdef _receive(self, Py_ssize_t d, long long frame, object time)
+    cpdef note_frame(self, long long frame)
+    @cython.locals(reader=FPDUReader, d=cython.Py_ssize_t)
+    cpdef bint is_steady(self) except -1
     @cython.locals(half=TCPHalf, copies=Copies, main=FPDUChain, peer=PeerState, held=cython.longlong)
     cpdef _give_up(self, FPDUReader reader, object now)

@@ -251,9 +251,7 @@ class ConnectionReader:
         if other is not None and connection.advanced:
             other.acknowledge()
         if reader is not None:
-            append_number(self._recent, frame)
-            if len(self._recent) >= 2 * PATIENCE:
-                del self._recent[:-PATIENCE]
+            self.note_frame(frame)
             if arrival is not None:
                 self.arrivals[d].append(arrival)
                 opening = self.openings[d]
@@ -278,6 +276,24 @@ class ConnectionReader:
             if len(self.arrivals[d]) < self._limits.held_segments:
                 self.arrivals[d].append(arrival)
             self._search(d, arrival.start, arrival.end)
+
+    def note_frame(self, frame: int) -> None:
+        """Note the frame of a segment of Full Operation."""
+        append_number(self._recent, frame)
+        if len(self._recent) >= 2 * PATIENCE:
+            del self._recent[:-PATIENCE]
+
+    def is_steady(self) -> bool:
+        """True if both directions are in Full Operation, nothing waits for time to pass, and nobody is suspected."""
+        if self._successor is not None or self.rejected or self._adapting >= 0 or not self.connection.is_steady():
+            return False
+        for d in (0, 1):
+            reader = self.readers[d]
+            if reader is None or reader.main.waits or reader.half.copies.end > reader.main.edge:
+                return False
+            if reader.anomaly is not None and self._deviations[d] is not None:
+                return False
+        return True
 
     def _note_part(self, d: int, arrival: Arrival) -> None:
         """Note a segment of which a snapshot length left a part."""
@@ -313,7 +329,7 @@ class ConnectionReader:
             return
         old_frame = self._recent[-PATIENCE] if len(self._recent) >= PATIENCE else -1
         since = now[1] - PATIENCE_TIME
-        if peer.last_ack_sent is not None and (peer.right_edge is None or half.believed <= peer.right_edge):
+        if peer.last_ack_sent is not None and peer.has_room_for(half.believed):
             # The peer's ACKs are captured: what it has not acknowledged may still be sent again.
             if not main.waits and copies.next_start(main.edge) <= peer.last_ack_sent:
                 reader.give_up(now, Patience(old_frame, since, needs_both=False))

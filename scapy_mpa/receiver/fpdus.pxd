@@ -1,9 +1,11 @@
 cimport cython
+from cpython cimport array
 from scapy_mpa.framing.markers cimport marker_count
 from scapy_mpa.receiver.plain cimport PlainRun, PlainWrites
 from scapy_mpa.stream.connection cimport TCPHalf
 from scapy_mpa.stream.copies cimport Copies, Copy
-from scapy_mpa.values._octets cimport append_octets, crc_of, head
+from scapy_mpa.values._octets cimport append_number, append_octets, crc_of, head
+from scapy_mpa.values.segment cimport Segment
 
 cdef long long CRC_RESIDUE, LENGTH_FIELD_LENGTH, MARKER_LENGTH, NEVER, TAGGED_HEADER_LENGTH
 
@@ -14,11 +16,12 @@ cdef class FPDUChain:
     cdef public object agreed, goal, known, named, unresolved
 
 cdef class FPDUReader:
-    cdef public bint _has_passed, _is_gapless, _is_over, is_beginning, replaced
+    cdef public bint _has_crc, _has_markers, _has_passed, _is_gapless, _is_over, is_beginning, replaced
     cdef public dict _ahead, _chains
     cdef public FPDUChain main
     cdef public list _ahead_offsets, _starts, contradictions, damaged, final, left_out, passed, rivals
     cdef public long long _delivered, _due, _final_below, _highest, _judged_below, error_acked
+    cdef public PlainRun _run
     cdef public PlainWrites plain
     cdef public object _refused, anomaly, first_error, first_octets, layout, rest, startup
     cdef public TCPHalf half
@@ -42,12 +45,18 @@ cdef class FPDUReader:
     cpdef bint _read_run(self, FPDUChain chain) except -1
     @cython.locals(
         markers_used=cython.bint, crc_used=cython.bint, plain=PlainWrites, run=PlainRun, passed=list, frame=cython.longlong, first=cython.longlong, header=cython.longlong, ulpdu_length=cython.longlong, control=cython.longlong,
-        after=cython.longlong, count=cython.longlong, phase=cython.longlong,
-        starts=list, fpdus=list,
+        after=cython.longlong, count=cython.longlong, phase=cython.longlong, before=cython.Py_ssize_t,
+        starts=array.array, fpdus=array.array, markers=cython.longlong, ulpdu_octets=cython.longlong,
+        ahead=dict, is_new=cython.bint,
     )
     cpdef long long _read_plain(
-        self, object data, long long start, long long at, long long end, object known, object moment, long long delivered
+        self, object data, long long start, long long at, long long end, object known, object moment, long long delivered,
+        bint needs_all
     ) except -1
+    @cython.locals(main=FPDUChain)
+    cpdef bint is_steady(self) except -1
+    @cython.locals(main=FPDUChain, at=cython.longlong, end=cython.longlong)
+    cpdef bint read_next(self, Segment seg) except -1
     @cython.locals(at=cython.longlong)
     cpdef _opcode(self, long long header, long long ulpdu_length, object data, long long start)
     cpdef _accept(

@@ -47,8 +47,9 @@ from scapy_mpa.stream.connection import TCPHalf
 from scapy_mpa.stream.copies import WRONG, Rival
 from scapy_mpa.stream.drop_reason import NEAR, DropReason
 from scapy_mpa.stream.peer_state import NEVER
-from scapy_mpa.values.octets import append_octets, crc_of, head
+from scapy_mpa.values.octets import append_number, append_octets, crc_of, head
 from scapy_mpa.values.records import BAD, CUT, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
+from scapy_mpa.values.segment import Segment
 
 #: Chains beside the main one that wait for octets: a bound of memory, one for each Marker in 16 MiB.
 MOST_CHAINS: Final = 1 << 15
@@ -174,10 +175,10 @@ class FPDUReader:
     """
 
     __slots__ = (
-        "_ahead", "_ahead_offsets", "_chains", "_delivered", "_due", "_final_below", "_has_passed", "_highest",
-        "_is_gapless", "_is_over", "_judged_below", "_refused", "_starts", "anomaly", "contradictions", "damaged",
-        "error_acked", "final", "first_error", "first_octets", "half", "is_beginning", "layout", "left_out", "main",
-        "passed", "plain", "replaced", "rest", "rivals", "startup",
+        "_ahead", "_ahead_offsets", "_chains", "_delivered", "_due", "_final_below", "_has_crc", "_has_markers",
+        "_has_passed", "_highest", "_is_gapless", "_is_over", "_judged_below", "_refused", "_run", "_starts",
+        "anomaly", "contradictions", "damaged", "error_acked", "final", "first_error", "first_octets", "half",
+        "is_beginning", "layout", "left_out", "main", "passed", "plain", "replaced", "rest", "rivals", "startup",
     )  # fmt: skip
 
     def __init__(
@@ -185,6 +186,7 @@ class FPDUReader:
     ) -> None:
         self.half = half
         self.layout = layout
+        self._has_markers, self._has_crc, _ = layout
         self.startup = startup
         self.main = FPDUChain(begins_at, is_beginning)
         self.main.is_proven = True
@@ -205,6 +207,8 @@ class FPDUReader:
         self.final: list[LocatedFPDU] = []
         self.passed: list[tuple[LocatedFPDU | Gap | PlainRun, int]] = []
         self.plain: PlainWrites | None = None
+        #: The last run, to which FPDUs may be added until it is taken.
+        self._run: PlainRun | None = None
         self.left_out: list[LeftOut] = []
         self.contradictions: list[Contradiction] = []
         self.damaged: list[LeftOut] = []
@@ -465,7 +469,7 @@ class FPDUReader:
         while True:
             after = at
             if by_length and is_passed and at >= judged_below:
-                after = self._read_plain(data, start, at, end, known, moment, delivered)
+                after = self._read_plain(data, start, at, end, known, moment, delivered, False)
             if after > at:
                 known, delivered = moment, frame
                 window_known = frame if after > shows_from and frame > window_known else window_known
@@ -546,24 +550,65 @@ class FPDUReader:
         chain.need = need or chain.need
         return not need
 
+    def is_steady(self) -> bool:
+        """True if the next FPDU begins where all octets end, and nothing waits or was found beyond it."""
+        main, layout = self.main, self.layout
+        return (
+            self.plain is not None
+            and self.half.is_read()
+            and layout.dialect is None
+            and (layout.crc or not layout.markers)
+            and main.is_located
+            and main.is_proven
+            and main.by_length
+            and main.at >= main.edge
+            and main.at >= (self._judged_below if layout.markers or not layout.crc else 1)
+            and self.error_acked == NEVER
+            and not (main.waits or main.pending or self._ahead or self._chains or self._is_over or self.replaced)
+        )
+
+    def read_next(self, seg: Segment) -> bool:
+        """Read a segment that goes on where all octets end, if it holds plain FPDUs and nothing else.
+
+        Return False if it does not: then nothing has changed.  :attr:`is_steady` is True.
+        """
+        main, moment = self.main, (seg.frame, seg.time)
+        at, end = main.at, main.at + seg.length
+        if self._read_plain(seg.buffer, at - seg.start, at, end, main.known, moment, self._delivered, True) < end:
+            return False
+        main.at = main.edge = self._highest = end
+        main.known, main.need = moment, end + 8
+        self._delivered, self._has_passed = seg.frame, True
+        return True
+
     def _read_plain(
-        self, data: memoryview, start: int, at: int, end: int, known: Moment | None, moment: Moment, delivered: int
+        self,
+        data: memoryview,
+        start: int,
+        at: int,
+        end: int,
+        known: Moment | None,
+        moment: Moment,
+        delivered: int,
+        needs_all: bool,
     ) -> int:
         """Read plain FPDUs from ``at`` on, in octets [start, end) that one frame brought; return where the next begins.
 
-        The one before was placed at ``known``, and all before are delivered by the frame ``delivered``.
+        The one before was placed at ``known``, and all before are delivered by the frame ``delivered``.  If one must
+        end at ``end`` (``needs_all``), and none does, none is read.
         """
-        markers_used, crc_used, _ = self.layout
+        markers_used, crc_used = self._has_markers, self._has_crc
         plain, ahead, first = self.plain, self._ahead, at
         frame = moment[0]
         if plain is None or known is None or known[0] > frame or frame < self.startup[0] or delivered > frame:
             return at
-        passed, last = self.passed, self.passed[-1][0] if self.passed else None
-        if isinstance(last, PlainRun) and last.may_go_on(at, self._is_gapless):
-            run = last
-        else:
-            run = PlainRun(at, GOOD if crc_used else UNCHECKED, self._is_gapless)
+        passed, run = self.passed, self._run
+        is_new = run is None or not passed or passed[-1][0] is not run or not run.may_go_on(at, self._is_gapless)
+        if run is None or is_new:
+            run = self._run = PlainRun(at, GOOD if crc_used else UNCHECKED, self._is_gapless)
         starts, fpdus = run.starts, run.fpdus
+        before, markers, ulpdu_octets = len(starts), run.markers, run.ulpdu_octets
+        plain.remember()
         while not (ahead and at > first and at in ahead):
             header = at + MARKER_LENGTH if markers_used and not at & 511 else at
             if header + 4 > end:
@@ -580,18 +625,23 @@ class FPDUReader:
             if not plain.fits(data, at - start, header - start, ulpdu_length, control, phase):
                 break
             if at == first:
-                run.firsts.append(len(starts))
-                run.frames.append(frame)
-                run.times.append(moment[1])
-            starts.append(at)
-            fpdus.append(ulpdu_length)
+                append_number(run.firsts, before)
+                append_number(run.frames, frame)
+                append_number(run.times, moment[1])
+            append_number(starts, at)
+            append_number(fpdus, ulpdu_length)
             append_octets(run.headers, data, header + LENGTH_FIELD_LENGTH - start, TAGGED_HEADER_LENGTH)
             run.markers += count
             run.ulpdu_octets += ulpdu_length
             at = after
+        if needs_all and first < at < end:
+            run.take_back(before)
+            plain.go_back()
+            run.markers, run.ulpdu_octets = markers, ulpdu_octets
+            return first
         if at > first:
             plain.passed_run(run, at)
-            if run is not last:
+            if is_new:
                 passed.append((run, frame if self._is_gapless else 0))
         return at
 

@@ -1,4 +1,5 @@
 cimport cython
+from cpython cimport array
 from scapy_mpa.values._octets cimport head, is_zero, place
 
 cdef long long BAD, LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MIN_MULPDU, TAGGED_HEADER_LENGTH, TERMINATE_OPCODE
@@ -7,16 +8,17 @@ cdef long long _CLOSED, _LAST, _OPEN, _UNKNOWN
 cdef class PlainRun:
     cdef public bint is_delivered
     cdef public bytearray headers
-    cdef public list firsts, fpdus, frames, starts, times
+    cdef public array.array firsts, fpdus, frames, starts, times
     cdef public long long crc, end, markers, offset, ulpdu_octets
     cdef public object write
 
     cpdef bint may_go_on(self, long long at, bint is_delivered) except -1
+    cpdef take_back(self, Py_ssize_t count)
 
 cdef class PlainWrites:
     cdef public object _origin
-    cdef public long long _control, _longest, _longest_part, _state, _end
-    cdef public unsigned long long _stag, _to
+    cdef public long long _before, _control, _longest, _longest_part, _state, _end
+    cdef public unsigned long long _stag, _stag_before, _to, _to_before
 
     @cython.locals(stag=cython.ulonglong, to=cython.ulonglong, after=cython.ulonglong, is_last=cython.longlong)
     cpdef bint fits(
@@ -30,6 +32,8 @@ cdef class PlainWrites:
     )
     cpdef passed(self, object fpdu)
     cpdef passed_run(self, PlainRun run, long long end)
+    cpdef remember(self)
+    cpdef go_back(self)
 
 @cython.locals(end=cython.longlong)
 cpdef bint has_usual_octets(object octets, long long at, long long phase, long long ulpdu_length, object origin) except -1

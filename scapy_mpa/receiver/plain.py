@@ -7,6 +7,7 @@ Write goes on is read off the FPDUs.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from functools import lru_cache
 from typing import Final
@@ -98,18 +99,21 @@ class PlainRun:
         self.offset = self.end = offset
         self.crc = crc
         self.is_delivered = is_delivered
-        self.starts: list[int] = []
-        self.fpdus: list[int] = []
+        self.starts, self.fpdus = array("q"), array("q")
         self.headers = bytearray()
-        self.frames: list[int] = []
-        self.times: list[int] = []
-        self.firsts: list[int] = []
+        self.frames, self.times, self.firsts = array("q"), array("q"), array("q")
         self.markers = self.ulpdu_octets = 0
         self.write: tuple[int, int] | None = None
 
     def may_go_on(self, at: int, is_delivered: bool) -> bool:
         """Return True if FPDUs that another frame brought, from an offset on, may be added."""
         return self.end == at and self.is_delivered == is_delivered and len(self.starts) < MOST_TOGETHER
+
+    def take_back(self, count: int) -> None:
+        """Take back the FPDUs after the first ``count`` ones, all of which the last frame brought."""
+        if self.firsts and self.firsts[-1] >= count:
+            del self.firsts[-1:], self.frames[-1:], self.times[-1:]
+        del self.starts[count:], self.fpdus[count:], self.headers[count * TAGGED_HEADER_LENGTH :]
 
     def end_of(self, index: int) -> int:
         """Return the offset after an FPDU."""
@@ -140,13 +144,17 @@ class PlainWrites:
         origin: what FPDUPTR counts from in the connection's profile.
     """
 
-    __slots__ = ("_control", "_end", "_longest", "_longest_part", "_origin", "_stag", "_state", "_to")
+    __slots__ = (
+        "_before", "_control", "_end", "_longest", "_longest_part", "_origin", "_stag", "_stag_before", "_state", "_to",
+        "_to_before",
+    )  # fmt: skip
 
     def __init__(self, origin: Origin) -> None:
         self._origin: Origin = origin
         self._control = -1
         self._longest = self._longest_part = 0
         self._state, self._stag, self._to, self._end = _UNKNOWN, 0, 0, -1
+        self._before, self._stag_before, self._to_before = _UNKNOWN, 0, 0
 
     def allow(self, control: int, longest: int, longest_part: int) -> None:
         """Let RDMA Writes be plain that have these control octets, and ULPDUs no longer than this.
@@ -184,6 +192,14 @@ class PlainWrites:
         self._state = _CLOSED if is_last else _OPEN
         self._stag, self._to = stag, after
         return True
+
+    def remember(self) -> None:
+        """Remember where the Write goes on, for :meth:`go_back`."""
+        self._before, self._stag_before, self._to_before = self._state, self._stag, self._to
+
+    def go_back(self) -> None:
+        """Take back the FPDUs that fitted since :meth:`remember`."""
+        self._state, self._stag, self._to = self._before, self._stag_before, self._to_before
 
     def passed(self, fpdu: LocatedFPDU) -> None:
         """Learn from an FPDU that was handed on alone where the Write goes on."""

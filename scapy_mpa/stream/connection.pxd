@@ -3,19 +3,21 @@ from scapy_mpa.stream.copies cimport Copies, Copy, copy_of
 from scapy_mpa.stream.peer_state cimport PeerState
 from scapy_mpa.stream.recent cimport RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space cimport SequenceSpace
-from scapy_mpa.values._octets cimport head, numbers_of, own_octets, sum_of
+from scapy_mpa.values._octets cimport head, own_octets, queued, sum_of, word
 from scapy_mpa.values.options cimport timestamps_of
+from scapy_mpa.values.segment cimport Segment
 
-cdef long long ACK_FLAG, _STAMPED_HEADER, FIN, STATE_FLAGS, WRONG, RIGHT, UNKNOWN
+cdef long long ACK_FLAG, _PLAIN_HEADER, _STAMPED_HEADER, FIN, STATE_FLAGS, WRONG, RIGHT, UNKNOWN, NOWHERE, USUAL_KINDS
 
 cdef class Arrival:
     cdef public bint acknowledged, is_out_of_order
     cdef public long long captured, end, frame, new, start
-    cdef public object ack, hop_limit, reason, time, tsval
+    cdef public object ack, reason, time, tsval
+    cdef public long long hop_limit
 
 cpdef Arrival arrival_of(
     long long frame, object time, long long start, long long end, long long new, bint is_out_of_order, bint acknowledged,
-    object hop_limit, long long captured, object reason, object tsval, object ack
+    long long hop_limit, long long captured, object reason, object tsval, object ack
 )
 
 cdef class TCPHalf:
@@ -34,15 +36,19 @@ cdef class TCPHalf:
     @cython.locals(frame=cython.longlong, lowest=cython.longlong, read=cython.longlong)
     cpdef long long hold(self, long long start, long long end, Copy copy) except -1
     cpdef doubt_of(self, Copy copy)
-    @cython.locals(peer=PeerState, copies=Copies)
-    cpdef bint acknowledge(self, long long frame, long long ack, object window) except -1
+    @cython.locals(peer=PeerState, copies=Copies, nowhere=cython.longlong, edge=cython.longlong, before=cython.longlong)
+    cpdef bint acknowledge(self, long long frame, long long ack, long long window) except -1
+    @cython.locals(copy=Copy)
     cpdef forget(self, long long below)
+    cpdef bint is_read(self) except -1
+    @cython.locals(start=cython.longlong)
+    cpdef read(self, long long end, Segment seg)
 
 cdef class TCPConnection:
     cdef public bint advanced, has_end, has_syn
     cdef public list has_syns, late, paths
     cdef public set flow_paths, own_paths
-    cdef public long long first_frame, last_frame
+    cdef public long long _tsecr, first_frame, last_frame
     cdef public Arrival arrival
     cdef public object beside, first_time, flow, strays, user
     cdef public tuple _shift_counts, halves
@@ -52,35 +58,48 @@ cdef class TCPConnection:
         other_peer=PeerState, frame=cython.longlong, seq=cython.longlong, ack=cython.longlong, flags=cython.longlong,
         first=cython.longlong, last=cython.longlong, tcp=cython.longlong, length=cython.longlong, tsval=cython.longlong,
         tsecr=cython.longlong, offset=cython.longlong, end=cython.longlong, highest=cython.longlong, new=cython.longlong,
-        distance=cython.longlong, close=cython.longlong, is_near=cython.bint, shift=cython.longlong,
+        distance=cython.longlong, close=cython.longlong, is_near=cython.bint, shift=cython.longlong, window=cython.longlong, wnd=cython.longlong, acked=cython.longlong,
     )
-    cpdef receive(self, object seg, Py_ssize_t d, bint is_syn=*)
+    cpdef receive(self, Segment seg, Py_ssize_t d, bint is_syn=*)
+    @cython.locals(half=TCPHalf, flow=Flow)
+    cpdef bint is_steady(self) except -1
+    @cython.locals(
+        half=TCPHalf, other=TCPHalf, peer=PeerState, distance=cython.longlong, acked=cython.longlong, length=cython.longlong,
+        offset=cython.longlong, close=cython.longlong, header=cython.longlong, tsval=cython.longlong,
+        kinds=cython.longlong,
+    )
+    cpdef long long offset_in_turn(self, Segment seg, Py_ssize_t d) except? -2
+    @cython.locals(
+        half=TCPHalf, other=TCPHalf, peer=PeerState, space=SequenceSpace, end=cython.longlong, acked=cython.longlong,
+        window=cython.longlong, shift=cython.longlong,
+    )
+    cpdef receive_in_turn(self, Segment seg, Py_ssize_t d, long long offset)
     @cython.locals(
         frame=cython.longlong, ack=cython.longlong, flags=cython.longlong, first=cython.longlong, last=cython.longlong,
         tcp=cython.longlong, length=cython.longlong, end=cython.longlong, highest=cython.longlong, new=cython.longlong,
-        is_late=cython.bint, is_acknowledged=cython.bint, copy=Copy, arrival=Arrival,
+        is_late=cython.bint, is_acknowledged=cython.bint, copy=Copy, arrival=Arrival, acked=cython.longlong,
     )
-    cpdef _hold(self, TCPHalf half, object seg, long long offset, object reason, long long tsval)
+    cpdef _hold(self, TCPHalf half, Segment seg, long long offset, object reason, long long tsval)
 
 cdef class Flow:
     cdef public bint has_paths
-    cdef public object _flows, key
+    cdef public object _flows, key, user
     cdef public list connections
     cdef public set paths
 
     @cython.locals(only=TCPConnection, half=TCPHalf, seq=cython.longlong, flags=cython.longlong)
-    cpdef TCPConnection receive(self, object seg, Py_ssize_t d)
+    cpdef TCPConnection receive(self, Segment seg, Py_ssize_t d)
 
 cdef class Flows:
     cdef public dict _directions
     cdef public object budget, end, make_user
 
     @cython.locals(found=tuple, flow=Flow)
-    cpdef tuple receive(self, object seg)
+    cpdef tuple receive(self, Segment seg)
+    cpdef tuple find(self, object key)
 
-@cython.locals(
-    start=cython.longlong, end=cython.longlong, tcp=cython.longlong, length=cython.longlong,
-    pseudo=cython.longlong,
-)
-cpdef long long checksum_of(object seg) except -1
-cpdef hop_limit_of(object key, object buffer, Py_ssize_t tcp)
+@cython.locals(addresses=cython.Py_ssize_t)
+cpdef bint is_right(bytes key, object buffer, Py_ssize_t tcp, Py_ssize_t end) except -1
+@cython.locals(start=cython.longlong, end=cython.longlong, tcp=cython.longlong, length=cython.longlong)
+cpdef long long checksum_of(Segment seg) except -1
+cpdef long long hop_limit_of(bytes key, object buffer, Py_ssize_t tcp) except -2

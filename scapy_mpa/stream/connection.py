@@ -16,21 +16,18 @@ from typing import Any, Final, NamedTuple
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.stream.copies import RIGHT, UNKNOWN, WRONG, Copies, Copy, Rival, copy_of
 from scapy_mpa.stream.drop_reason import CLOSE, LARGEST_WINDOW, NEAR, NO_REASON, DropReason
-from scapy_mpa.stream.peer_state import NEVER, PeerState
+from scapy_mpa.stream.peer_state import NEVER, NOWHERE, PeerState
 from scapy_mpa.stream.recent import RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space import SequenceSpace
-from scapy_mpa.values.octets import head, numbers_of, own_octets, sum_of
-from scapy_mpa.values.options import LARGEST_SHIFT, announced, sacked_by, timestamps_of
+from scapy_mpa.values.octets import head, own_octets, queued, sum_of, word
+from scapy_mpa.values.options import LARGEST_SHIFT, USUAL_KINDS, announced, sacked_by, timestamps_of
 from scapy_mpa.values.segment import (
     ACK_FLAG,
-    BUFFER,
     FIN,
-    KEY,
     PATH_MTU,
     RST,
     STATE_FLAGS,
     SYN,
-    TIME,
     Segment,
     checksum_is_wrong,
     path_of,
@@ -55,8 +52,8 @@ BEGINNING: Final = 16
 #: FINs of a direction that are remembered while nobody has acknowledged one: a bound of memory.
 MOST_FINS: Final = 8
 
-#: Octets of the shortest TCP header with timestamps (RFC 7323 appendix A).
-_STAMPED_HEADER = 32
+#: Octets of the TCP header without options, and of the shortest with timestamps (RFC 7323 appendix A).
+_PLAIN_HEADER, _STAMPED_HEADER = 20, 32
 
 
 class Arrival:
@@ -68,7 +65,7 @@ class Arrival:
         new: how many of its octets no segment had brought.
         is_out_of_order: whether it brought a new octet below the highest captured.
         acknowledged: whether its receiver had acknowledged all octets before ``start``.
-        hop_limit: TTL or Hop Limit, None if it is not known.
+        hop_limit: TTL or Hop Limit, -1 if it is not known.
         captured: how many of its octets are in the capture file.
         reason: why its receiver may have dropped it.
         tsval: its timestamp, None without one.
@@ -87,7 +84,7 @@ class Arrival:
     new: int
     is_out_of_order: bool
     acknowledged: bool
-    hop_limit: int | None
+    hop_limit: int
     captured: int
     reason: DropReason
     tsval: int | None
@@ -109,7 +106,7 @@ def arrival_of(
     new: int,
     is_out_of_order: bool,
     acknowledged: bool,
-    hop_limit: int | None,
+    hop_limit: int,
     captured: int,
     reason: DropReason,
     tsval: int | None,
@@ -312,7 +309,7 @@ class TCPHalf:
         start = self.start
         if start is None:
             return False
-        offset = self.space.place(seq, self.peer.rcv_wnd, self.peer.acked_lately)
+        offset = self.space.place(seq, self.peer.wnd, self.peer.least_acked)
         return offset < start - 1 and offset + length <= start
 
     def may_begin_at(self, seq: int, octets: int) -> bool:
@@ -467,22 +464,21 @@ class TCPHalf:
             place = self.space.nearest(seg.seq)[1], self.expected
             self._dropped.append(Dropped(seg.frame, seg.time, *place, seg.ack, seg.flags, reason, tsval))
 
-    def acknowledge(self, frame: int, ack: int, window: int | None) -> bool:
-        """Take an acknowledgement of the peer; True if it advanced."""
-        peer = self.peer
-        edge, before = peer.right_edge, peer.last_ack_sent
+    def acknowledge(self, frame: int, ack: int, window: int) -> bool:
+        """Take an acknowledgement of the peer; True if it advanced.  ``window`` is -1 if its scale is not known."""
+        peer, copies, nowhere = self.peer, self.copies, NOWHERE
+        edge, before = peer.edge, peer.acked
         advanced = peer.acknowledge(frame, ack, window)
         # Octets beyond the window, as far as it was known, were accepted: ACKs that opened it were not captured.
-        if advanced and edge is not None and before is not None:
-            copies = self.copies
-            if ack > edge or (copies.has_doubts and copies.has_alone(before, ack, DropReason.OVERWINDOW)):
-                copies.window_known = frame
+        is_known = edge != nowhere and before != nowhere
+        if advanced and is_known and (ack > edge or copies.has_alone(before, ack, DropReason.OVERWINDOW)):
+            copies.window_known = frame
         for one in self._dropped:
             if one.flags & FIN and one.reason == DropReason.OVERWINDOW and one.offset == ack - 1:
                 self.note_fin(one.offset, one.frame, one.time)
                 self._dropped.remove(one)
                 break
-        if self.fins and ack == peer.last_ack_sent:
+        if self.fins and ack == peer.acked:
             self.fin = ack - 1 if ack - 1 in [fin for fin, _, _ in self.fins] else None
         return advanced
 
@@ -491,9 +487,26 @@ class TCPHalf:
         if below > self.needed:
             self.needed = below
             below = min(below, self.keep_from)
-            for piece in self.copies.drop(below):
-                self._recent.keep(piece)
+            for start, copy in self.copies.drop(below):
+                if copy.data is not None:
+                    data, reason, checksum = copy.data, copy.reason, copy.checksum
+                    self._recent.keep(start, copy.frame, copy.time, reason, checksum, data, 0, len(data))
             self.peer.forget(below)
+
+    def is_read(self) -> bool:
+        """True if nothing is held: all octets were read, and none will be read again."""
+        return not self.copies.held and self.keep_from == NEVER and self.passed <= self.needed
+
+    def read(self, end: int, seg: Segment) -> None:
+        """A segment brought octets that go on where all octets end, up to an offset, and that were read."""
+        start = self.highest
+        if end > self.believed and not self.peer.has_room_for(end):
+            self.copies.window_known = seg.frame
+        self.highest = self.needed = self.passed = end
+        if end > self.believed:
+            self.believed = end
+        self._recent.keep(start, seg.frame, seg.time, 0, RIGHT, seg.buffer, seg.start, seg.end)
+        self.peer.forget(end)
 
     def read_again(self, start: int) -> None:
         """Let the octets from an offset on, which were held all the time, be read once more."""
@@ -549,8 +562,8 @@ class TCPConnection:
     """
 
     __slots__ = (
-        "_shift_counts", "advanced", "arrival", "beside", "first_frame", "first_time", "flow", "flow_paths", "halves",
-        "has_end", "has_syn", "has_syns", "last_frame", "late", "own_paths", "paths", "strays", "user",
+        "_shift_counts", "_tsecr", "advanced", "arrival", "beside", "first_frame", "first_time", "flow", "flow_paths",
+        "halves", "has_end", "has_syn", "has_syns", "last_frame", "late", "own_paths", "paths", "strays", "user",
     )  # fmt: skip
 
     def __init__(self, budget: RecentBudget | None = None, flow: Flow | None = None) -> None:
@@ -570,6 +583,8 @@ class TCPConnection:
         self.flow_paths = flow.paths if flow is not None else set()
         #: The shift counts of the windows that each side sends: the largest where a SYN was not captured.
         self._shift_counts = LARGEST_SHIFT, LARGEST_SHIFT
+        #: The timestamp that the last segment received in turn echoed, -1 without one.
+        self._tsecr = -1
         self.arrival: Arrival | None = None
         self.advanced = False
 
@@ -720,21 +735,21 @@ class TCPConnection:
         elif not half.may_begin_at(first, 0) or (half.start is None and self.is_over):
             return False
         elif half.start is None:
-            half.start = half.space.offset_of(first, 0, None, None)
+            half.start = half.space.offset_of(first, 0, -1)
         half.has_syn_ack |= bool(seg.flags & ACK_FLAG)
         options = announced(seg)
         half.shift_count = -1 if options is None else options.shift
         half.syn_length = seg.length
         self._shift_counts = self._shift_count(0), self._shift_count(1)
         self.has_syn = self.has_syns[d] = True
-        self.receive(seg._replace(seq=first, flags=seg.flags & ~SYN), d, is_syn=True)
+        self.receive(seg.replace(seq=first, flags=seg.flags & ~SYN), d, is_syn=True)
         return True
 
     def receive(self, seg: Segment, d: int, is_syn: bool = False) -> None:
         """Receive a segment that belongs to this connection, sent in direction ``d``."""
         half, other = self.halves[d], self.halves[1 - d]
-        frame, seq, ack, flags, first, _, tcp, length = numbers_of(seg)
-        time = seg[TIME]
+        frame, time, seq, ack, flags = seg.frame, seg.time, seg.seq, seg.ack, seg.flags
+        first, tcp, length = seg.start, seg.tcp, seg.length
         if frame < self.first_frame:
             self.first_frame, self.first_time = frame, time
         self.last_frame, self.advanced, self.arrival = frame, False, None
@@ -744,15 +759,15 @@ class TCPConnection:
         if is_syn or not half.last_frame:
             half.has_right_checksums = checksum_of(seg) == RIGHT
         half.last_frame, half.last_time = frame, time
-        offset = space.offset_of(seq, length, peer.rcv_wnd, peer.acked_lately)
-        end, edge = offset + length, peer.right_edge
+        offset = space.offset_of(seq, length, peer.wnd, peer.least_acked)
+        end = offset + length
         tsval = tsecr = -1
         if tcp >= 0 and first - tcp >= _STAMPED_HEADER:
             tsval, tsecr = timestamps_of(seg)
         reason = NO_REASON
         if is_syn and tsval >= 0:
             peer.take_timestamp(tsval, time)
-        if tsval >= 0 or (edge is not None and offset > edge):
+        if tsval >= 0 or not peer.has_room_for(offset):
             reason = peer.drop_reason(offset, end, tsval, time, half.believed)
         if length and half.fins and half.has_fin_before(end):
             reason = max(reason, DropReason.AFTER_FIN)
@@ -766,10 +781,10 @@ class TCPConnection:
                 # Nothing that the other side sent is near: after a hole in both directions its next segment will be.
                 reason = max(reason, DropReason.INVALID_ACK)
             if not reason or reason < DropReason.INVALID_ACK:
-                window, wnd, acked = None, other_peer.rcv_wnd, other_peer.acked_lately
+                window, wnd, acked = -1, other_peer.wnd, other_peer.least_acked
                 if tcp >= 0:
                     shift = 0 if is_syn else self._shift_counts[d]
-                    window = head(seg[BUFFER], tcp + 12)[1] << shift
+                    window = head(seg.buffer, tcp + 12)[1] << shift
                     if tsval >= 0:
                         other_peer.echo(tsecr, time)
                     if first - tcp > (20 if tsval < 0 else _STAMPED_HEADER):
@@ -785,18 +800,71 @@ class TCPConnection:
         if half.resets:
             half.follow_reset(Follower(frame, time, offset, self.arrival.new if self.arrival is not None else 0))
 
+    def is_steady(self) -> bool:
+        """True if both directions are under way, alone on their addresses and ports, and nothing is remarkable."""
+        if self.flow is None or len(self.flow.connections) != 1 or self.flow.has_paths or self.has_end:
+            return False
+        for half in self.halves:
+            if not half.last_frame or half.fins or half.resets or half._dropped or half.late:
+                return False
+        return True
+
+    def offset_in_turn(self, seg: Segment, d: int) -> int:
+        """Return the offset of a segment about which TCP finds nothing remarkable, -1 if it does.
+
+        :meth:`is_steady` is True.  Octets go on where all octets of the direction end, and all of them were captured,
+        with a checksum that is right.
+        """
+        half, other = self.halves[d], self.halves[1 - d]
+        peer, length = half.peer, seg.length
+        distance, acked = half.space.distance_from_last(seg.seq), other.space.distance_from_last(seg.ack)
+        offset, close, header = half.space.last + distance, CLOSE, seg.start - seg.tcp
+        is_close = -close < distance < close and -close < acked < close
+        if seg.tcp < 0 or not seg.flags & ACK_FLAG or seg.flags & STATE_FLAGS or not is_close:
+            return -1
+        if length and (seg.end - seg.start != length or offset != half.needed or offset != half.highest):
+            return -1
+        tsval = self._tsecr = -1
+        if header == _STAMPED_HEADER:
+            kinds, tsval, self._tsecr = queued(seg.buffer, seg.tcp + _PLAIN_HEADER)
+            if kinds != USUAL_KINDS:
+                return -1
+        elif header != _PLAIN_HEADER:
+            return -1
+        if length and not is_right(seg.key, seg.buffer, seg.tcp, seg.end):
+            return -1
+        reason = NO_REASON
+        if tsval >= 0 or not peer.has_room_for(offset):
+            reason = peer.drop_reason(offset, offset + length, tsval, seg.time, half.believed)
+        return offset if reason is NO_REASON else -1
+
+    def receive_in_turn(self, seg: Segment, d: int, offset: int) -> None:
+        """Receive a segment of which :meth:`offset_in_turn` told the offset; its octets were read."""
+        half, other = self.halves[d], self.halves[1 - d]
+        peer, space, end, shift = other.peer, other.space, offset + seg.length, self._shift_counts[d]
+        self.last_frame, self.arrival = seg.frame, None
+        half.last_frame, half.last_time = seg.frame, seg.time
+        half.space.offset_of(seg.seq, seg.length, half.peer.wnd, half.peer.least_acked)
+        if self._tsecr >= 0:
+            peer.echo(self._tsecr, seg.time)
+        window = head(seg.buffer, seg.tcp + 12)[1] << shift
+        acked = space.offset_of(seg.ack, 0, peer.wnd, peer.least_acked)
+        self.advanced = other.acknowledge(seg.frame, acked, window)
+        if seg.length:
+            half.read(end, seg)
+
     def _hold(self, half: TCPHalf, seg: Segment, offset: int, reason: DropReason, tsval: int) -> None:
         """Hold the octets of a segment."""
-        frame, _, ack, flags, first, last, tcp, length = numbers_of(seg)
-        time, key, buffer = seg[TIME], seg[KEY], seg[BUFFER]
-        end, highest, acked = offset + length, half.highest, half.peer.last_ack_sent
+        frame, time, ack, flags, first, last = seg.frame, seg.time, seg.ack, seg.flags, seg.start, seg.end
+        key, buffer, tcp, length = seg.key, seg.buffer, seg.tcp, seg.length
+        end, highest, acked = offset + length, half.highest, half.peer.acked
         copy = copy_of(frame, time, reason, checksum_of(seg), own_octets(buffer, first, last))
         new = half.hold(offset, end, copy)
         reason = half.doubt_of(copy)
         is_late = highest > offset and new > max(0, end - highest)
-        if not new and acked is not None and offset <= acked < end:
+        if not new and offset <= acked < end:
             half.retransmissions.note(acked, frame, time)
-        is_acknowledged = acked is not None and acked >= offset
+        is_acknowledged = acked >= offset
         self.arrival = arrival_of(
             frame, time, offset, end, new, is_late, is_acknowledged, hop_limit_of(key, buffer, tcp), last - first,
             reason, tsval if tsval >= 0 else None, ack if flags & ACK_FLAG else None,
@@ -816,14 +884,16 @@ class Flow:
     Attributes:
         key: of the segments that are sent in direction 0.
         connections: those to which a segment may belong.
+        user: who takes its next segment, if that is in turn, before anybody else looks at it; None if nobody does.
         has_paths: whether segments came through tunnels or with tags.
         paths: the first MOST_PATHS that segments of its connections came by, each with the direction.
     """
 
-    __slots__ = ("_flows", "connections", "has_paths", "key", "paths")
+    __slots__ = ("_flows", "connections", "has_paths", "key", "paths", "user")
 
     def __init__(self, key: bytes, flows: Flows) -> None:
         self.key = key
+        self.user: Any = None
         self.connections: list[TCPConnection] = []
         self.has_paths = False
         self.paths: set[tuple[int, tuple[str, ...]]] = set()
@@ -835,10 +905,9 @@ class Flow:
         if self.has_paths or type(seg) is not Segment:
             return self._receive_on_path(seg, d)
         if len(connections) == 1:
-            _, seq, _, flags, _, _, _, _ = numbers_of(seg)
             only = connections[0]
             half = only.halves[d]
-            if not (flags & STATE_FLAGS or only.has_end) and half.is_close(seq):
+            if not (seg.flags & STATE_FLAGS or only.has_end) and half.is_close(seg.seq):
                 only.receive(seg, d)
                 return only
         return self._receive(seg, d, connections)
@@ -992,7 +1061,7 @@ class Flows:
 
     def receive(self, seg: Segment) -> tuple[TCPConnection | None, int]:
         """Receive a segment; return its connection and the direction in which it was sent."""
-        found = self._directions.get(seg[KEY])
+        found = self._directions.get(seg.key)
         if found is None:
             found = Flow(seg.key, self), 0
             if not seg.flags & PATH_MTU:
@@ -1061,11 +1130,17 @@ def stray_of(seg: Segment, d: int) -> Stray:
     return Stray(seg.frame, seg.time, d, seg.seq, seg.flags, seg.length, beginning, checksum_of(seg))
 
 
-def hop_limit_of(key: bytes, buffer: memoryview, tcp: int) -> int | None:
-    """Return TTL or Hop Limit of a packet whose TCP header is at an index, None where options or extensions hide it."""
+def hop_limit_of(key: bytes, buffer: memoryview, tcp: int) -> int:
+    """Return TTL or Hop Limit of a packet whose TCP header is at an index, -1 where options or extensions hide it."""
     if len(key) == 12:
-        return buffer[tcp - 12] if tcp >= 20 and buffer[tcp - 20] == 0x45 else None
-    return buffer[tcp - 33] if tcp >= 40 and buffer[tcp - 40] >> 4 == 6 else None
+        return word(buffer, tcp - 12) >> 24 if tcp >= 20 and word(buffer, tcp - 20) >> 24 == 0x45 else -1
+    return word(buffer, tcp - 33) >> 24 if tcp >= 40 and word(buffer, tcp - 40) >> 28 == 6 else -1
+
+
+def is_right(key: bytes, buffer: memoryview, tcp: int, end: int) -> bool:
+    """Return True if the TCP checksum of the octets [tcp, end) is right (RFC 9293 §3.1)."""
+    addresses = len(key) - 4
+    return (sum_of(buffer, tcp, end) + sum_of(key, 0, addresses) + 6 + end - tcp) % 0xFFFF == 0
 
 
 def checksum_of(seg: Segment) -> int:
@@ -1073,11 +1148,9 @@ def checksum_of(seg: Segment) -> int:
 
     It is UNKNOWN where nothing follows from it: no header, octets cut off, zero, or the sum that offloading leaves.
     """
-    _, _, _, _, start, end, tcp, length = numbers_of(seg)
-    if tcp < 0 or end - start != length:
+    tcp, end = seg.tcp, seg.end
+    if tcp < 0 or end - seg.start != seg.length:
         return UNKNOWN
-    key, buffer = seg[KEY], seg[BUFFER]
-    pseudo = sum_of(key, 0, len(key) - 4) + 6 + end - tcp
-    if (sum_of(buffer, tcp, end) + pseudo) % 0xFFFF == 0:
+    if is_right(seg.key, seg.buffer, tcp, end):
         return RIGHT
     return WRONG if checksum_is_wrong(seg) else UNKNOWN

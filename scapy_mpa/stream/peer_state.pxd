@@ -1,16 +1,26 @@
 cimport cython
+from cpython cimport array
+from scapy_mpa.values._octets cimport append_number, index_in
+
+cdef long long _FEW
 
 cdef class PeerState:
-    cdef public long long last_frame
-    cdef public long long _ts_time, ts_recent
-    cdef public object _acks, _last_ack, acked_lately, last_ack_sent, rcv_wnd, right_edge
-    cdef public list _ends, _frames, _starts
+    cdef public long long _last_ack, _ts_time, acked, edge, last_frame, least_acked, ts_recent, wnd
+    cdef public object _acks
+    cdef public array.array _ends, _frames, _starts
 
-    cpdef bint acknowledge(self, long long frame, long long ack, object window) except -1
+    cpdef bint has_room_for(self, long long end) except -1
+    @cython.locals(latest=cython.longlong, before=cython.longlong)
+    cpdef bint acknowledge(self, long long frame, long long ack, long long window) except -1
+    @cython.locals(starts=array.array, ends=array.array, frames=array.array, index=cython.Py_ssize_t)
     cpdef _insert(self, long long frame, long long start, long long end)
     cpdef long long _most_ticks(self, long long time) except -1
-    @cython.locals(age=cython.longlong, mask=cython.longlong, older=cython.longlong, paws_window=cython.longlong)
+    @cython.locals(
+        age=cython.longlong, mask=cython.longlong, older=cython.longlong, paws_window=cython.longlong,
+        edge=cython.longlong,
+    )
     cpdef drop_reason(self, long long start, long long end, long long tsval, long long time, long long believed)
     @cython.locals(mask=cython.longlong)
     cpdef echo(self, long long tsecr, long long time)
+    @cython.locals(count=cython.Py_ssize_t)
     cpdef forget(self, long long below)

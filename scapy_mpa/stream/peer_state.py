@@ -6,12 +6,13 @@ a segment sent to it, and the frame in which it acknowledged given octets.  All 
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from array import array
 from collections import deque
 from typing import Final
 
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.stream.drop_reason import NO_REASON, PAWS_WINDOW, SHORTEST_TICK, TICK_SLACK, DropReason
+from scapy_mpa.values.octets import append_number, index_in
 
 #: A frame after all others, an offset behind all others.
 NEVER: Final = 1 << 62
@@ -21,7 +22,8 @@ MOST_ACKNOWLEDGED: Final = 1 << 16
 #: Acknowledgement numbers that are remembered: a RST that answers what was under way has one of them.  In a capture of
 #: a closed socket, 81 RSTs answered what was sent within one window of 64 segments.
 MOST_ACKS: Final = 64
-_LOWEST = -NEVER
+#: An offset before all others, where none is known.
+NOWHERE: Final = -NEVER
 #: Ranges that are kept though nobody asks for them, so that they are dropped seldom: a batch's size.
 _FEW = 64
 #: Ticks: a timestamp that differs by as much or more is older, not newer (RFC 7323 §5.2).
@@ -32,61 +34,69 @@ class PeerState:
     """The receiver of a direction (RFC 9293 §3.3.1, RFC 7323 §4.3, RFC 2018 §3).
 
     Attributes:
-        last_ack_sent: the highest SEG.ACK captured: RCV.NXT when it was sent; None before the first.
-        acked_lately: the lower of the last two SEG.ACK captured, of which one may be forged; None before the first.
+        acked: the highest SEG.ACK captured: RCV.NXT when it was sent; NOWHERE before the first.
+        least_acked: the lower of the last two SEG.ACK captured, of which one may be forged; NOWHERE before the first.
+        edge: the highest SEG.ACK + SEG.WND captured, NOWHERE before the first whose scale is known.
+        wnd: the largest window captured, octets; -1 before the first.
         last_frame: the frame of the last ACK captured.
-        right_edge: the highest SEG.ACK + SEG.WND captured, None before the first whose scale is known.
-        rcv_wnd: the largest window captured, octets; None before the first.
         ts_recent: TS.Recent, -1 without timestamps or without ACKs.
     """
 
     __slots__ = (
-        "_acks",
-        "_ends",
-        "_frames",
-        "_last_ack",
-        "_starts",
-        "_ts_time",
-        "acked_lately",
-        "last_ack_sent",
-        "last_frame",
-        "rcv_wnd",
-        "right_edge",
-        "ts_recent",
-    )
+        "_acks", "_ends", "_frames", "_last_ack", "_starts", "_ts_time", "acked", "edge", "last_frame", "least_acked",
+        "ts_recent", "wnd",
+    )  # fmt: skip
 
     def __init__(self) -> None:
-        self.last_ack_sent: int | None = None
-        self.acked_lately: int | None = None
-        self._last_ack: int | None = None
+        self.acked = self.least_acked = self._last_ack = self.edge = NOWHERE
+        self.wnd = -1
         self.last_frame = 0
-        self.right_edge: int | None = None
-        self.rcv_wnd: int | None = None
         self.ts_recent = -1
         #: The acknowledgement numbers sent last.
         self._acks: deque[int] = deque(maxlen=MOST_ACKS)
         self._ts_time = 0
         # Ranges of octets, disjoint and ascending, and the frame that acknowledged each of them first.
-        self._starts: list[int] = []
-        self._ends: list[int] = []
-        self._frames: list[int] = []
+        self._starts, self._ends, self._frames = array("q"), array("q"), array("q")
 
-    def acknowledge(self, frame: int, ack: int, window: int | None) -> bool:
-        """Take SEG.ACK as an offset and SEG.WND in octets, None if its scale is not known; True if RCV.NXT advanced."""
+    @property
+    def last_ack_sent(self) -> int | None:
+        """The highest SEG.ACK captured."""
+        return None if self.acked == NOWHERE else self.acked
+
+    @property
+    def acked_lately(self) -> int | None:
+        """The lower of the last two SEG.ACK captured."""
+        return None if self.least_acked == NOWHERE else self.least_acked
+
+    @property
+    def right_edge(self) -> int | None:
+        """The highest SEG.ACK + SEG.WND captured."""
+        return None if self.edge == NOWHERE else self.edge
+
+    @property
+    def rcv_wnd(self) -> int | None:
+        """The largest window captured, octets."""
+        return None if self.wnd < 0 else self.wnd
+
+    def has_room_for(self, end: int) -> bool:
+        """Return True if octets up to an offset lie below the right edge of the window, or none is known."""
+        return self.edge in (NOWHERE, end) or end < self.edge
+
+    def acknowledge(self, frame: int, ack: int, window: int) -> bool:
+        """Take SEG.ACK as an offset and SEG.WND in octets, -1 if its scale is not known; True if RCV.NXT advanced."""
         self.last_frame = frame
-        latest, self._last_ack = self._last_ack, ack
-        self.acked_lately = ack if latest is None or ack < latest else latest
-        if window is not None:
-            if self.rcv_wnd is None or window > self.rcv_wnd:
-                self.rcv_wnd = window
-            if self.right_edge is None or ack + window > self.right_edge:
-                self.right_edge = ack + window
-        before = self.last_ack_sent
-        if before is not None and ack <= before:
+        latest, self._last_ack, before = self._last_ack, ack, self.acked
+        self.least_acked = ack if ack < latest or latest == NOWHERE else latest
+        if window >= 0:
+            if window > self.wnd:
+                self.wnd = window
+            if ack + window > self.edge:
+                self.edge = ack + window
+        if ack <= before:
             return False
-        self.last_ack_sent = ack
+        self.acked = ack
         self._acks.append(ack)
-        self._insert(frame, _LOWEST if before is None else before, ack)
+        self._insert(frame, before, ack)
         return True
 
     def has_sent_ack(self, ack: int) -> bool:
@@ -95,7 +105,7 @@ class PeerState:
 
     def sack(self, frame: int, start: int, end: int) -> None:
         """Take a range that the receiver acknowledged selectively (RFC 2018 §3)."""
-        low = start if self.last_ack_sent is None else max(start, self.last_ack_sent)
+        low = max(start, self.acked)
         if low < end:
             self._insert(frame, low, end)
 
@@ -103,11 +113,11 @@ class PeerState:
         """Note that a frame acknowledged [start, end): what an earlier one acknowledged keeps its frame."""
         starts, ends, frames = self._starts, self._ends, self._frames
         if not ends or start >= ends[-1]:
-            starts.append(start)
-            ends.append(end)
-            frames.append(frame)
+            append_number(starts, start)
+            append_number(ends, end)
+            append_number(frames, frame)
         else:
-            index = bisect_right(ends, start)
+            index = index_in(ends, start + 1)
             while start < end:
                 if index == len(starts) or starts[index] >= end:
                     starts.insert(index, start)
@@ -126,7 +136,7 @@ class PeerState:
 
     def _join_neighbours(self) -> None:
         """Halve the number of ranges; where they do not touch, those farthest ahead count as not acknowledged."""
-        starts, ends, frames = [self._starts[0]], [self._ends[0]], [self._frames[0]]
+        starts, ends, frames = self._starts[:1], self._ends[:1], self._frames[:1]
         for at in range(1, len(self._starts)):
             if at % 2 and self._starts[at] == ends[-1]:
                 ends[-1], frames[-1] = self._ends[at], max(frames[-1], self._frames[at])
@@ -139,7 +149,7 @@ class PeerState:
 
     def acked_frame(self, start: int, end: int) -> int:
         """Return the frame by which the receiver had acknowledged all of [start, end); NEVER if it has not."""
-        index, frame = bisect_right(self._ends, start), 0
+        index, frame = index_in(self._ends, start + 1), 0
         while start < end:
             if index == len(self._starts) or self._starts[index] > start:
                 return NEVER
@@ -157,17 +167,17 @@ class PeerState:
         for index in range(len(self._ends) - 1, first - 1, -1):
             if self._frames[index] <= frame:
                 return self._ends[index]
-        start = self._starts[first] if self._starts else self.last_ack_sent
-        return NEVER if start is None or start < _LOWEST // 2 else start
+        start = self._starts[first] if self._starts else self.acked
+        return NEVER if start < NOWHERE // 2 else start
 
     def acknowledged_by(self, end: int) -> int:
         """Return a frame by which all octets below an offset were acknowledged, NEVER if they were not.
 
         It is the first such frame, or a later one where that was dropped.
         """
-        if self.last_ack_sent is None or end > self.last_ack_sent:
+        if end > self.acked:
             return NEVER
-        index = bisect_left(self._ends, end)
+        index = index_in(self._ends, end)
         return self._frames[index] if index < len(self._frames) else self.last_frame
 
     def take_timestamp(self, tsval: int, time: int) -> None:
@@ -207,49 +217,44 @@ class PeerState:
             age = 0 if self.ts_recent < 0 else (self.ts_recent - tsval) & mask
             if paws_window < age and age < mask + 1 - self._most_ticks(time):
                 return DropReason.PAWS
-            acked = self.last_ack_sent
-            if acked is not None and (not age or age >= older) and start <= acked <= end:
+            if (not age or age >= older) and start <= self.acked <= end:
                 self.ts_recent, self._ts_time = tsval, time
-        edge = self.right_edge
-        if edge is None or start <= edge or (believed > edge and start <= believed + (self.rcv_wnd or 0)):
+        edge = self.edge
+        if edge == NOWHERE or start <= edge or (believed > edge and start <= believed + max(self.wnd, 0)):
             return NO_REASON
         return DropReason.OVERWINDOW
 
     def forget(self, below: int) -> None:
         """Drop what was acknowledged below an offset: nobody asks for it any more; SACKs beyond SEG.ACK are counted."""
-        if self.last_ack_sent is not None:
-            below = min(below, self.last_ack_sent)
+        if self.acked != NOWHERE and self.acked < below:
+            below = self.acked
         if len(self._ends) > _FEW and self._ends[0] <= below:
-            count = bisect_right(self._ends, below)
+            count = index_in(self._ends, below + 1)
             del self._starts[:count], self._ends[:count], self._frames[:count]
 
     def sacked_octets(self, end: int) -> int:
         """Return how many octets below an offset, beyond SEG.ACK, were acknowledged selectively."""
-        low = self.last_ack_sent if self.last_ack_sent is not None else end
+        low = end if self.acked == NOWHERE else self.acked
         return sum(
             max(0, min(last, end) - max(first, low)) for first, last in zip(self._starts, self._ends, strict=True)
         )
 
     def shift(self, origin: int) -> None:
         """Count offsets from what is now ``origin``."""
-        if self.last_ack_sent is not None:
-            self.last_ack_sent -= origin
-        if self.acked_lately is not None and self._last_ack is not None:
-            self.acked_lately -= origin
-            self._last_ack -= origin
-        if self.right_edge is not None:
-            self.right_edge -= origin
+        self.acked, self.least_acked, self._last_ack, self.edge = (
+            one if one == NOWHERE else one - origin for one in (self.acked, self.least_acked, self._last_ack, self.edge)
+        )
         self._acks = deque((ack - origin for ack in self._acks), MOST_ACKS)
-        self._starts = [start - origin for start in self._starts]
-        self._ends = [end - origin for end in self._ends]
+        self._starts = array("q", [start - origin for start in self._starts])
+        self._ends = array("q", [end - origin for end in self._ends])
 
     def last_acknowledged(self) -> int:
         """Return the offset after the last octet that was acknowledged, by SEG.ACK or SACK; below all without any."""
-        return self._ends[-1] if self._ends else (self.last_ack_sent if self.last_ack_sent is not None else _LOWEST)
+        return self._ends[-1] if self._ends else self.acked
 
     def is_acknowledged(self, start: int, end: int) -> bool:
         """Return True if any octet of [start, end) was acknowledged."""
-        if self.last_ack_sent is not None and start < self.last_ack_sent:
+        if start < self.acked:
             return True
-        index = bisect_left(self._ends, start + 1)
+        index = index_in(self._ends, start + 1)
         return index < len(self._starts) and self._starts[index] < end

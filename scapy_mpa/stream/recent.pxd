@@ -1,23 +1,24 @@
 cimport cython
-from scapy_mpa.stream.copies cimport Copy
+from scapy_mpa.values._octets cimport put_piece
 
-cdef long long _FEW
-
-cdef class RecentOctets
+cdef long long PIECE_LENGTH
 
 cdef class RecentBudget:
-    cdef public list _order
-    cdef public long long _gone, _held
+    cdef public bytearray _octets
+    cdef public long long _written
 
-    @cython.locals(order=list, oldest=RecentOctets, weight=cython.longlong, most=cython.longlong)
-    cpdef keep(self, RecentOctets owner, long long octets)
+    @cython.locals(most=cython.longlong, size=cython.longlong, at=cython.longlong)
+    cpdef long long keep(
+        self, long long start, long long frame, long long time, long long check, long long before, object octets,
+        long long first, long long last
+    ) except? -1
 
 cdef class RecentOctets:
     cdef public RecentBudget _budget
-    cdef public list _pieces
-    cdef public long long _gone
+    cdef public long long _last, _origin
 
-    @cython.locals(copy=Copy)
-    cpdef keep(self, tuple piece)
-    @cython.locals(pieces=list, gone=cython.longlong, first=tuple, copy=Copy)
-    cpdef long long forget_first(self) except -1
+    @cython.locals(check=cython.longlong)
+    cpdef keep(
+        self, long long start, long long frame, long long time, long long reason, long long checksum, object octets,
+        long long first, long long last
+    )

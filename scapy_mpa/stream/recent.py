@@ -6,82 +6,82 @@ that differs.  What was read stays read: such a copy is only reported.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from scapy_mpa.stream.copies import RIGHT, WRONG, Copy, Rival, effective_reason, first_difference
+from scapy_mpa.stream.copies import RIGHT, WRONG, Copy, Rival, copy_of, effective_reason, first_difference
 from scapy_mpa.stream.drop_reason import DropReason
+from scapy_mpa.values.octets import PIECE_LENGTH, piece_in, put_piece
 
-#: Octets that are kept of all directions together, WEIGHT for each piece included: a bound of memory.
+#: Octets that are kept of all directions together, PIECE_LENGTH for each piece included: a bound of memory.
 MOST_OCTETS: Final = 4 << 20
-#: Octets that each piece takes besides its own: a part of the bound of memory.
-WEIGHT: Final = 256
 #: Pieces that a late copy is compared with, the last ones of its direction: a bound of time.
 MOST_COMPARED: Final = 64
-#: Pieces that have gone before those left are moved to the front, to move each seldom: a batch's size.
-_FEW = 64
 
 
 class RecentBudget:
-    """How much is kept of all directions; the oldest pieces go first."""
+    """The pieces that were read last, of all directions, one behind the other: each takes the place of the oldest."""
 
-    __slots__ = ("_gone", "_held", "_order")
+    __slots__ = ("_octets", "_written")
 
     def __init__(self) -> None:
-        #: Whose pieces were kept, oldest first, and how many of the first of these have gone.
-        self._order: list[RecentOctets] = []
-        self._gone = self._held = 0
+        self._octets = bytearray()
+        #: How many octets were written in all: they are at this number modulo MOST_OCTETS.
+        self._written = 0
 
-    def keep(self, owner: RecentOctets, octets: int) -> None:
-        """Make room for one more piece of a direction."""
-        order, weight, most = self._order, WEIGHT, MOST_OCTETS
-        order.append(owner)
-        self._held += octets + weight
-        while self._held > most:
-            oldest = order[self._gone]
-            self._held -= oldest.forget_first() + weight
-            self._gone += 1
-        if self._gone > _FEW and 2 * self._gone > len(self._order):
-            del self._order[: self._gone]
-            self._gone = 0
+    def keep(
+        self, start: int, frame: int, time: int, check: int, before: int, octets: memoryview, first: int, last: int
+    ) -> int:
+        """Keep ``octets[first:last]`` as a piece; return its place, which goes up, -1 if there is no room at all."""
+        most, size = MOST_OCTETS, PIECE_LENGTH + last - first
+        if size > most:
+            return -1
+        at = self._written % most
+        if at + size > most:
+            self._written, at = self._written + most - at, 0
+        put_piece(self._octets, at, start, frame, time, check, before, octets, first, last)
+        self._written += size
+        return self._written - size
+
+    def piece(self, place: int) -> tuple[int, int, int, int, int, memoryview] | None:
+        """Return a piece as it was kept: start, frame, time, check, before, octets; None if others took its place."""
+        if place < 0 or place < self._written - MOST_OCTETS:
+            return None
+        return piece_in(self._octets, place % MOST_OCTETS)
 
 
 class RecentOctets:
     """The pieces of one direction that were read last."""
 
-    __slots__ = ("_budget", "_gone", "_pieces")
+    __slots__ = ("_budget", "_last", "_origin")
 
     def __init__(self, budget: RecentBudget) -> None:
         self._budget = budget
-        #: Pieces, oldest first, of which so many have gone.
-        self._pieces: list[tuple[int, Copy] | None] = []
-        self._gone = 0
+        #: The place of the last piece, each of which knows that of the one before; and where offsets count from now,
+        #: as an offset of the first ones.
+        self._last = -1
+        self._origin = 0
 
-    def keep(self, piece: tuple[int, Copy]) -> None:
-        """Keep a piece that was read: an offset, and a copy whose octets begin there."""
-        copy = piece[1]
-        if copy.data is not None:
-            self._pieces.append(piece)
-            self._budget.keep(self, len(copy.data))
-
-    def forget_first(self) -> int:
-        """Let go of the oldest piece; return how many octets it has."""
-        pieces, gone = self._pieces, self._gone
-        first = pieces[gone]
-        pieces[gone] = None
-        self._gone = gone + 1
-        if gone > _FEW and 2 * gone > len(pieces):
-            del pieces[: gone + 1]
-            self._gone = 0
-        assert first is not None
-        copy = first[1]
-        return len(copy.data) if copy.data is not None else 0
+    def keep(
+        self, start: int, frame: int, time: int, reason: int, checksum: int, octets: memoryview, first: int, last: int
+    ) -> None:
+        """Keep a piece that was read: ``octets[first:last]``, the first of which is at the offset ``start``."""
+        check, start = checksum | reason << 2, start + self._origin
+        self._last = self._budget.keep(start, frame, time, check, self._last, octets, first, last)
 
     def shift(self, origin: int) -> None:
         """Count offsets from what is now ``origin``."""
-        left = self._pieces[self._gone :]
-        self._pieces = [(one[0] - origin, one[1]) for one in left if one is not None]
-        self._gone = 0
+        self._origin += origin
+
+    def _pieces(self) -> Iterator[tuple[int, Copy]]:
+        """Yield the last MOST_COMPARED pieces, the last one first, each with the offset of its first octet."""
+        place = self._last
+        for _ in range(MOST_COMPARED):
+            found = self._budget.piece(place)
+            if found is None:
+                return
+            start, frame, time, check, place, octets = found
+            yield start - self._origin, copy_of(frame, time, DropReason(check >> 2), check & 3, octets)
 
     def compare(
         self, start: int, end: int, copy: Copy, held: Iterable[tuple[int, Copy]], acknowledged: int | None
@@ -98,9 +98,7 @@ class RecentOctets:
         assert copy.data is not None
         found: Rival | None = None
         end = min(end, start + len(copy.data))
-        first = max(self._gone, len(self._pieces) - MOST_COMPARED)
-        read = [one for one in self._pieces[first:] if one is not None]
-        for begin, other in (*reversed(list(held)), *reversed(read)):
+        for begin, other in (*reversed(list(held)), *self._pieces()):
             if other.data is None:
                 continue
             low = max(start, begin)

@@ -11,4 +11,4 @@ cdef class SequenceSpace:
         base=cython.longlong, last=cython.longlong, mask=cython.longlong, half=cython.longlong, near=cython.longlong,
         ahead=cython.longlong, offset=cython.longlong,
     )
-    cpdef long long offset_of(self, long long seq, long long length, object rcv_wnd, object acked=*) except? -1
+    cpdef long long offset_of(self, long long seq, long long length, long long rcv_wnd, long long acked=*) except? -1

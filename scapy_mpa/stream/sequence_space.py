@@ -11,6 +11,7 @@ from typing import Final
 
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.stream.drop_reason import CLOSE, LARGEST_WINDOW, NEAR
+from scapy_mpa.stream.peer_state import NOWHERE
 
 #: A sequence number that is ahead by less than half of all lies ahead, else behind (RFC 9293 §3.4).
 HALF: Final = 1 << 31
@@ -59,14 +60,14 @@ class SequenceSpace:
         base, last, mask, half = self.base, self.last, SEQ_MASK, HALF
         return ((seq - base - last + half) & mask) - half
 
-    def offset_of(self, seq: int, length: int, rcv_wnd: int | None, acked: int | None = None) -> int:
+    def offset_of(self, seq: int, length: int, rcv_wnd: int, acked: int = NOWHERE) -> int:
         """Return the offset of a segment's first octet, and remember that the stream is now after its last one.
 
         Args:
             seq: its sequence number.
             length: octets of its payload.
-            rcv_wnd: the largest window that its receiver is known to have advertised, octets; None if none is.
-            acked: the offset up to which its receiver acknowledged octets lately, None if it is not known.
+            rcv_wnd: the largest window that its receiver is known to have advertised, octets; -1 if none is.
+            acked: the offset up to which its receiver acknowledged octets lately, NOWHERE if it is not known.
         """
         assert self.base is not None
         base, last, mask, half, near = self.base, self.last, SEQ_MASK, HALF, NEAR
@@ -83,12 +84,12 @@ class SequenceSpace:
         self.last, self.others = offset + length, edges[: MOST_PLACES - 1]
         return offset
 
-    def place(self, seq: int, rcv_wnd: int | None, acked: int | None) -> int:
+    def place(self, seq: int, rcv_wnd: int, acked: int) -> int:
         """Return the offset of a segment's first octet, as :meth:`offset_of` would, and remember nothing."""
         ahead = self.distance_from_last(seq)
         return self.last + ahead if -NEAR < ahead < NEAR else self._place_far(seq, rcv_wnd, acked)[0]
 
-    def _place_far(self, seq: int, rcv_wnd: int | None, acked: int | None) -> tuple[int, int]:
+    def _place_far(self, seq: int, rcv_wnd: int, acked: int) -> tuple[int, int]:
         """Return the offset of what is not near the place met last, and the index of the place near it, -1 if none is.
 
         The place met last is 0, others follow.
@@ -96,18 +97,18 @@ class SequenceSpace:
         base = self.base
         assert base is not None
         # Where the stream was before, it goes on only if what came last is a stray: many holes bring numbers near.
-        least = CLOSE if rcv_wnd is None else max(CLOSE, min(rcv_wnd, NEAR))
+        least = CLOSE if rcv_wnd < 0 else max(CLOSE, min(rcv_wnd, NEAR))
         # What its receiver acknowledged long ago is not sent again.
-        lowest = None if acked is None else acked - least
+        lowest = acked - least
         best, offset = -1, 0
         for index, edge in enumerate(self.others, 1):
             distance = ((seq - base - edge + HALF) & SEQ_MASK) - HALF
-            if abs(distance) < least and (lowest is None or edge >= lowest):
+            if abs(distance) < least and edge >= lowest:
                 best, offset, least = index, edge + distance, abs(distance)
         if best >= 0:
             return offset, best
         # What is not within a window behind lies ahead: holes of up to 4 GiB less that window.
-        window = LARGEST_WINDOW if rcv_wnd is None else rcv_wnd
+        window = LARGEST_WINDOW if rcv_wnd < 0 else rcv_wnd
         ahead = (seq - base - self.last) & SEQ_MASK
         return self.last + (ahead - SEQ_MASK - 1 if ahead > SEQ_MASK - window else ahead), -1
 

@@ -12,12 +12,12 @@ cpdef long long sum_of(object octets, Py_ssize_t at, Py_ssize_t end) except -1
 cpdef int append_octets(bytearray taken, object octets, Py_ssize_t at, Py_ssize_t count) except -1
 cpdef bint is_zero(object octets, Py_ssize_t at, Py_ssize_t count) except -1
 cpdef object own_octets(object octets, Py_ssize_t at, Py_ssize_t end)
+cpdef int put_piece(
+    bytearray pieces, Py_ssize_t at, long long start, long long frame, long long time, long long check,
+    long long before, object octets, Py_ssize_t first, Py_ssize_t last
+) except -1
 cpdef int append_number(array.array numbers, long long number) except -1
 cpdef Py_ssize_t index_in(array.array ascending, long long number) except -1
-cpdef (long long, long long, long long, long long, long long, long long, long long, long long) numbers_of(
-    object seg
-) except *
-
 cdef struct Field:
     unsigned int at
     unsigned int value

@@ -8,7 +8,6 @@ from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Check, PyByteA
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.memoryview cimport PyMemoryView_Check, PyMemoryView_FromObject, PyMemoryView_GET_BUFFER
-from cpython.tuple cimport PyTuple_Check, PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.string cimport memcpy
 
 
@@ -108,6 +107,23 @@ cpdef int append_octets(bytearray taken, object octets, Py_ssize_t at, Py_ssize_
     return 0
 
 
+cpdef int put_piece(
+    bytearray pieces, Py_ssize_t at, long long start, long long frame, long long time, long long check,
+    long long before, object octets, Py_ssize_t first, Py_ssize_t last
+) except -1:
+    cdef long long[6] numbers
+    cdef const unsigned char *p = lying_in(octets, first, last - first)
+    cdef Py_ssize_t end = at + sizeof(numbers) + last - first
+    if at < 0 or at > PyByteArray_GET_SIZE(pieces):
+        raise IndexError(at)
+    if end > PyByteArray_GET_SIZE(pieces):
+        PyByteArray_Resize(pieces, end)
+    numbers = [start, frame, time, check, before, last - first]
+    memcpy(PyByteArray_AS_STRING(pieces) + at, numbers, sizeof(numbers))
+    memcpy(PyByteArray_AS_STRING(pieces) + at + sizeof(numbers), p, last - first)
+    return 0
+
+
 cpdef int append_number(array.array numbers, long long number) except -1:
     cdef Py_ssize_t count = len(numbers)
     if numbers.ob_descr.typecode != b"q":
@@ -128,18 +144,6 @@ cpdef Py_ssize_t index_in(array.array ascending, long long number) except -1:
         else:
             high = middle
     return low
-
-
-cpdef (long long, long long, long long, long long, long long, long long, long long, long long) numbers_of(
-    object seg
-) except *:
-    if not PyTuple_Check(seg) or PyTuple_GET_SIZE(seg) != 11:
-        raise TypeError(f"not a segment: {type(seg)}")
-    return (
-        <object>PyTuple_GET_ITEM(seg, 0), <object>PyTuple_GET_ITEM(seg, 3), <object>PyTuple_GET_ITEM(seg, 4),
-        <object>PyTuple_GET_ITEM(seg, 5), <object>PyTuple_GET_ITEM(seg, 7), <object>PyTuple_GET_ITEM(seg, 8),
-        <object>PyTuple_GET_ITEM(seg, 9), <object>PyTuple_GET_ITEM(seg, 10),
-    )
 
 
 cdef class Fields:

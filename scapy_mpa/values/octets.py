@@ -17,7 +17,6 @@ from scapy_mpa.framing.crc import crc32c
 
 if TYPE_CHECKING:
     from scapy_mpa.framing.markers import Octets
-    from scapy_mpa.values.segment import Segment
 
 _HEAD = Struct(">HH").unpack_from
 _PLACE = Struct(">IQ").unpack_from
@@ -64,6 +63,39 @@ def own_octets(octets: Octets, at: int, end: int) -> memoryview:
     return memoryview(bytes(octets[at:end]))
 
 
+#: In front of a piece of octets that were read: the offset of the first, frame, time, checksum and reason, the place of
+#: the piece before, how many octets follow.
+_PIECE = Struct("=6q")
+PIECE_LENGTH = _PIECE.size
+
+
+def put_piece(
+    pieces: bytearray,
+    at: int,
+    start: int,
+    frame: int,
+    time: int,
+    check: int,
+    before: int,
+    octets: Octets,
+    first: int,
+    last: int,
+) -> None:
+    """Put five numbers and ``octets[first:last]`` at an index, which may be the end or lie before it."""
+    missing = at + PIECE_LENGTH + last - first - len(pieces)
+    if missing > 0:
+        pieces += bytes(missing)
+    _PIECE.pack_into(pieces, at, start, frame, time, check, before, last - first)
+    pieces[at + PIECE_LENGTH : at + PIECE_LENGTH + last - first] = octets[first:last]
+
+
+def piece_in(pieces: bytearray, at: int) -> tuple[int, int, int, int, int, memoryview]:
+    """Return what :func:`put_piece` put at an index."""
+    start, frame, time, check, before, length = _PIECE.unpack_from(pieces, at)
+    octets = bytes(pieces[at + PIECE_LENGTH : at + PIECE_LENGTH + length])
+    return start, frame, time, check, before, memoryview(octets)
+
+
 def append_number(numbers: array[int], number: int) -> None:
     """Append a number to an array of 64 bits each."""
     numbers.append(number)
@@ -72,11 +104,6 @@ def append_number(numbers: array[int], number: int) -> None:
 def index_in(ascending: array[int], number: int) -> int:
     """Return the index of the first number that is not below ``number``, in an array of 64 bits each."""
     return bisect_left(ascending, number)
-
-
-def numbers_of(seg: Segment) -> tuple[int, int, int, int, int, int, int, int]:
-    """Return all numbers of a segment in their order, but its time."""
-    return seg.frame, seg.seq, seg.ack, seg.flags, seg.start, seg.end, seg.tcp, seg.length
 
 
 class Fields:
@@ -112,9 +139,9 @@ if not TYPE_CHECKING:
             head,
             index_in,
             is_zero,
-            numbers_of,
             own_octets,
             place,
+            put_piece,
             queued,
             sum_of,
             word,

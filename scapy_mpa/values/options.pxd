@@ -1,7 +1,8 @@
 cimport cython
-from scapy_mpa.values._octets cimport numbers_of, queued
+from scapy_mpa.values._octets cimport queued
+from scapy_mpa.values.segment cimport Segment
 
-cdef long long _HEADER, _TIMESTAMPS_LENGTH, _USUAL_KINDS
+cdef long long _HEADER, _TIMESTAMPS_LENGTH
 
-@cython.locals(tcp=cython.longlong, at=cython.longlong, start=cython.longlong, kinds=cython.longlong)
-cpdef (long long, long long) timestamps_of(object seg) except *
+@cython.locals(at=cython.longlong, kinds=cython.longlong)
+cpdef (long long, long long) timestamps_of(Segment seg) except *

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from scapy_mpa.values.octets import numbers_of, queued
-from scapy_mpa.values.segment import BUFFER, Segment
+from scapy_mpa.values.octets import queued
+from scapy_mpa.values.segment import Segment
 
 _HEADER = 20
 _END, _NO_OPERATION, _MSS, _WINDOW_SCALE, _SACK, _TIMESTAMPS = 0, 1, 2, 3, 5, 8
@@ -15,7 +15,7 @@ _END, _NO_OPERATION, _MSS, _WINDOW_SCALE, _SACK, _TIMESTAMPS = 0, 1, 2, 3, 5, 8
 LARGEST_SHIFT = 14
 #: How nearly every segment with timestamps carries them (RFC 7323 appendix A).
 USUAL_TIMESTAMPS = b"\x01\x01\x08\x0a"
-_USUAL_KINDS = int.from_bytes(USUAL_TIMESTAMPS, "big")
+USUAL_KINDS = int.from_bytes(USUAL_TIMESTAMPS, "big")
 _NUMBER = Struct(">I").unpack_from
 #: Octets that timestamps take of each segment, with the two that fill them up (RFC 7323 appendix A).
 _TIMESTAMPS_LENGTH = 12
@@ -66,12 +66,11 @@ def announced(syn: Segment) -> Announced | None:
 
 def timestamps_of(seg: Segment) -> tuple[int, int]:
     """The timestamp of a segment and the one it echoes (TSval and TSecr, RFC 7323 §3.2), -1 and -1 without them."""
-    _, _, _, _, start, _, tcp, _ = numbers_of(seg)
-    at = tcp + _HEADER
-    if tcp < 0 or start < at + _TIMESTAMPS_LENGTH:
+    at = seg.tcp + _HEADER
+    if seg.tcp < 0 or seg.start < at + _TIMESTAMPS_LENGTH:
         return -1, -1
-    kinds, stamp, echo = queued(seg[BUFFER], at)
-    if kinds == _USUAL_KINDS:
+    kinds, stamp, echo = queued(seg.buffer, at)
+    if kinds == USUAL_KINDS:
         return stamp, echo
     for kind, content in _options(seg):
         if kind == _TIMESTAMPS and len(content) == 8:

@@ -1,18 +1,19 @@
 """What the receiver is handed: one captured TCP segment.
 
-One is made for every packet of a capture, so it is a tuple with names: it costs little, and nobody can change it.
+One is made for every packet of a capture, so where it is compiled its numbers are C's.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     from scapy_mpa.framing.markers import Octets
 
 
-class Segment(NamedTuple):
-    """A captured TCP segment.
+class Segment:
+    """A captured TCP segment.  Nobody changes one.
 
     Attributes:
         frame: number of the frame in the capture, from 1.
@@ -29,17 +30,51 @@ class Segment(NamedTuple):
         length: payload octets on the wire; more than ``end - start`` where the capture cut the packet.
     """
 
-    frame: int
-    time: int
-    key: bytes
-    seq: int
-    ack: int
-    flags: int
-    buffer: memoryview
-    start: int
-    end: int
-    tcp: int
-    length: int
+    __slots__ = ("ack", "buffer", "end", "flags", "frame", "key", "length", "seq", "start", "tcp", "time")
+
+    def __init__(
+        self,
+        frame: int,
+        time: int,
+        key: bytes,
+        seq: int,
+        ack: int,
+        flags: int,
+        buffer: memoryview,
+        start: int,
+        end: int,
+        tcp: int,
+        length: int,
+    ) -> None:
+        self.frame, self.time, self.key, self.seq, self.ack, self.flags = frame, time, key, seq, ack, flags
+        self.buffer, self.start, self.end, self.tcp, self.length = buffer, start, end, tcp, length
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield its values in the order of its arguments."""
+        yield from (self.frame, self.time, self.key, self.seq, self.ack, self.flags)
+        yield from (self.buffer, self.start, self.end, self.tcp, self.length)
+
+    def __getitem__(self, index: Any) -> Any:
+        return tuple(self)[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Segment) and [*self] == [*other]
+
+    def __hash__(self) -> int:
+        return hash((self.frame, self.key, self.seq))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}{tuple(self)}"
+
+    def replace(self, **changes: Any) -> Segment:
+        """The same segment with other values."""
+        return Segment(**(self._values() | changes))
+
+    def _values(self) -> dict[str, Any]:
+        return dict(zip(_FIELDS, self, strict=True))
+
+
+_FIELDS: Final = ("frame", "time", "key", "seq", "ack", "flags", "buffer", "start", "end", "tcp", "length")
 
 
 class CarriedSegment(Segment):
@@ -56,13 +91,13 @@ class CarriedSegment(Segment):
     @classmethod
     def of(cls, seg: Segment, path: tuple[str, ...], is_fragmented: bool) -> CarriedSegment:
         """The same segment, and how it came."""
-        found = cls._make(seg)
+        found = cls(*seg)
         found.path, found.is_fragmented = path, is_fragmented
         return found
 
-    def _replace(self, **changes: object) -> CarriedSegment:
+    def replace(self, **changes: Any) -> CarriedSegment:
         """The same segment with other values, which came the same way."""
-        return self.of(super()._replace(**changes), self.path, self.is_fragmented)  # type: ignore[arg-type]
+        return self.of(super().replace(**changes), self.path, self.is_fragmented)
 
 
 #: The path of the segments of one key.
@@ -73,12 +108,6 @@ def path_of(seg: Segment) -> tuple[str, ...]:
     """The tags and tunnels that a segment came through, the outermost first."""
     return seg.path if isinstance(seg, CarriedSegment) else ()
 
-
-#: Where fields stand: in the hot loops, to take one by its place is cheaper than by its name.
-TIME: Final = 1
-KEY: Final = 2
-ACK: Final = 4
-BUFFER: Final = 6
 
 _NO_OCTETS = memoryview(b"")
 
@@ -112,6 +141,16 @@ def segment(
     return Segment(frame, time, key, seq, ack, flags, memoryview(payload), 0, len(payload), -1, length)
 
 
+def renumbered(seg: Segment, frame: int) -> Segment:
+    """The same segment with another frame number."""
+    if type(seg) is not Segment:
+        return seg.replace(frame=frame)
+    buffer, key = seg.buffer, seg.key
+    return Segment(
+        frame, seg.time, key, seg.seq, seg.ack, seg.flags, buffer, seg.start, seg.end, seg.tcp, seg.length
+    )  # fmt: skip
+
+
 def detached(seg: Segment) -> Segment:
     """The same segment over a buffer of its own, so that the one it was read in can be let go."""
     first = seg.start if seg.tcp < 0 else seg.tcp
@@ -122,7 +161,7 @@ def detached(seg: Segment) -> Segment:
 
 def bare(seg: Segment) -> Segment:
     """The same segment without its octets, which are let go."""
-    return seg._replace(buffer=_NO_OCTETS, start=0, end=0, tcp=-1)
+    return seg.replace(buffer=_NO_OCTETS, start=0, end=0, tcp=-1)
 
 
 #: The keys of octets that came without packets, by who sent them: addresses of one octet, and ports that say nothing.

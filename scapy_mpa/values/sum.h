@@ -3,6 +3,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#if defined(__GNUC__) && !defined(__clang__)
+__attribute__((optimize("O3"))) /* clang vectorizes by itself */
+#endif
 static uint32_t mpa_sum(const uint8_t *p, size_t n)
 {
     uint64_t low = 0, high = 0, eight;

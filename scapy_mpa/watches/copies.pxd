@@ -7,3 +7,4 @@ cdef class CopyWatch:
     cdef public object _layout, _startup_frame
 
     cpdef arrived(self, Arrival arrival)
+    cpdef arrived_aligned(self, long long end)

@@ -79,6 +79,11 @@ class CopyWatch:
         elif arrival.end > self._highest:
             self._highest = arrival.end
 
+    def arrived_aligned(self, end: int) -> None:
+        """Note the end of a segment in order that has no reason to be dropped."""
+        if end > self._highest:
+            self._highest = end
+
     def passed(self, fpdu: LocatedFPDU) -> None:
         """Remember the next FPDU in stream order."""
         self._remember(fpdu._replace(octets=_NOTHING))

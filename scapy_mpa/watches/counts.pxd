@@ -19,6 +19,8 @@ cdef class Counts:
 
     @cython.locals(start=cython.longlong, end=cython.longlong, one=_Unjudged, unjudged=list)
     cpdef arrived(self, Arrival arrival)
+    cpdef arrived_aligned(self, long long start, long long end, long long frame, object time)
+    cpdef _bring(self, long long start, long long end, long long frame)
     @cython.locals(offset=cython.longlong, end=cython.longlong, count=cython.longlong)
     cpdef passed_run(self, PlainRun run)
     cpdef bint _is_unknown(self, long long start) except -1

@@ -168,12 +168,30 @@ class Counts:
                 heappush(self._late, (end, start, number, one))
         self._time = arrival.time
         if arrival.new == end - start and not arrival.is_out_of_order:
-            append_number(self._brought, start)
-            append_number(self._brought_end, end)
-            append_number(self._brought_by, arrival.frame)
-            if len(self._brought) > 2 * REMEMBERED:
-                for numbers in (self._brought, self._brought_end, self._brought_by):
-                    del numbers[:-REMEMBERED]
+            self._bring(start, end, arrival.frame)
+
+    def arrived_aligned(self, start: int, end: int, frame: int, time: int) -> None:
+        """Count a segment that goes on where all octets end, and holds whole FPDUs, which are passed next."""
+        self.segments += 1
+        self.header_aligned_segments += 1
+        self.fpdu_aligned_segments += 1
+        self.stream_octets += end - start
+        self._time = time
+        self._bring(start, end, frame)
+
+    def _bring(self, start: int, end: int, frame: int) -> None:
+        """Remember what a segment in order brought."""
+        append_number(self._brought, start)
+        append_number(self._brought_end, end)
+        append_number(self._brought_by, frame)
+        if len(self._brought) > 2 * REMEMBERED:
+            for numbers in (self._brought, self._brought_end, self._brought_by):
+                del numbers[:-REMEMBERED]
+
+    @property
+    def is_judged(self) -> bool:
+        """True if no segment waits for the FPDUs around it."""
+        return not self._unjudged and not self._late
 
     def passed(self, fpdu: LocatedFPDU, delivered: int) -> None:
         """Count the next FPDU in stream order; it is delivered at a frame, 0 if it is not."""

@@ -44,7 +44,7 @@ class SegmentWatch:
 
     def __init__(self, path_mtu: PathMTUMessages | None = None) -> None:
         self._path_mtu = path_mtu
-        self._hop_limit: int | None = None
+        self._hop_limit = -1
         #: Parts of FPDUs, in a row, that are tiny.
         self._tiny = 0
         self._unaligned: tuple[int, int, int] | None = None
@@ -61,13 +61,22 @@ class SegmentWatch:
         if self.first is None and arrival.start <= 0 < arrival.end:
             self.first = arrival
         limit, before = arrival.hop_limit, self._hop_limit
-        if limit is None or limit == before:
+        if limit in (-1, before):
             return ()
         self._hop_limit = limit
-        if before is None:
+        if before < 0:
             return ()
         detail = f"TTL or Hop Limit {limit}, was {before} before"
         return (Breach("attack-hijack", arrival.start, arrival.frame, arrival.time, detail),)
+
+    def is_expected(self, hop_limit: int) -> bool:
+        """Return True if a segment came the way that the one before came."""
+        return hop_limit in (-1, self._hop_limit)
+
+    def arrived_aligned(self, length: int) -> None:
+        """Note a segment that is expected, and holds whole FPDUs."""
+        if length > self.longest:
+            self.longest = length
 
     def unaligned(self, segment: UnalignedSegment) -> Sequence[Breach]:
         """Inspect a segment that does not begin with an FPDU."""

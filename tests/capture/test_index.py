@@ -23,7 +23,7 @@ from tests.conftest import PCAPS, captures
 def value(seg: Segment) -> Segment:
     """The segment over its payload alone, wherever its octets lie."""
     payload = memoryview(bytes(seg.buffer[seg.start : seg.end]))
-    return seg._replace(buffer=payload, start=0, end=len(payload), tcp=-1)
+    return seg.replace(buffer=payload, start=0, end=len(payload), tcp=-1)
 
 
 def segments(*paths: Path) -> list[Segment]:

@@ -60,7 +60,7 @@ class Sides:
             memoryview(octets)[:captured],
         )  # fmt: skip
         segment = arrival_of(
-            frame, frame, start, end, end - start, False, True, None, end - start, NO_REASON, None, self._ends[1 - side]
+            frame, frame, start, end, end - start, False, True, -1, end - start, NO_REASON, None, self._ends[1 - side]
         )
         self.watch.arrived(side, [segment])
         self.watch.passed(side, one)
@@ -221,6 +221,7 @@ def test_processes_find_the_same(tmp_path: Path) -> None:
     assert one.as_dict() == two.as_dict()
 
 
+@pytest.mark.uncompiled
 def test_a_connection_that_is_over_holds_nothing() -> None:
     talk = Conversation(ports=(None, RPING_PORT)).send("initiator", rping_buffer())
     file = BytesIO()

@@ -239,7 +239,7 @@ def pseudo_sum(key: bytes, length: int) -> int:
 
 def renumbered(segments: Iterable[Segment], step: int = _SECOND) -> list[Segment]:
     """Segments captured in another order, `step` nanoseconds apart."""
-    return [seg._replace(frame=n, time=n * step) for n, seg in enumerate(segments, 1)]
+    return [seg.replace(frame=n, time=n * step) for n, seg in enumerate(segments, 1)]
 
 
 def cut_small(talk: Talk, side: Side, octets: bytes, size: int) -> None:
@@ -416,7 +416,7 @@ def _in_blocks(segments: Sequence[Segment], size: int, receiver: Analyzer) -> No
             octets = seg.buffer
             block[at : at + octets.nbytes] = octets
             tcp = seg.tcp if seg.tcp < 0 else seg.tcp + at
-            batch.append(seg._replace(buffer=view, start=seg.start + at, end=seg.end + at, tcp=tcp))
+            batch.append(seg.replace(buffer=view, start=seg.start + at, end=seg.end + at, tcp=tcp))
             at += octets.nbytes
         receiver.feed(batch)
         receiver.release()

@@ -489,7 +489,7 @@ def test_a_flood_of_bad_connections_costs_little() -> None:
         segments += talk.segments
     receiver = Analyzer()
     began = time.process_time()
-    receiver.feed([seg._replace(frame=number) for number, seg in enumerate(segments, 1)])
+    receiver.feed([seg.replace(frame=number) for number, seg in enumerate(segments, 1)])
     receiver.release()
     receiver.finish()
     assert time.process_time() - began < 3 * (1 + ("coverage" in sys.modules))

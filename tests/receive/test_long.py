@@ -172,7 +172,7 @@ def test_octets_that_were_cut_off_are_searched_far() -> None:
     talk.say("a", talk.lay("a", 100), lost=True)
     talk.say("a", b"x")
     seg = talk.segments.pop()
-    talk.segments.append(seg._replace(length=1 << 28, end=seg.start))
+    talk.segments.append(seg.replace(length=1 << 28, end=seg.start))
     receiver = feed([talk.segments])
     assert [found.rule.id for found in only(receiver).findings.sorted() if found.severity == "error"] == []
     assert only(receiver).operations["initiator"].counts.fpdus == 0

@@ -157,7 +157,7 @@ def test_fpduptr_that_counts_as_the_drafts_have_it_is_the_second_draft() -> None
 def test_what_was_sent_before_may_come_later() -> None:
     _, segments = midstream("ab", True)
     late = [*segments[2:4], *segments[:2], *segments[4:]]
-    renumbered = [seg._replace(frame=n, time=n * 1000) for n, seg in enumerate(late, 1)]
+    renumbered = [seg.replace(frame=n, time=n * 1000) for n, seg in enumerate(late, 1)]
     assert [rows(only(renumbered), d) for d in ("initiator", "responder")] == [
         rows(only(segments), d) for d in ("initiator", "responder")
     ]
@@ -374,7 +374,7 @@ def test_a_syn_captured_late_belongs_to_what_was_inferred() -> None:
     talk, segments = midstream("", True, count=80)
     assert len(received(segments).connections) == 1
     late = [*segments[:100], talk.segments[1], *segments[100:]]
-    renumbered = [seg._replace(frame=n, time=n * 10**9) for n, seg in enumerate(late, 1)]
+    renumbered = [seg.replace(frame=n, time=n * 10**9) for n, seg in enumerate(late, 1)]
     assert len(received(renumbered).connections) == 1
 
 

@@ -475,7 +475,7 @@ def in_batches(rng: Random, scene: Scene, receiver: Analyzer) -> None:
             block += seg.buffer[seg.start : seg.end]
         view = memoryview(block)
         receiver.feed(
-            seg._replace(buffer=view, start=at, end=at + seg.end - seg.start)
+            seg.replace(buffer=view, start=at, end=at + seg.end - seg.start)
             for seg, at in zip(batch, places, strict=True)
         )
         receiver.release()

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from scapy_mpa.craft.packets import ACK, Endpoint, FrameMaker
 from scapy_mpa.values.segment import (
-    BUFFER,
     Segment,
     checksum_is_wrong,
     detached,
@@ -105,7 +104,7 @@ def test_nothing_is_said_of_a_cut_segment_or_one_without_its_header(version: int
     whole = captured(version, b"some octets", 0x1234)
     assert checksum_is_wrong(whole)
     assert not checksum_is_wrong(captured(version, b"some octets", 0x1234, kept=5))
-    assert not checksum_is_wrong(whole._replace(tcp=-1))
+    assert not checksum_is_wrong(whole.replace(tcp=-1))
     assert not checksum_is_wrong(segment(1, whole[2], 0, b"some octets"))
 
 
@@ -151,7 +150,7 @@ def test_a_detached_segment_is_the_same_segment(payload: bytes, before: int, beh
     )  # fmt: skip
     copy = detached(seg)
     block[:] = bytes(len(block))
-    assert copy[:BUFFER] == seg[:BUFFER]
+    assert [*copy][:6] == [*seg][:6]
     assert copy.length == seg.length
     assert bytes(copy.buffer[copy.start : copy.end]) == payload
     assert copy.buffer.nbytes == tcp + len(payload)
@@ -162,6 +161,6 @@ def test_a_detached_segment_is_the_same_segment(payload: bytes, before: int, beh
 
 
 def test_a_segment_from_its_values() -> None:
-    assert segment(3, b"k", 5, b"abc") == (3, 3_000_000_000, b"k", 5, 0, ACK, memoryview(b"abc"), 0, 3, -1, 3)
+    assert [*segment(3, b"k", 5, b"abc")] == [3, 3_000_000_000, b"k", 5, 0, ACK, memoryview(b"abc"), 0, 3, -1, 3]
     seg = segment(3, b"k", 5, b"abc", ack=9, flags=1, time=4, length=10)
-    assert (seg[1], seg[4], seg[5], seg.length) == (4, 9, 1, 10)
+    assert (seg.time, seg.ack, seg.flags, seg.length) == (4, 9, 1, 10)

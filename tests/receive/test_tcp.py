@@ -1106,7 +1106,7 @@ def troubled(seed: int) -> list[Segment]:
     places = {id(seg): n + rng.random() * late for n, seg in enumerate(talk.segments)}
     behind = sorted(talk.segments[start:], key=lambda seg: places[id(seg)])
     # All within the time for which a hole is kept open (DESIGN: given up only when what lies after it is old).
-    return [seg._replace(time=seg.time // 1000) for seg in renumbered(talk.segments[:start] + behind)]
+    return [seg.replace(time=seg.time // 1000) for seg in renumbered(talk.segments[:start] + behind)]
 
 
 @pytest.mark.parametrize("seed", [*range(250), 320, 437, 518, 529, 543, 707, 819, 1557, 2113, 3501, 4095, 5658, 7141])

@@ -447,7 +447,7 @@ def test_beginnings_that_are_idle_give_way() -> None:
         side.send(writers[port].lay((ulpdu(1, 10_000),))[0])
         for seg in side.segments:
             frame += 1
-            user = receiver.receive(seg._replace(frame=frame))
+            user = receiver.receive(seg.replace(frame=frame))
         side.segments.clear()
         assert user is not None
         users.append(user)

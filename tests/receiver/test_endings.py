@@ -10,7 +10,8 @@ from scapy_mpa.stream.copies import RIGHT, Copy, Rival
 from scapy_mpa.stream.copies import copy_of as make_copy
 from scapy_mpa.stream.drop_reason import DropReason
 from scapy_mpa.stream.peer_state import PeerState
-from scapy_mpa.stream.recent import MOST_COMPARED, WEIGHT, RecentBudget, RecentOctets
+from scapy_mpa.stream.recent import MOST_COMPARED, RecentBudget, RecentOctets
+from scapy_mpa.values.octets import PIECE_LENGTH
 from tests.receiver.talk import BEGIN, Talk, stream
 from tests.receiver.wire import ACK, FIN, RST, SYN
 
@@ -142,16 +143,16 @@ def test_a_keep_alive_may_bring_any_octet() -> None:
 def test_how_many_pieces_are_compared(number: int, is_compared: bool) -> None:
     recent = RecentOctets(RecentBudget())
     for start in range(0, 10 * number + 10, 10):
-        recent.keep((start, copy_of(start, bytes(10))))
+        recent.keep(start, start, start, 0, RIGHT, memoryview(bytes(10)), 0, 10)
     assert (compared(recent, 0, b"x") is not None) == is_compared
 
 
 def test_how_much_is_kept_of_all_directions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scapy_mpa.stream.recent.MOST_OCTETS", 3 * (WEIGHT + 10))
+    monkeypatch.setattr("scapy_mpa.stream.recent.MOST_OCTETS", 3 * (PIECE_LENGTH + 10))
     budget = RecentBudget()
     first, second = RecentOctets(budget), RecentOctets(budget)
     for recent, start in ((first, 0), (second, 0), (first, 10), (second, 10)):
-        recent.keep((start, copy_of(1, bytes(10))))
+        recent.keep(start, 1, 1, 0, RIGHT, memoryview(bytes(10)), 0, 10)
     kept = [(recent, at) for recent in (first, second) for at in (0, 10) if compared(recent, at, b"x") is not None]
     assert kept == [(first, 10), (second, 0), (second, 10)]
 
@@ -166,12 +167,12 @@ def compared(recent: RecentOctets, start: int, octets: bytes) -> Rival | None:
 
 def test_octets_that_were_acknowledged_selectively() -> None:
     peer = PeerState()
-    peer.acknowledge(1, 100, None)
+    peer.acknowledge(1, 100, -1)
     for low, high in ((150, 200), (300, 400)):
         peer.sack(2, low, high)
     peer.forget(500)  # what was read is counted all the same
     assert [peer.sacked_octets(end) for end in (100, 180, 350, 500)] == [0, 30, 100, 150]
-    peer.acknowledge(3, 320, None)
+    peer.acknowledge(3, 320, -1)
     assert peer.sacked_octets(500) == 80
 
 
@@ -181,7 +182,7 @@ def test_octets_that_were_acknowledged_selectively() -> None:
 def both(first: Talk, second: Talk) -> list[TCPConnection]:
     for seg in second.segments:
         frame, time = len(first.segments) + 1, (len(first.segments) + 1) * 10**6
-        first.segments.append(seg._replace(frame=frame, time=time))
+        first.segments.append(seg.replace(frame=frame, time=time))
     receiver = Receiver()
     receiver.feed(first.segments)
     return [mpa.connection for _, mpa in receiver.finish()]

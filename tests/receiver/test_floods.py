@@ -251,7 +251,7 @@ def connections(count: int) -> Segments:
     segments: Segments = []
     for number in range(count // 5):
         talk = Talk((number * 70_001, number * 90_001)).open().start()
-        segments += [seg._replace(frame=len(segments) + at) for at, seg in enumerate(talk.segments, 1)]
+        segments += [seg.replace(frame=len(segments) + at) for at, seg in enumerate(talk.segments, 1)]
     return segments
 
 
@@ -418,7 +418,7 @@ def behind_a_hole(octets: int) -> Iterator[Segment]:
     yield from begun().segments
     for at in range(0, octets, 1400):
         talk = Talk()
-        yield talk.put(0, BEGIN + 1400 + at, noise(1400, at)).segments[0]._replace(frame=7 + at // 1400)
+        yield talk.put(0, BEGIN + 1400 + at, noise(1400, at)).segments[0].replace(frame=7 + at // 1400)
 
 
 def test_resident_memory() -> None:

@@ -23,10 +23,10 @@ from scapy_mpa.receiver.receiver import Receiver
 from scapy_mpa.receiver.startup import KeySearch, is_garbled_key
 from scapy_mpa.receiver.window import FPDUWindow, Layout
 from scapy_mpa.stream.connection import Flows, TCPConnection, TCPHalf
-from scapy_mpa.stream.copies import UNKNOWN, Copies, Copy
+from scapy_mpa.stream.copies import RIGHT, UNKNOWN, Copies, Copy
 from scapy_mpa.stream.copies import copy_of as make_copy
 from scapy_mpa.stream.drop_reason import DropReason
-from scapy_mpa.stream.peer_state import NEVER, PeerState
+from scapy_mpa.stream.peer_state import NEVER, NOWHERE, PeerState
 from scapy_mpa.stream.recent import RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space import SequenceSpace
 from scripts.architecture_picture import DOCUMENT
@@ -99,7 +99,7 @@ def test_largest_window() -> None:
     for behind, is_old in ((1 << 30, True), ((1 << 30) + 1, False)):
         space = SequenceSpace()
         space.begin(0)
-        offset = space.offset_of(-behind, 0, None)
+        offset = space.offset_of(-behind, 0, -1)
         assert (offset == -behind) is is_old
 
 
@@ -110,14 +110,14 @@ def test_half() -> None:
     assert space.nearest(5 << 29) == (3 << 29, -(3 << 29))
 
 
-@pytest.mark.parametrize(("rcv_wnd", "window"), [(None, 1 << 30), (1 << 29, 1 << 29)])
-def test_what_is_within_a_window_behind(rcv_wnd: int | None, window: int) -> None:
+@pytest.mark.parametrize(("rcv_wnd", "window"), [(-1, 1 << 30), (1 << 29, 1 << 29)])
+def test_what_is_within_a_window_behind(rcv_wnd: int, window: int) -> None:
     """It lies behind the place met last, other numbers that are near no place lie ahead."""
     for behind, is_behind in ((window, True), (window + 1, False)):
         space = SequenceSpace()
         space.begin(0)
         space.offset_of(0, 1 << 31, rcv_wnd)
-        assert space.place((1 << 31) - behind, rcv_wnd, None) == (1 << 31) - behind + (0 if is_behind else 1 << 32)
+        assert space.place((1 << 31) - behind, rcv_wnd, NOWHERE) == (1 << 31) - behind + (0 if is_behind else 1 << 32)
 
 
 def test_most_places() -> None:
@@ -210,7 +210,7 @@ def test_most_acks() -> None:
     for others, is_known in ((63, True), (64, False)):
         peer = PeerState()
         for ack in range(others + 1):
-            peer.acknowledge(1, ack, None)
+            peer.acknowledge(1, ack, -1)
         assert peer.has_sent_ack(0) is is_known
 
 
@@ -228,11 +228,11 @@ def test_most_acknowledged() -> None:
 
 def test_acknowledged_neighbours_are_joined() -> None:
     peer = PeerState()
-    peer.acknowledge(1, 0, None)
+    peer.acknowledge(1, 0, -1)
     for number in range(1, 1 << 16):
-        peer.acknowledge(number + 1, number, None)
+        peer.acknowledge(number + 1, number, -1)
     assert peer.acked_frame(1, 2) == 3
-    peer.acknowledge(1 << 17, 1 << 16, None)
+    peer.acknowledge(1 << 17, 1 << 16, -1)
     assert peer.acked_frame(1, 2) == 4
     assert peer.acked_frame((1 << 16) - 1, 1 << 16) == 1 << 17
 
@@ -250,7 +250,7 @@ def test_most_fins() -> None:
         half = half_of(b"x")
         for number in range(others + 1):
             half.note_fin(10 + 10 * number, number, 0)
-        half.acknowledge(100, 11, None)
+        half.acknowledge(100, 11, -1)
         assert half.fin == fin
 
 
@@ -313,13 +313,13 @@ def test_most_failed() -> None:
 
 
 def test_octets_read_lately() -> None:
-    """Octets of 16,320 segments of one octet are remembered, of all directions together: 4 MiB."""
-    for others, is_found in ((16_319, True), (16_320, False)):
+    """Octets of 85,598 segments of one octet are remembered, of all directions together: 4 MiB."""
+    for others, is_found in ((85_597, True), (85_598, False)):
         budget = RecentBudget()
         recent, other = RecentOctets(budget), RecentOctets(budget)
-        recent.keep((0, copy_of(b"a")))
+        recent.keep(0, 1, 1, 0, RIGHT, memoryview(b"a"), 0, 1)
         for at in range(others):
-            other.keep((at, copy_of(b"b")))
+            other.keep(at, 1, 1, 0, RIGHT, memoryview(b"b"), 0, 1)
         assert (recent.compare(0, 1, copy_of(b"x", 2), (), None) is not None) is is_found
 
 
@@ -328,7 +328,7 @@ def test_pieces_read_lately() -> None:
     for others, is_found in ((63, True), (64, False)):
         recent = RecentOctets(RecentBudget())
         for at in range(others + 1):
-            recent.keep((at, copy_of(b"a")))
+            recent.keep(at, 1, 1, 0, RIGHT, memoryview(b"a"), 0, 1)
         assert (recent.compare(0, 1, copy_of(b"x", 2), (), None) is not None) is is_found
 
 

@@ -164,7 +164,7 @@ def announcing(m: tuple[int, int] = (0, 0), mss: int | None = MSS, stamps: bool 
         talk.next[side] += 1
         seg = talk.tap.segments[-1]
         # The options lie where a payload would.
-        talk.tap.segments[-1] = seg._replace(start=seg.end, length=0)
+        talk.tap.segments[-1] = seg.replace(start=seg.end, length=0)
     talk.say("a")
     talk.startup_phase(m=m)
     put(talk, "a", send(1, bytes(30)))
@@ -413,7 +413,7 @@ def test_packets_that_come_another_way(changes: bool) -> None:
             seg = talk.tap.segments[-1]
             octets = bytearray(seg.buffer)
             octets[seg.tcp - 12] -= 5
-            talk.tap.segments[-1] = seg._replace(buffer=memoryview(bytes(octets)))
+            talk.tap.segments[-1] = seg.replace(buffer=memoryview(bytes(octets)))
     for batches in ([talk.segments], [[seg] for seg in talk.segments]):
         found = [(one.rule.id, one.direction, one.count) for one in findings(feed(batches))]
         assert found == ([("attack-hijack", "initiator", 1)] if changes else [])

@@ -98,7 +98,7 @@ def test_packets_that_come_another_way() -> None:
     watch = SegmentWatch()
     found = [
         breach
-        for frame, limit in enumerate((None, 64, 64, None, 59, 59), 1)
+        for frame, limit in enumerate((-1, 64, 64, -1, 59, 59), 1)
         for breach in watch.arrived(arrival(frame, 0, 9, limit=limit))
     ]
     assert [(one.rule, one.frame, one.detail) for one in found] == [

@@ -67,7 +67,7 @@ def arrival(
     time: int | None = None,
     new: int = -1,
     late: bool = False,
-    limit: int | None = 64,
+    limit: int = 64,
     captured: int | None = None,
     reason: DropReason = DropReason.NONE,
     tsval: int | None = None,

@@ -1,0 +1,7 @@
+cimport cython
+
+@cython.no_gc
+cdef class Segment:
+    cdef readonly long long ack, end, flags, frame, length, seq, start, tcp, time
+    cdef readonly bytes key
+    cdef readonly object buffer
