@@ -217,14 +217,11 @@ class MessageListener(CaptureListener):
 
     def acknowledged(self, half: MessageHalf, frame: int) -> int:
         """Return the stream offset up to which who sent a frame had received octets of the peer."""
-        peer = self._operations.get(half.peer.half)
-        if peer is None:
-            return 0
         ack = self.acks.at(frame)
-        if not ack or is_stream(peer.key):
+        if not ack:
             return UNKNOWN  # such as of octets without packets
-        taken = half.peer.taken
-        return taken + seq_diff(ack, peer.seq_of(taken))
+        peer = half.peer
+        return self._operations[half.half].mpa.acknowledged_offset(peer.half & 1, ack, peer.taken)
 
     def _give_up(self, connection: ConnectionMessages) -> None:
         """From now on nothing of a connection waits to be delivered."""

@@ -168,7 +168,7 @@ class MemoryWatch:
         self._assembly.take(
             sender.half, DDPSegment(octets, length, frames[0], frames[-1], *times, fpdu.offset, fpdu.end)
         )
-        is_complete = length > UNTAGGED_HEADER_LENGTH and ulpdu[0] & LAST
+        is_complete = length > UNTAGGED_HEADER_LENGTH and octets and octets[0] & LAST
         if is_complete and fpdu.opcode in SEND_OPCODES and self._is_unknown():
             self.end()
 
