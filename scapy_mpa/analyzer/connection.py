@@ -951,14 +951,18 @@ class CapturedConnection:
         if peer is not None:
             return peer.memory
         request, reply = (frame.startup if frame is not None else None for frame in (self.request, self.reply))
-        return MemoryWatch(request, reply, self.responder_port, self._room, self._offset_of)
+        return MemoryWatch(request, reply, self.responder_port, self._room, self.acknowledged_offset)
 
-    def _offset_of(self, side: int, ack: int, near: int) -> int:
-        """Return the offset of an acknowledgement number of a direction (0: the Initiator's), near another offset."""
-        operation = self.operations.get(ROLES[side])
-        if operation is None:
-            return 0
-        return UNKNOWN if is_stream(operation.key) else near + seq_diff(ack, operation.seq_of(near))
+    def acknowledged_offset(self, side: int, ack: int, near: int) -> int:
+        """Return the offset of an acknowledgement number of a direction (0: the Initiator's), near another offset.
+
+        UNKNOWN where nothing says where that direction begins.
+        """
+        reader = self.reader.readers[self.side_of(ROLES[side])]
+        base = reader.half.space.base if reader is not None else None
+        if base is None or is_stream(self.key):
+            return UNKNOWN
+        return near + seq_diff(ack, base + near & SEQ_MASK)
 
     def _depths(self) -> dict[Role, int | None]:
         if self.request is None or self.reply is None:

@@ -17,14 +17,14 @@ from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH
 from scapy_mpa.framing.fpdu import decode_fpdu
 from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MARKER_LENGTH, remove_markers
 from scapy_mpa.framing.role import ROLES
-from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.messages.times import FrameTimes
 from scapy_mpa.rdmap.assembly import Assembly, ConnectionMessages, DDPSegment, MessageHalf, Writes
 from scapy_mpa.rdmap.memory import UNKNOWN
 from scapy_mpa.reading.listener import CaptureListener
 from scapy_mpa.receiver.plain import PlainRun
 from scapy_mpa.values.records import AFTER_ERROR, FPDURow
-from scapy_mpa.values.segment import Segment, is_stream
+from scapy_mpa.values.segment import Segment
 
 #: FPDUs placed ahead that one half connection keeps in memory.
 _MOST_AHEAD = 1 << 14
@@ -217,14 +217,11 @@ class MessageListener(CaptureListener):
 
     def acknowledged(self, half: MessageHalf, frame: int) -> int:
         """Return the stream offset up to which who sent a frame had received octets of the peer."""
-        peer = self._operations.get(half.peer.half)
-        if peer is None:
-            return 0
         ack = self.acks.at(frame)
-        if not ack or is_stream(peer.key):
+        if not ack:
             return UNKNOWN  # such as of octets without packets
-        taken = half.peer.taken
-        return taken + seq_diff(ack, peer.seq_of(taken))
+        peer = half.peer
+        return self._operations[half.half].mpa.acknowledged_offset(peer.half & 1, ack, peer.taken)
 
     def _give_up(self, connection: ConnectionMessages) -> None:
         """From now on nothing of a connection waits to be delivered."""

@@ -32,7 +32,7 @@ from scapy_mpa.reading.analysis import analyze
 from scapy_mpa.report.model import Report
 from scapy_mpa.rules.table import GROUPS
 from scapy_mpa.ulp.header import NamedMemory
-from tests.conftest import REPO, captures
+from tests.conftest import REPO, captures, named
 from tests.messages.test_formats import closed
 
 RPING_PORT, NVME_PORT, ISER_PORT = 7174, 4420, 3260
@@ -392,6 +392,53 @@ def test_nothing_wrong_is_found_whatever_is_missing(name: str, talk: Conversatio
         rows = made(talk, *impairments, seed=seed)
         assert not any(row.has_error for row in rows), details(rows)
         assert rows or impairments
+
+
+def frames_of(capture: bytes) -> list[bytes]:
+    """The records of a little-endian pcap, each with its header."""
+    found, at = [], 24
+    while at < len(capture):
+        end = at + 16 + int.from_bytes(capture[at + 8 : at + 12], "little")
+        found.append(capture[at:end])
+        at = end
+    return found
+
+
+def is_of_responder(frame: bytes, port: int = RPING_PORT) -> bool:
+    """Whether a frame of a pcap, of IPv4 over Ethernet, is from this port."""
+    return frame[50:52] == port.to_bytes(2, "big")
+
+
+@pytest.mark.parametrize("earlier", [3, 1000])
+def test_frames_dated_by_two_clocks_accuse_nobody(earlier: int) -> None:
+    """Taps of both directions with different clocks: what the Responder sent comes first, all of it or some frames.
+
+    That it acknowledges what names the memory shows that it had received that.
+    """
+    talk = rping()
+    for _ in range(2):
+        talk.send("initiator", rping_buffer()).read("responder", 64, sink=(7, 64), source=(STAG, TO))
+        talk.send("responder", bytes(16)).send("initiator", rping_buffer(STAG + 1))
+        talk.write("responder", 64, stag=STAG + 1, to=TO).send("responder", bytes(16))
+    file = BytesIO()
+    Traffic([talk]).write(file)
+    octets = file.getvalue()
+    frames = enumerate(frames_of(octets))
+    numbered = [(n - earlier * is_of_responder(one), n, one) for n, one in frames]
+    moved = octets[:24] + b"".join(one for _, _, one in sorted(numbered))
+    rows = rows_of(BytesIO(moved))
+    assert {row.protocol for row in rows} == {"rping", None} and not any(row.has_error for row in rows), details(rows)
+    assert not of_memory(analyze(BytesIO(moved)))
+
+
+@pytest.mark.parametrize("length", [68, 96, 256])
+def test_packets_cut_anywhere_accuse_nobody(length: int) -> None:
+    """FPDUs begin anywhere in these packets, so that of some only the length is captured."""
+    whole = named("siw-crc-netem-read").read_bytes()
+    cut = [one[:8] + (len(one[16:][:length])).to_bytes(4, "little") + one[12 : 16 + length] for one in frames_of(whole)]
+    capture = whole[:24] + b"".join(cut)
+    assert not any(row.has_error for row in rows_of(BytesIO(capture)))
+    assert not of_memory(analyze(BytesIO(capture)))
 
 
 def test_without_an_upper_layer_nothing_is_found() -> None:

@@ -24,7 +24,7 @@ from scapy_mpa.receiver.values import LocatedFPDU
 from scapy_mpa.rules.findings import Quota
 from scapy_mpa.stream.connection import arrival_of
 from scapy_mpa.stream.drop_reason import NO_REASON
-from scapy_mpa.values.records import LENGTH, UNCHECKED
+from scapy_mpa.values.records import LENGTH, NO_OPCODE, UNCHECKED
 from tests.messages.test_memory import (
     NVME_PORT,
     RPING_PORT,
@@ -54,7 +54,7 @@ class Sides:
         octets = len(ulpdu).to_bytes(2, "big") + ulpdu
         octets += bytes(-len(octets) % 4 + 4)
         self._ends[side] = end = start + len(octets)
-        moment, opcode = (frame, frame), ulpdu[1] & 0x0F
+        moment, opcode = (frame, frame), ulpdu[1] & 0x0F if captured is None or captured > 3 else NO_OPCODE
         one = LocatedFPDU(
             start, start, len(ulpdu), end, 0, UNCHECKED, LENGTH, (frame,), moment, moment, opcode,
             memoryview(octets)[:captured],
@@ -175,6 +175,17 @@ def test_an_fpdu_may_be_cut_anywhere() -> None:
         sides.say(0, send(1, rping_buffer()), captured)
         sides.say(1, rdma_write(STAG, TO + 64, bytes(8)), captured)
         assert not sides.watch.take_breaches(1), captured
+
+
+def test_a_send_of_which_only_the_length_was_captured_may_have_named_memory() -> None:
+    for captured, breaches in ((None, ["memory-bounds"]), (2, [])):
+        sides = Sides(RPING_PORT)
+        sides.say(0, send(1, rping_buffer(STAG + 1)), captured)
+        sides.say(0, send(2, rping_buffer()))
+        sides.say(1, rdma_write(STAG, TO + 64, bytes(8)))
+        assert not sides.watch.is_over
+        sides.watch.finish()
+        assert [one.rule for one in sides.watch.take_breaches(1)] == breaches
 
 
 def found(talk: Conversation) -> dict[tuple[str, str | None], int]:
