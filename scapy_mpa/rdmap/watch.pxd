@@ -31,5 +31,7 @@ cdef class MemoryWatch:
         self, _Sender sender, unsigned long long stag, unsigned long long to, long long length,
         long long first_frame, long long frame, long long placed, long long time, long long offset
     )
+    @cython.locals(first=_Sender, second=_Sender)
+    cpdef bint has_news(self) except -1
     @cython.locals(first=cython.ulonglong, end=cython.ulonglong)
     cpdef _judge(self, _Sender sender)

@@ -205,6 +205,11 @@ class MemoryWatch:
         for sender in self._senders:
             sender.half.memories.drop_all()
 
+    def has_news(self) -> bool:
+        """Return True if there are breaches to take, or nothing more can be found."""
+        first, second = self._senders
+        return bool(self.is_over or first.breaches or second.breaches)
+
     def take_breaches(self, side: int) -> list[Breach]:
         """Return what a direction did wrong since the last time."""
         found = self._senders[side].breaches

@@ -1,4 +1,8 @@
+from scapy_mpa.receiver.plain cimport PlainRun
 from scapy_mpa.stream.connection cimport Arrival
+
+cdef class _Passed:
+    cdef public long long crc, end, last_frame, offset
 
 cdef class CopyWatch:
     cdef public dict _differing, _doubtful, _dropped, _keep_alives
@@ -7,3 +11,6 @@ cdef class CopyWatch:
     cdef public object _layout, _startup_frame
 
     cpdef arrived(self, Arrival arrival)
+    cpdef passed(self, object fpdu)
+    cpdef passed_run(self, PlainRun run)
+    cpdef _remember(self, object passed)

@@ -19,6 +19,8 @@ cdef class Counts:
 
     @cython.locals(start=cython.longlong, end=cython.longlong, one=_Unjudged, unjudged=list)
     cpdef arrived(self, Arrival arrival)
+    @cython.locals(offset=cython.longlong, end=cython.longlong)
+    cpdef passed(self, object fpdu, long long delivered)
     @cython.locals(offset=cython.longlong, end=cython.longlong, count=cython.longlong)
     cpdef passed_run(self, PlainRun run)
     cpdef bint _is_unknown(self, long long start) except -1
