@@ -41,7 +41,7 @@ cdef class FullOperation:
     )
     cpdef take(self, object arrivals)
     cpdef _pass_run(self, PlainRun run)
-    @cython.locals(memory=MemoryWatch)
+    @cython.locals(memory=MemoryWatch, ulpdu=bytes)
     cpdef _pass(self, object fpdu, object delivered)
     @cython.locals(one=FullOperation, invalidated=InvalidationWatch)
     cpdef _report_memory(self, MemoryWatch memory)

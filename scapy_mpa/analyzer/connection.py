@@ -171,8 +171,8 @@ class FullOperation:
     """
 
     __slots__ = (
-        "_listener", "_role", "_told", "copies", "counts", "deviating", "diagnosis", "direction", "first_frame", "fpdus", "gaps",
-        "half", "invalidated", "is_replaced", "key", "log", "memory", "messages", "mpa", "path_mtu", "peer", "reader",
+        "_listener", "_role", "_told", "copies", "counts", "deviating", "diagnosis", "direction", "first_frame", "fpdus",
+        "gaps", "half", "invalidated", "is_replaced", "key", "log", "memory", "messages", "mpa", "path_mtu", "peer", "reader",
         "reads", "report_to", "segments", "seq_start", "terminated", "went_on_at",
     )  # fmt: skip
 
@@ -387,11 +387,11 @@ class FullOperation:
         if self.deviating is not None:
             breaches, fpdu = self.deviating.passed(fpdu)
             self.report(breaches)
-        if found := self.fpdus.passed(fpdu):
+        ulpdu, opcode = bytes(ulpdu_of(fpdu)), fpdu.opcode
+        if found := self.fpdus.passed(fpdu, ulpdu):
             self.report(self.segments.explained(found))
         if not fpdu.offset and (first := self.fpdus.first) is not None and first.is_doubtful:
             self.report(self.fpdus.wrong_beginning(self.reader.first_octets, fpdu.known))
-        ulpdu, opcode = ulpdu_of(fpdu), fpdu.opcode
         self.messages.passed(fpdu, ulpdu)
         if opcode == TERMINATE_OPCODE:
             self.quote()
@@ -403,7 +403,7 @@ class FullOperation:
                 self._use(place(ulpdu, CONTROL_LENGTH)[0], opcode, fpdu.offset, fpdu.known)
         memory = self.memory
         if memory is not None:
-            memory.passed(self._role, fpdu)
+            memory.passed(self._role, fpdu, ulpdu)
             if memory.has_news():
                 self._report_memory(memory)
 

@@ -157,7 +157,9 @@ class ConnectionMessages:
         #: Nanoseconds from calls to their replies.
         self.latencies = Spread()
 
-    def call(self, header: UpperHeader | Naming, is_initiator: bool, first_frame: int, time: int) -> tuple[Call | None, bool]:
+    def call(
+        self, header: UpperHeader | Naming, is_initiator: bool, first_frame: int, time: int
+    ) -> tuple[Call | None, bool]:
         """The call that a message is, or that it replies to; and whether it is a reply."""
         if header.call is None:
             return None, False
@@ -634,8 +636,9 @@ class Assembly:
         # What it says is read in two ways; the one that fits is meant.
         named = [one for one in requests if memories.get(one.source_stag) is not None] or requests[:1]
         accesses = [_source(there, one) for one in named]
-        inside = (one for one in accesses if memories.judge(one) is None)
-        access = next(inside, accesses[0])
+        access = accesses[0]
+        if len(accesses) > 1:
+            access = next((one for one in accesses if memories.judge(one) is None), access)
         memory = memories.at(access.stag)
         note = self._judge(half, access)
         memory.use(access)

@@ -11,8 +11,6 @@ cdef class _Ranges:
 
     @cython.locals(one=_Range)
     cpdef add(self, object first, object end, long long frame, object position, object call)
-    @cython.locals(one=_Range)
-    cpdef bint holds(self, object first, object end) except -1
 
 cdef class STagMemory:
     cdef public bint has_bounds, is_current

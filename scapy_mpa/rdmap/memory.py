@@ -178,10 +178,7 @@ class _Ranges:
 
     def holds(self, first: int, end: int) -> bool:
         """Return True if one that is alive holds these octets."""
-        for one in self._live:
-            if one.first <= first and end <= one.end:
-                return True
-        return False
+        return any(one.first <= first and end <= one.end for one in self._live)
 
     def judge(self, access: MemoryAccess) -> MemoryFinding | None:
         """Return what an access breaks, None if it is inside what is alive, or nobody knows."""

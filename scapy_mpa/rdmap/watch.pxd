@@ -27,7 +27,7 @@ cdef class MemoryWatch:
     @cython.locals(
         sender=_Sender, length=cython.longlong, stag=cython.ulonglong, to=cython.ulonglong, first=cython.longlong
     )
-    cpdef passed(self, Py_ssize_t side, object fpdu)
+    cpdef passed(self, Py_ssize_t side, object fpdu, bytes ulpdu=*)
     @cython.locals(
         sender=_Sender, headers=bytearray, number=cython.Py_ssize_t, index=cython.Py_ssize_t, at=cython.Py_ssize_t,
         frame=cython.longlong, time=cython.longlong, stag=cython.ulonglong, to=cython.ulonglong,

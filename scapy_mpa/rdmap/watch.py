@@ -127,12 +127,12 @@ class MemoryWatch:
         ack = self._senders[half.half].acknowledged_by(frame)
         return UNKNOWN if ack is None else self._offset_of(half.peer.half, ack, half.peer.taken)
 
-    def passed(self, side: int, fpdu: LocatedFPDU) -> None:
-        """Take the next FPDU of a direction in stream order."""
+    def passed(self, side: int, fpdu: LocatedFPDU, ulpdu: bytes | None = None) -> None:
+        """Take the next FPDU of a direction in stream order; ``ulpdu`` are first octets of its ULPDU, if at hand."""
         if fpdu.crc == BAD or fpdu.is_damaged:
             return
         sender = self._senders[side]
-        ulpdu, length = ulpdu_of(fpdu, _INSPECTED), fpdu.ulpdu_length
+        ulpdu, length = bytes(ulpdu_of(fpdu)) if ulpdu is None else ulpdu, fpdu.ulpdu_length
         frames, moment = fpdu.frames, fpdu.known
         first = ulpdu[0] if len(ulpdu) else 0
         if length >= TAGGED_HEADER_LENGTH <= len(ulpdu) and first & TAGGED:
@@ -152,7 +152,7 @@ class MemoryWatch:
                 sender.half.memories.epoch += 1
             return
         self._judge(sender)
-        octets = bytes(ulpdu)
+        octets = bytes(ulpdu_of(fpdu, _INSPECTED))
         is_cut = len(fpdu.octets) < fpdu.end - fpdu.offset
         times = moment[0], 0, moment[1], moment[1], False, is_cut
         self._assembly.take(

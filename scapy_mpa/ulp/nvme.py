@@ -45,7 +45,7 @@ def naming(octets: bytes, length: int, is_from_initiator: bool) -> Naming | Uppe
 
 
 def _is_command(octets: bytes, length: int) -> bool:
-    """Whether a Send may be a command, and enough of it is at hand; of its PSDT, bits 7:6 of Flags, 2 and 3 are none."""
+    """Whether a Send is a command, of which enough is at hand: bits 7:6 of its flags, PSDT, are 0 or 1."""
     return length >= _COMMAND_LENGTH and len(octets) >= _COMMAND.size and octets[1] >> 6 in (0, 1)
 
 

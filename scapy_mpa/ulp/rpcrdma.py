@@ -10,10 +10,11 @@ from struct import error as StructError
 from typing import Any, NamedTuple
 
 from scapy_mpa.ulp.header import NamedMemory, Naming, UpperHeader
+from scapy_mpa.values.octets import place, word
 
 _FIXED = Struct(">IIII")
-_WORD = Struct(">I")
-_SEGMENT = Struct(">IIQ")
+#: Octets of a number, and of a segment: handle, length and, of 64 bits, offset.
+_WORD_LENGTH, _SEGMENT_LENGTH = 4, 16
 #: How an RPC message begins: its XID and what it is; behind that a call has the version of RPC, 2, its program, the
 #: version of that and the procedure.
 _MESSAGE, _CALL = Struct(">II"), Struct(">12xIII")
@@ -41,7 +42,7 @@ class _Lists(NamedTuple):
 
 
 class _Reader:
-    """Reads XDR off octets; raises struct.error where they end before."""
+    """Reads XDR off octets; raises struct.error or IndexError where they end before."""
 
     __slots__ = ("_octets", "at")
 
@@ -51,9 +52,9 @@ class _Reader:
 
     def word(self) -> int:
         """The next number of 32 bits."""
-        (value,) = _WORD.unpack_from(self._octets, self.at)
-        self.at += _WORD.size
-        return int(value)
+        value = word(self._octets, self.at)
+        self.at += _WORD_LENGTH
+        return value
 
     def flag(self) -> bool:
         """Whether an entry of a list follows."""
@@ -64,8 +65,9 @@ class _Reader:
 
     def segment(self, use: str) -> NamedMemory:
         """The next handle, length and offset."""
-        handle, length, offset = _SEGMENT.unpack_from(self._octets, self.at)
-        self.at += _SEGMENT.size
+        handle = word(self._octets, self.at)
+        length, offset = place(self._octets, self.at + _WORD_LENGTH)
+        self.at += _SEGMENT_LENGTH
         return NamedMemory(handle, offset, length, use)
 
     def array(self, use: str) -> list[NamedMemory]:
@@ -133,7 +135,7 @@ def _lists(octets: bytes, length: int) -> _Lists | None:
                     return None
             if reader.flag():
                 reply = reader.array("reply")
-    except StructError:
+    except (StructError, IndexError):
         if len(octets) >= length:
             return None
         is_cut = True

@@ -36,7 +36,7 @@ _ACKNOWLEDGED: Final = "it came after the peer had acknowledged them"
 
 
 class _Passed:
-    """An FPDU that was passed: its first octet, the offset after its last, its CRC verdict, the frame that completed it."""
+    """An FPDU that was passed; ``last_frame`` is the last of its frames."""
 
     __slots__ = ("crc", "end", "last_frame", "offset")
 

@@ -522,9 +522,10 @@ def _request(opcode: int, fpdu: LocatedFPDU, ulpdu: Octets, length: int) -> Requ
     if opcode == _ATOMIC_REQUEST:
         request_id = atomic_request_id(body) if length else None
         return Request(*where, (), request_id, request_id is not None)
+    if length == READ_REQUEST_LENGTH == len(body) and not _is_in_host_order(ulpdu):
+        return Request(*where, (ReadRequest(*_read_request(ulpdu, UNTAGGED_HEADER_LENGTH)),), None, True)
     reads = read_requests(body) if length == len(body) else []
-    is_plain = length == READ_REQUEST_LENGTH and not _is_in_host_order(ulpdu)
-    return Request(*where, tuple(reads[:1] if is_plain else reads), None, is_plain)
+    return Request(*where, tuple(reads), None, False)
 
 
 def _is_in_host_order(ulpdu: Octets) -> bool:

@@ -13,5 +13,5 @@ cdef class FPDUWatch:
     cdef public object _layout, _origin, first, first_error, first_send, terminate
 
     @cython.locals(ulpdu_length=cython.longlong, crc=cython.longlong)
-    cpdef passed(self, object fpdu)
+    cpdef passed(self, object fpdu, object ulpdu=*)
     cpdef _note_first(self, object fpdu)

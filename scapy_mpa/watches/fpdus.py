@@ -114,8 +114,8 @@ class FPDUWatch:
         self.first_error: tuple[int, int] | None = None
         self.requests_before_error = -1
 
-    def passed(self, fpdu: LocatedFPDU) -> Sequence[Breach]:
-        """Inspect the next FPDU in stream order."""
+    def passed(self, fpdu: LocatedFPDU, ulpdu: Octets | None = None) -> Sequence[Breach]:
+        """Inspect the next FPDU in stream order; ``ulpdu`` is what :func:`ulpdu_of` returns, if it is at hand."""
         ulpdu_length, crc = fpdu.ulpdu_length, fpdu.crc
         if fpdu.is_damaged:
             # Nobody is accused of octets that a receiver drops.
@@ -135,10 +135,9 @@ class FPDUWatch:
             phase = fpdu.offset % MARKER_INTERVAL if fpdu.markers else -1
             if not has_usual_octets(fpdu.octets, 0, phase, ulpdu_length, self._origin):
                 breaches = (*breaches, *self._unusual(fpdu))
-        ulpdu = ulpdu_of(fpdu)
         if self._awaits_send:
             self._note_first(fpdu)
-        if found := self.ddp.passed(fpdu, ulpdu):
+        if found := self.ddp.passed(fpdu, ulpdu_of(fpdu) if ulpdu is None else ulpdu):
             breaches = (*breaches, *found)
         if fpdu.opcode == TERMINATE_OPCODE:
             breaches = (*breaches, *self._terminate(fpdu))

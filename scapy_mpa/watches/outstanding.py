@@ -164,9 +164,9 @@ def _answers(request: Request, response: Response) -> bool:
     if not request.reads:
         return True
     for read in request.reads:
-        if read.size == response.octets:
-            if not read.size or (read.sink_stag == response.stag and read.sink_to == response.to):
-                return True
+        is_there = not read.size or (read.sink_stag == response.stag and read.sink_to == response.to)
+        if is_there and read.size == response.octets:
+            return True
     return False
 
 
@@ -204,7 +204,9 @@ def _answer(queue: _Queue, response: Response, acknowledged: int) -> tuple[tuple
         return (unasked, f"frame {frame} answers {name}, but none is outstanding{after}"), False
     differs = "read-response-differs" if is_read else "atomic-response"
     looked_at = list(islice(asked, _MOST_LOOKED_AT))
-    fits = (at for at, one in enumerate(looked_at) if _had_come(one, response, acknowledged) and _answers(one, response))
+    fits = (
+        at for at, one in enumerate(looked_at) if _had_come(one, response, acknowledged) and _answers(one, response)
+    )
     index = next(fits, 0)
     if index:
         queue.passed_over.extend(asked.popleft() for _ in range(index))
