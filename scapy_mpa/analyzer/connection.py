@@ -171,9 +171,9 @@ class FullOperation:
     """
 
     __slots__ = (
-        "_listener", "_role", "_told", "copies", "counts", "deviating", "diagnosis", "direction", "first_frame", "fpdus",
-        "gaps", "half", "invalidated", "is_replaced", "key", "log", "memory", "messages", "mpa", "path_mtu", "peer", "reader",
-        "reads", "report_to", "segments", "seq_start", "terminated", "went_on_at",
+        "_listener", "_role", "_told", "copies", "counts", "deviating", "diagnosis", "direction", "first_frame",
+        "fpdus", "gaps", "half", "invalidated", "is_replaced", "key", "log", "memory", "messages", "mpa",
+        "path_mtu", "peer", "reader", "reads", "report_to", "segments", "seq_start", "terminated", "went_on_at",
     )  # fmt: skip
 
     def __init__(
