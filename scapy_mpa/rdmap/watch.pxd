@@ -25,7 +25,8 @@ cdef class MemoryWatch:
     @cython.locals(sender=_Sender, one=Arrival)
     cpdef arrived(self, Py_ssize_t side, object arrivals)
     @cython.locals(
-        sender=_Sender, length=cython.longlong, stag=cython.ulonglong, to=cython.ulonglong, first=cython.longlong
+        sender=_Sender, length=cython.longlong, stag=cython.ulonglong, to=cython.ulonglong, first=cython.longlong,
+        octets=cython.longlong, frames=tuple, moment=tuple,
     )
     cpdef passed(self, Py_ssize_t side, object fpdu, bytes ulpdu=*)
     @cython.locals(

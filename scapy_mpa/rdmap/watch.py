@@ -140,23 +140,24 @@ class MemoryWatch:
                 self.end()
                 return
             self._advance(sender, fpdu.offset, fpdu.end)
-            if fpdu.opcode == _WRITE:
+            opcode = fpdu.opcode
+            if opcode == _WRITE:
                 stag, to = place(ulpdu, 2)
-                where = stag, to, length - TAGGED_HEADER_LENGTH
-                self._take(sender, *where, frames[0], frames[-1], moment[0], moment[1], fpdu.offset)
+                octets = length - TAGGED_HEADER_LENGTH
+                self._take(sender, stag, to, octets, frames[0], frames[-1], moment[0], moment[1], fpdu.offset)
                 if first & LAST:
                     self._judge(sender)
                     sender.is_open = False
-            elif fpdu.opcode == _READ_RESPONSE and first & LAST:
+            elif opcode == _READ_RESPONSE and first & LAST:
                 # It shows that what was written before the Request was placed (RFC 5040 §5.5, rule 12).
                 sender.half.memories.epoch += 1
             return
         self._judge(sender)
-        octets = bytes(ulpdu_of(fpdu, _INSPECTED))
         is_cut = len(fpdu.octets) < fpdu.end - fpdu.offset
         times = moment[0], 0, moment[1], moment[1], False, is_cut
+        first_octets = bytes(ulpdu_of(fpdu, _INSPECTED))
         self._assembly.take(
-            sender.half, DDPSegment(octets, length, frames[0], frames[-1], *times, fpdu.offset, fpdu.end)
+            sender.half, DDPSegment(first_octets, length, frames[0], frames[-1], *times, fpdu.offset, fpdu.end)
         )
         is_complete = length > UNTAGGED_HEADER_LENGTH and first & LAST
         if is_complete and fpdu.opcode in SEND_OPCODES and self._is_unknown():
