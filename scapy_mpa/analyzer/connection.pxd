@@ -1,4 +1,5 @@
 cimport cython
+from scapy_mpa.rdmap.watch cimport MemoryWatch
 from scapy_mpa.receiver.connection cimport ConnectionReader
 from scapy_mpa.receiver.fpdus cimport FPDUReader
 from scapy_mpa.receiver.plain cimport PlainRun
@@ -6,20 +7,32 @@ from scapy_mpa.stream.connection cimport Arrival, TCPHalf, hop_limit_of
 from scapy_mpa.values.segment cimport Segment
 from scapy_mpa.watches.copies cimport CopyWatch
 from scapy_mpa.watches.counts cimport Counts
+from scapy_mpa.watches.ddp cimport DDPWatch, ulpdu_of
+from scapy_mpa.watches.fpdus cimport FPDUWatch
 from scapy_mpa.watches.gaps cimport GapWatch
+from scapy_mpa.watches.invalidated cimport InvalidationWatch
+from scapy_mpa.watches.messages cimport MessageWatch
+from scapy_mpa.watches.outstanding cimport Outstanding
+from scapy_mpa.watches.reads cimport ReadWatch
 from scapy_mpa.watches.segments cimport SegmentWatch
 
 cdef class HalfFindings:
     cdef public object _mpa, _role, _stream, broken
 
 cdef class FullOperation:
-    cdef public object _listener, _told, deviating, diagnosis, direction, first_frame, fpdus, invalidated
-    cdef public object is_replaced, key, log, memory, messages, mpa, path_mtu, peer, reads, report_to, seq_start
+    cdef public object _listener, _told, deviating, diagnosis, direction, first_frame
+    cdef public object is_replaced, key, log, mpa, path_mtu, reads, report_to, seq_start
     cdef public object terminated, went_on_at
+    cdef public Py_ssize_t _role
     cdef public CopyWatch copies
     cdef public Counts counts
     cdef public FPDUReader reader
+    cdef public FPDUWatch fpdus
+    cdef public FullOperation peer
     cdef public GapWatch gaps
+    cdef public InvalidationWatch invalidated
+    cdef public MemoryWatch memory
+    cdef public MessageWatch messages
     cdef public SegmentWatch segments
     cdef public TCPHalf half
 
@@ -31,6 +44,17 @@ cdef class FullOperation:
     cpdef bint is_steady(self) except -1
     @cython.locals(end=cython.longlong)
     cpdef bint take_next(self, long long offset, Segment seg) except -1
+    cpdef _pass_run(self, PlainRun run)
+    @cython.locals(memory=MemoryWatch, ulpdu=bytes)
+    cpdef _pass(self, object fpdu, object delivered)
+    @cython.locals(one=FullOperation, invalidated=InvalidationWatch)
+    cpdef _report_memory(self, MemoryWatch memory)
+    @cython.locals(peer=FullOperation, mine=ReadWatch, others=ReadWatch, operation=FullOperation)
+    cpdef _relate(self, object fpdu)
+    @cython.locals(mine=ReadWatch, others=ReadWatch, related=list)
+    cpdef take_related(self, long long offset)
+    @cython.locals(mine=ReadWatch, others=ReadWatch)
+    cpdef _judge_answers(self)
 
 cdef class CapturedConnection:
     cdef object __weakref__

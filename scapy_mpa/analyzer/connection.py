@@ -171,9 +171,9 @@ class FullOperation:
     """
 
     __slots__ = (
-        "_listener", "_told", "copies", "counts", "deviating", "diagnosis", "direction", "first_frame", "fpdus", "gaps",
-        "half", "invalidated", "is_replaced", "key", "log", "memory", "messages", "mpa", "path_mtu", "peer", "reader",
-        "reads", "report_to", "segments", "seq_start", "terminated", "went_on_at",
+        "_listener", "_role", "_told", "copies", "counts", "deviating", "diagnosis", "direction", "first_frame",
+        "fpdus", "gaps", "half", "invalidated", "is_replaced", "key", "log", "memory", "messages", "mpa",
+        "path_mtu", "peer", "reader", "reads", "report_to", "segments", "seq_start", "terminated", "went_on_at",
     )  # fmt: skip
 
     def __init__(
@@ -192,6 +192,7 @@ class FullOperation:
     ) -> None:
         self.mpa = mpa
         self.direction: Role = direction
+        self._role = ROLES.index(direction)
         self.key = key
         self.reader = reader
         self.half = reader.half
@@ -256,8 +257,8 @@ class FullOperation:
     @property
     def first_error(self) -> tuple[int, int] | None:
         """Frame and offset of the first error of code 2 or 3."""
-        found = (self.fpdus.first_error, self.reader.first_error)
-        return min((one for one in found if one is not None), default=None)
+        found, other = self.fpdus.first_error, self.reader.first_error
+        return other if found is None or (other is not None and other < found) else found
 
     @property
     def deviation(self) -> str | None:
@@ -301,7 +302,7 @@ class FullOperation:
                 if found := gaps.arrived(arrival):
                     self.report(found)
         if self.memory is not None:
-            self.memory.arrived(ROLES.index(self.direction), arrivals)
+            self.memory.arrived(self._role, arrivals)
         self.messages.acknowledged = half.peer.last_ack_sent
         peer = self.peer
         if peer is not None and self.went_on_at is None and peer.reader.error_acked < NEVER:
@@ -390,7 +391,7 @@ class FullOperation:
                 if run.fpdus[index] & _ULPDU_LENGTH > TAGGED_HEADER_LENGTH:
                     self._use(stag, 0, start, run.moment_of(index))
         if self.memory is not None:
-            self.memory.passed_run(ROLES.index(self.direction), run)
+            self.memory.passed_run(self._role, run)
             self._report_memory(self.memory)
 
     def _pass(self, fpdu: LocatedFPDU, delivered: int) -> None:
@@ -404,28 +405,30 @@ class FullOperation:
         if self.deviating is not None:
             breaches, fpdu = self.deviating.passed(fpdu)
             self.report(breaches)
-        if found := self.fpdus.passed(fpdu):
+        ulpdu, opcode = bytes(ulpdu_of(fpdu)), fpdu.opcode
+        if found := self.fpdus.passed(fpdu, ulpdu):
             self.report(self.segments.explained(found))
-        if not fpdu.offset and self.fpdus.first is not None and self.fpdus.first.is_doubtful:
+        if not fpdu.offset and (first := self.fpdus.first) is not None and first.is_doubtful:
             self.report(self.fpdus.wrong_beginning(self.reader.first_octets, fpdu.known))
-        ulpdu = ulpdu_of(fpdu)
         self.messages.passed(fpdu, ulpdu)
-        if fpdu.opcode == TERMINATE_OPCODE:
+        if opcode == TERMINATE_OPCODE:
             self.quote()
-        if fpdu.opcode in _RELATED:
+        if opcode in _RELATED:
             self._relate(fpdu)
-        if self.invalidated.stags and fpdu.opcode in TAGGED_OPCODES and self.fpdus.ddp.end == fpdu.end:
+        if self.invalidated.stags and opcode in TAGGED_OPCODES and self.fpdus.ddp.end == fpdu.end:
             has_payload = fpdu.ulpdu_length > TAGGED_HEADER_LENGTH and is_tagged(ulpdu)
             if has_payload:
-                self._use(place(ulpdu, CONTROL_LENGTH)[0], fpdu.opcode, fpdu.offset, fpdu.known)
-        if self.memory is not None:
-            self.memory.passed(ROLES.index(self.direction), fpdu)
-            self._report_memory(self.memory)
+                self._use(place(ulpdu, CONTROL_LENGTH)[0], opcode, fpdu.offset, fpdu.known)
+        memory = self.memory
+        if memory is not None:
+            memory.passed(self._role, fpdu, ulpdu)
+            if memory.has_news():
+                self._report_memory(memory)
 
     def _report_memory(self, memory: MemoryWatch) -> None:
         """Report what the last FPDUs show, of both directions."""
         for one in (self, self.peer):
-            if one is not None and (found := memory.take_breaches(ROLES.index(one.direction))):
+            if one is not None and (found := memory.take_breaches(one._role)):
                 # An STag that was invalidated has a rule of its own.
                 used = one.invalidated.is_used
                 one.report([breach for breach in found if breach.rule != LIFE or not used(breach.offset)])

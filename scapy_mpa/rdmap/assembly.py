@@ -25,10 +25,10 @@ from scapy_mpa.framing.ddp import (
 )
 from scapy_mpa.framing.requests import ReadRequest, atomic_request_id, original_request_id, read_requests
 from scapy_mpa.framing.startup import StartupFrame
-from scapy_mpa.rdmap.links import MOST_CALLS, MOST_REQUESTS, AnswerValues, Call, Pending, Requests
+from scapy_mpa.rdmap.links import MOST_CALLS, AnswerValues, Call, Pending, Requests
 from scapy_mpa.rdmap.memory import MemoryAccess, NamedMemories, Suspect
 from scapy_mpa.rdmap.spread import Spread
-from scapy_mpa.ulp.header import NamedMemory, UpperHeader
+from scapy_mpa.ulp.header import NamedMemory, Naming, UpperHeader
 from scapy_mpa.ulp.identify import LOOKED_AT, UpperLayer
 
 #: Octets of messages that are held until they are whole, of all half connections together.
@@ -104,13 +104,13 @@ class MessageHalf:
 
     __slots__ = ("connection", "half", "is_initiator", "memories", "open", "peer", "requests", "suspects", "taken")
 
-    def __init__(self, half: int, connection: ConnectionMessages, limit: int | None, most_requests: int) -> None:
+    def __init__(self, half: int, connection: ConnectionMessages, limit: int | None) -> None:
         self.half = half
         self.is_initiator = not half & 1
         self.connection = connection
         #: By queue.
         self.open: dict[int, _Open] = {}
-        self.requests = Requests(limit, most_requests)
+        self.requests = Requests(limit)
         self.memories = NamedMemories(connection.is_from_start)
         self.taken = 0
         self.suspects: list[tuple[int, Suspect]] = []
@@ -130,7 +130,6 @@ class ConnectionMessages:
         reply: its MPA Reply, None if that was not captured.
         responder_port: of TCP.
         limits: ORD of the Initiator and of the Responder after negotiation, None where it is not known.
-        most_requests: how many Requests of each side are remembered until their answer comes.
     """
 
     def __init__(
@@ -140,15 +139,14 @@ class ConnectionMessages:
         reply: StartupFrame | None,
         responder_port: int,
         limits: tuple[int | None, int | None],
-        most_requests: int = MOST_REQUESTS,
     ) -> None:
         self.serial = serial
         self.upper = UpperLayer(request, reply, responder_port)
         #: All of Full Operation is there from its first octet on.
         self.is_from_start = request is not None and reply is not None
         self.halves = first, second = (
-            MessageHalf(2 * serial, self, limits[0], most_requests),
-            MessageHalf(2 * serial + 1, self, limits[1], most_requests),
+            MessageHalf(2 * serial, self, limits[0]),
+            MessageHalf(2 * serial + 1, self, limits[1]),
         )
         first.meet(second)
         second.meet(first)
@@ -159,7 +157,9 @@ class ConnectionMessages:
         #: Nanoseconds from calls to their replies.
         self.latencies = Spread()
 
-    def call(self, header: UpperHeader, is_initiator: bool, first_frame: int, time: int) -> tuple[Call | None, bool]:
+    def call(
+        self, header: UpperHeader | Naming, is_initiator: bool, first_frame: int, time: int
+    ) -> tuple[Call | None, bool]:
         """The call that a message is, or that it replies to; and whether it is a reply."""
         if header.call is None:
             return None, False
@@ -202,6 +202,7 @@ class _Open:
         "offset",
         "opcode",
         "placed",
+        "requests",
         "segment",
         "segments",
         "used",
@@ -225,6 +226,8 @@ class _Open:
         self.octets = bytearray()
         self.after_error = self.is_cut = False
         self.notes: list[str] = []
+        #: Of a Read Request that is whole, as :func:`read_requests` has it; none if not all of it was captured.
+        self.requests: list[ReadRequest] = []
 
     @property
     def next(self) -> int:
@@ -235,11 +238,6 @@ class _Open:
     def weight(self) -> int:
         """How many of its octets are kept."""
         return max(len(self.head), len(self.octets))
-
-    @property
-    def requests(self) -> list[ReadRequest]:
-        """What it asks for as a Read Request, as :func:`read_requests` has it; none if not all of it was captured."""
-        return read_requests(self.head) if len(self.head) == self.length else []
 
     def add(self, segment: DDPSegment, payload: bytes, length: int, keeps: bool) -> None:
         """Its next segment; ``keeps``: keep its octets, up to the first that was not captured."""
@@ -311,7 +309,7 @@ class Assembly:
     """Puts the messages of all half connections together, into a store.
 
     Args:
-        store: takes the messages.
+        store: takes the messages; None if nobody wants them: then they are only judged, and their Requests not linked.
         octets: takes the octets of their payload, None if these are not wanted.
         held: how many octets wait at most for the rest of their messages.
         acknowledged: returns the stream offset up to which the sender of a half connection had received octets of its
@@ -320,7 +318,7 @@ class Assembly:
 
     def __init__(
         self,
-        store: MessageRows,
+        store: MessageRows | None,
         octets: PayloadOctets | None = None,
         held: int = DEFAULT_HELD,
         acknowledged: Callable[[MessageHalf, int], int] | None = None,
@@ -406,9 +404,9 @@ class Assembly:
             *(time, False, False, None, named_by, note, None, None),
         )
         if is_together:
-            self._store.add((*row, tuple(lengths)))
+            self._add((*row, tuple(lengths)))
             return
-        self._store.add(row)
+        self._add(row)
         to += lengths[0]
         for octets in rest:
             self._take_together(half, stag, to, [octets], frame, time)
@@ -454,7 +452,7 @@ class Assembly:
             *(placed, delivered, first_time, time, after_error, is_cut, None, named_by),
             *(note, kept, None),
         )
-        self._store.add(row)
+        self._add(row)
         if opcode == _READ_RESPONSE:
             self.answer_read(half, access, to, first_time, time)
 
@@ -529,16 +527,19 @@ class Assembly:
                 if said is not None or not first.is_cut:
                     there.note("no control word" if said is None else said.meaning)
             elif is_whole and opcode == _READ_REQUEST:
+                if len(there.head) == there.length:
+                    there.requests = read_requests(there.head)
                 named_by = self._use_source(half, there)
-        number = self._store.add(
-            (
+        number = 0
+        if self._store is not None:
+            row = (
                 *(half.half, opcode if OPCODE_NAMES[opcode] else NO_MESSAGE, stag, to, qn, msn, invalidated),
                 *(there.offset if queue != _TAGGED_QUEUE else 0, last, there.length, there.segments),
                 *(first.first_frame, there.last_frame, there.placed, there.segment.delivered),
                 *(first.first_time, there.last_time, there.after_error, there.is_cut, upper, named_by),
                 *("; ".join(there.notes) or None, kept, None),
             )
-        )
+            number = self._store.add(row)
         if not is_whole:
             return
         if opcode in _LOOKED_AT_WHOLE:
@@ -550,6 +551,11 @@ class Assembly:
             half.peer.memories.invalidate(invalidated, there.last_frame, received)
         if opcode in _DELIVERING:
             half.peer.memories.epoch += 1
+
+    def _add(self, row: tuple[object, ...]) -> None:
+        """Add a message to which nothing is linked."""
+        if self._store is not None:
+            self._store.add(row)
 
     def _add_without_message(self, half: MessageHalf, segment: DDPSegment) -> None:
         """A ULPDU that is too short for a DDP header, or of which so little was captured."""
@@ -565,7 +571,7 @@ class Assembly:
             *(half.half, opcode, None, None, None, None, None, 0, True, length, 1, first_frame, last_frame),
             *(placed, delivered, first_time, time, after_error, is_cut, None, None, note, kept, None),
         )
-        self._store.add(row)
+        self._add(row)
 
     # --- what messages have to do with each other ---
 
@@ -630,8 +636,9 @@ class Assembly:
         # What it says is read in two ways; the one that fits is meant.
         named = [one for one in requests if memories.get(one.source_stag) is not None] or requests[:1]
         accesses = [_source(there, one) for one in named]
-        inside = (one for one in accesses if memories.judge(one) is None)
-        access = next(inside, accesses[0])
+        access = accesses[0]
+        if len(accesses) > 1:
+            access = next((one for one in accesses if memories.judge(one) is None), access)
         memory = memories.at(access.stag)
         note = self._judge(half, access)
         memory.use(access)
@@ -678,16 +685,17 @@ class Assembly:
         if opcode == _READ_REQUEST:
             said = there.requests
             if said:
-                half.requests.ask_read(said, Pending(number, time), frame)
+                if self._store is not None:
+                    half.requests.ask_read(said, Pending(number, time), frame)
                 self._name_sink(half, said, first_frame)
         elif opcode == _ATOMIC_REQUEST:
             request_id = atomic_request_id(there.head)
-            if request_id is not None:
+            if request_id is not None and self._store is not None:
                 half.requests.ask_atomic(request_id, Pending(number, time), frame)
         else:
             request_id = original_request_id(there.head)
             asked = half.peer.requests.answer_atomic(request_id, frame, time) if request_id is not None else None
-            if asked is not None:
+            if asked is not None and self._store is not None:
                 self._store.answer(asked.number, (first_frame, frame, there.first.first_time, time, there.length))
 
     def _name_sink(self, half: MessageHalf, said: list[ReadRequest], frame: int) -> None:
@@ -704,33 +712,38 @@ class Assembly:
         half.peer.memories.at(access.stag).deliver(access)
         # The answer shows that what was written before the Request was placed (RFC 5040 §5.5, rule 12).
         half.memories.epoch += 1
-        if asked is not None:
+        if asked is not None and self._store is not None:
             self._store.answer(asked.number, (access.first_frame, access.frame, first_time, time, access.length))
 
     def _look_at_send(self, half: MessageHalf, there: _Open) -> tuple[dict[str, object], str] | None:
         """The upper layer's header in a Send, with what it has to do with others."""
-        header = half.connection.upper.see_send(there.head, there.length, half.is_initiator)
+        upper = half.connection.upper
+        see = upper.see_send if self._store is not None else upper.see_naming
+        header: UpperHeader | Naming | None = see(there.head, there.length, half.is_initiator)
         if header is None or header.is_cut:
             if there.length:
                 half.memories.doubt(half.taken, is_gap=False)
             if header is None:
                 return None
-        values, text = header.as_dict(), header.text
         first_frame, time = there.first.first_frame, there.last_time
         call, is_reply = half.connection.call(header, half.is_initiator, first_frame, time)
-        if header.protocol == "RPC-over-RDMA" and header.call is not None:
-            values["rpc"] = "reply" if is_reply else "call"
-        if is_reply and call is not None:
-            values.update(call.as_dict(time))
-            text += _reply_text(call, time)
+        answered = call if is_reply else None
         if is_reply and call is not None:
             half.peer.memories.answer(call, there.last_frame, self._received(half, first_frame))
         # A reply repeats what the call named for it (RFC 8166 §4.4); what it names itself is to be read.
         named = [one for one in header.named if not is_reply or one.use == "read"]
         if named:
-            is_sure = half.connection.upper.is_confirmed
+            is_sure = upper.is_confirmed
             call = None if is_reply else call
             half.memories.name(named, first_frame, half.taken, call, protocol=header.protocol, is_sure=is_sure)
+        if not isinstance(header, UpperHeader):
+            return None
+        values, text = header.as_dict(), header.text
+        if header.protocol == "RPC-over-RDMA" and header.call is not None:
+            values["rpc"] = "reply" if is_reply else "call"
+        if answered is not None:
+            values.update(answered.as_dict(time))
+            text += _reply_text(answered, time)
         return values, text
 
 

@@ -17,7 +17,6 @@ from typing import Final
 from scapy_mpa.framing.ddp import LAST, SEND_OPCODES, TAGGED, TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.rdmap.assembly import Assembly, ConnectionMessages, DDPSegment, MessageHalf
-from scapy_mpa.rdmap.links import AnswerValues
 from scapy_mpa.rdmap.memory import UNKNOWN, MemoryAccess, MemoryFinding
 from scapy_mpa.receiver.plain import PlainRun
 from scapy_mpa.receiver.values import Breach, LocatedFPDU
@@ -39,17 +38,6 @@ _MOST_HELD: Final = 1 << 16
 _INSPECTED: Final = 18 + LOOKED_AT
 _WRITE, _READ_RESPONSE = 0, 2
 _ULPDU_LENGTH: Final = 0xFFFF
-
-
-class _Nothing:
-    """Takes messages of which nobody wants to know."""
-
-    def add(self, row: tuple[object, ...]) -> int:
-        """A message."""
-        return 0
-
-    def answer(self, number: int, answer: AnswerValues) -> None:
-        """A Request is answered."""
 
 
 class _Sender:
@@ -102,7 +90,7 @@ class MemoryWatch:
         is_over: nothing more can be found.
     """
 
-    __slots__ = ("_assembly", "_offset_of", "_senders", "_upper", "is_over")
+    __slots__ = ("_assembly", "_is_confirmed", "_offset_of", "_senders", "_upper", "is_over")
 
     def __init__(
         self,
@@ -112,15 +100,16 @@ class MemoryWatch:
         room: Quota,
         offset_of: Callable[[int, int, int], int],
     ) -> None:
-        connection = ConnectionMessages(0, request, reply, responder_port, (None, None), most_requests=0)
+        connection = ConnectionMessages(0, request, reply, responder_port, (None, None))
         self._upper = connection.upper
-        self._assembly = Assembly(_Nothing(), None, _MOST_HELD, self._acknowledged)
+        self._assembly = Assembly(None, None, _MOST_HELD, self._acknowledged)
         self._senders = _Sender(connection.halves[0]), _Sender(connection.halves[1])
         for sender in self._senders:
             memories = sender.half.peer.memories
             memories.most, memories.room = MOST_STAGS, room
             memories.report = _Reporting(sender.breaches)
         self._offset_of = offset_of
+        self._is_confirmed = False
         self.is_over = False
 
     def arrived(self, side: int, arrivals: Iterable[Arrival]) -> None:
@@ -142,38 +131,40 @@ class MemoryWatch:
         ack = self._senders[half.half].acknowledged_by(frame)
         return UNKNOWN if ack is None else self._offset_of(half.peer.half, ack, half.peer.taken)
 
-    def passed(self, side: int, fpdu: LocatedFPDU) -> None:
-        """Take the next FPDU of a direction in stream order."""
+    def passed(self, side: int, fpdu: LocatedFPDU, ulpdu: bytes | None = None) -> None:
+        """Take the next FPDU of a direction in stream order; ``ulpdu`` are first octets of its ULPDU, if at hand."""
         if fpdu.crc == BAD or fpdu.is_damaged:
             return
         sender = self._senders[side]
-        ulpdu, length = ulpdu_of(fpdu, _INSPECTED), fpdu.ulpdu_length
+        ulpdu, length = bytes(ulpdu_of(fpdu)) if ulpdu is None else ulpdu, fpdu.ulpdu_length
         frames, moment = fpdu.frames, fpdu.known
-        if length >= TAGGED_HEADER_LENGTH <= len(ulpdu) and ulpdu[0] & TAGGED:
+        first = ulpdu[0] if len(ulpdu) else 0
+        if length >= TAGGED_HEADER_LENGTH <= len(ulpdu) and first & TAGGED:
             if self._is_unknown():
                 self.end()
                 return
             self._advance(sender, fpdu.offset, fpdu.end)
-            if fpdu.opcode == _WRITE:
+            opcode = fpdu.opcode
+            if opcode == _WRITE:
                 stag, to = place(ulpdu, 2)
-                where = stag, to, length - TAGGED_HEADER_LENGTH
-                self._take(sender, *where, frames[0], frames[-1], moment[0], moment[1], fpdu.offset)
-                if ulpdu[0] & LAST:
+                octets = length - TAGGED_HEADER_LENGTH
+                self._take(sender, stag, to, octets, frames[0], frames[-1], moment[0], moment[1], fpdu.offset)
+                if first & LAST:
                     self._judge(sender)
                     sender.is_open = False
-            elif fpdu.opcode == _READ_RESPONSE and ulpdu[0] & LAST:
+            elif opcode == _READ_RESPONSE and first & LAST:
                 # It shows that what was written before the Request was placed (RFC 5040 §5.5, rule 12).
                 sender.half.memories.epoch += 1
             return
         self._judge(sender)
-        octets = bytes(ulpdu)
         is_cut = len(fpdu.octets) < fpdu.end - fpdu.offset
         times = moment[0], 0, moment[1], moment[1], False, is_cut
+        first_octets = bytes(ulpdu_of(fpdu, _INSPECTED))
         self._assembly.take(
-            sender.half, DDPSegment(octets, length, frames[0], frames[-1], *times, fpdu.offset, fpdu.end)
+            sender.half, DDPSegment(first_octets, length, frames[0], frames[-1], *times, fpdu.offset, fpdu.end)
         )
-        has_last = length > UNTAGGED_HEADER_LENGTH <= len(ulpdu) and ulpdu[0] & LAST
-        if has_last and fpdu.opcode in SEND_OPCODES and self._is_unknown():
+        is_complete = length > UNTAGGED_HEADER_LENGTH and first & LAST
+        if is_complete and fpdu.opcode in SEND_OPCODES and self._is_unknown():
             self.end()
 
     def passed_run(self, side: int, run: PlainRun) -> None:
@@ -209,6 +200,11 @@ class MemoryWatch:
         for sender in self._senders:
             sender.half.memories.drop_all()
 
+    def has_news(self) -> bool:
+        """Return True if there are breaches to take, or nothing more can be found."""
+        first, second = self._senders
+        return bool(self.is_over or first.breaches or second.breaches)
+
     def take_breaches(self, side: int) -> list[Breach]:
         """Return what a direction did wrong since the last time."""
         found = self._senders[side].breaches
@@ -220,7 +216,8 @@ class MemoryWatch:
 
     def _is_unknown(self) -> bool:
         """Return True if nothing names an upper layer."""
-        return not self._upper.is_possible
+        self._is_confirmed = self._is_confirmed or self._upper.is_confirmed
+        return not (self._is_confirmed or self._upper.is_possible)
 
     def _advance(self, sender: _Sender, offset: int, end: int) -> None:
         """The next segments of a direction are from one stream offset to another."""

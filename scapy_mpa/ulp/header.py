@@ -25,6 +25,16 @@ class NamedMemory(NamedTuple):
         return self._asdict()
 
 
+class Naming(NamedTuple):
+    """What the header of a message says of memory; the fields are those of :class:`UpperHeader`."""
+
+    protocol: Protocol
+    named: tuple[NamedMemory, ...] = ()
+    call: int | None = None
+    is_reply: bool | None = False
+    is_cut: bool = False
+
+
 class UpperHeader(NamedTuple):
     """The header of a message: its protocol, its values by name, the memory it names, a word or two for people.
 

@@ -8,13 +8,13 @@ version, rping's memory once the peer uses it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from typing import TypeAlias, TypeVar
 
 from scapy_mpa.framing.legacy import SMB_DIRECT_PORT
 from scapy_mpa.framing.startup import ENHANCED_DATA_LENGTH, StartupFrame
 from scapy_mpa.ulp import iser, nvme, rpcrdma, smbdirect
-from scapy_mpa.ulp.header import UNKNOWN, NamedMemory, Protocol, UpperHeader
+from scapy_mpa.ulp.header import UNKNOWN, NamedMemory, Naming, Protocol, UpperHeader
 from scapy_mpa.ulp.privatedata import ISER_PORT, NFS_PORT, NVME_PORT, PrivateDataPart, private_data_parts
 from scapy_mpa.ulp.smbdirect import SmbDirectLimits, limits_of, negotiate_request, negotiate_response
 from scapy_mpa.ulp.tools import PERFTEST_PORT, RPING_PORT, is_perftest_version, perftest_header, rping_header
@@ -36,15 +36,25 @@ LOOKED_AT = 4096
 #: Octets of a Send with which any of these headers is whole: a command of NVMe has so many, the others have fewer.
 _LONGEST_HEADER = 64
 
-_Parse: TypeAlias = Callable[[bytes, int, bool, bool], UpperHeader | None]
+_Found = TypeVar("_Found", bound=Naming | UpperHeader)
+#: Reads a header off the octets of a Send: these, how many there are, whether the Initiator sent it, whether first.
+_Parse: TypeAlias = Callable[[bytes, int, bool, bool], _Found | None]
 
-_PARSERS: dict[Protocol, _Parse] = {
+_PARSERS: dict[Protocol, _Parse[UpperHeader]] = {
     "SMB Direct": smbdirect.header,
     "RPC-over-RDMA": lambda octets, length, _from, _first: rpcrdma.header(octets, length),
     "NVMe-oF": lambda octets, length, from_initiator, _first: nvme.header(octets, length, from_initiator),
     "iSER": lambda octets, length, _from, _first: iser.header(octets, length),
     "rping": lambda octets, length, _from, _first: rping_header(octets, length),
     "perftest": lambda octets, length, _from, _first: perftest_header(octets, length),
+}
+#: The same for what headers say of memory.
+_NAMINGS: dict[Protocol, _Parse[Naming | UpperHeader]] = {
+    **_PARSERS,
+    "SMB Direct": smbdirect.naming,
+    "RPC-over-RDMA": lambda octets, length, _from, _first: rpcrdma.naming(octets, length),
+    "NVMe-oF": lambda octets, length, from_initiator, _first: nvme.naming(octets, length, from_initiator),
+    "iSER": lambda octets, length, _from, _first: iser.naming(octets, length),
 }
 
 
@@ -114,6 +124,15 @@ class UpperLayer:
 
     def see_send(self, octets: bytes, length: int, is_from_initiator: bool) -> UpperHeader | None:
         """A whole Send of ``length`` octets, which begins with these; returns its header if it is one of this layer."""
+        return self._see(octets, length, is_from_initiator, _PARSERS)
+
+    def see_naming(self, octets: bytes, length: int, is_from_initiator: bool) -> Naming | UpperHeader | None:
+        """As :meth:`see_send`; returns what its header says of memory."""
+        return self._see(octets, length, is_from_initiator, _NAMINGS)
+
+    def _see(
+        self, octets: bytes, length: int, is_from_initiator: bool, parsers: Mapping[Protocol, _Parse[_Found]]
+    ) -> _Found | UpperHeader | None:
         side = 0 if is_from_initiator else 1
         is_first = not self._sent[side]
         self._sent[side] += 1
@@ -122,7 +141,7 @@ class UpperLayer:
             return None
         protocol = self.protocol
         if protocol is not None:
-            header = _PARSERS[protocol](octets, length, is_from_initiator, is_first)
+            header = parsers[protocol](octets, length, is_from_initiator, is_first)
             if header is not None:
                 self._confirm(protocol, octets, length, is_from_initiator, is_first)
                 return header

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from scapy_mpa.ulp.header import NamedMemory, UpperHeader
+from scapy_mpa.ulp.header import NamedMemory, Naming, UpperHeader
 
 _CONTROL = Struct(">B3xIQIQ")
 #: Opcode in the high four bits; W and R say which STag is there.
@@ -23,13 +23,25 @@ _EXPECTED_AT = 20
 
 def header(octets: bytes, length: int) -> UpperHeader | None:
     """The iSER header at the beginning of a Send of ``length`` octets, None if there is none."""
+    found = naming(octets, length)
+    if found is None:
+        return None
+    opcode = octets[0] >> 4
+    if opcode != _CONTROL_TYPE:
+        name = "Hello" if opcode == _HELLO else "HelloReply"
+        return UpperHeader("iSER", {"message": name}, text=name)
+    values = {"message": "iSCSI control-type PDU", "named": [one.as_dict() for one in found.named]}
+    return UpperHeader("iSER", values, found.named, "iSCSI PDU")
+
+
+def naming(octets: bytes, length: int) -> Naming | None:
+    """What such a header says of memory; as :func:`header`."""
     if len(octets) < _CONTROL.size:
         return None
     flags, write_stag, write_to, read_stag, read_to = _CONTROL.unpack_from(octets)
     opcode = flags >> 4
     if opcode in (_HELLO, _HELLO_REPLY) and length == _HELLO_LENGTH:
-        name = "Hello" if opcode == _HELLO else "HelloReply"
-        return UpperHeader("iSER", {"message": name}, text=name)
+        return Naming("iSER")
     if opcode != _CONTROL_TYPE or length < _CONTROL.size + _BASIC_HEADER_LENGTH or any(octets[1:4]):
         return None
     expected = _expected(octets)
@@ -39,8 +51,7 @@ def header(octets: bytes, length: int) -> UpperHeader | None:
     if flags & _R and read_stag:
         # Of a command that does both it is the length of what is read from the Initiator.
         named.append(NamedMemory(read_stag, read_to, 0 if flags & _W else expected, "write"))
-    values = {"message": "iSCSI control-type PDU", "named": [one.as_dict() for one in named]}
-    return UpperHeader("iSER", values, tuple(named), "iSCSI PDU")
+    return Naming("iSER", tuple(named))
 
 
 def _expected(octets: bytes) -> int:

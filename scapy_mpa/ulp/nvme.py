@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from scapy_mpa.ulp.header import NamedMemory, UpperHeader
+from scapy_mpa.ulp.header import NamedMemory, Naming, UpperHeader
 
 _COMMAND_LENGTH, _RESPONSE_LENGTH = 64, 16
 _COMMAND = Struct("<BBHI")
@@ -28,7 +28,7 @@ def header(octets: bytes, length: int, is_from_initiator: bool) -> UpperHeader |
     Of one that a snapshot length cut, opcode and command identifier are enough.
     """
     if is_from_initiator:
-        return _command(octets) if length >= _COMMAND_LENGTH and len(octets) >= _COMMAND.size else None
+        return _command(octets) if _is_command(octets, length) else None
     if length != _RESPONSE_LENGTH or len(octets) < length:
         return None
     _, sqhd, sqid, cid, status = _RESPONSE.unpack_from(octets)
@@ -37,19 +37,37 @@ def header(octets: bytes, length: int, is_from_initiator: bool) -> UpperHeader |
     return UpperHeader("NVMe-oF", values, text=text, call=cid, is_reply=True)
 
 
-def _command(octets: bytes) -> UpperHeader | None:
-    opcode, flags, cid, third = _COMMAND.unpack_from(octets)
-    if flags >> 6 not in (0, 1):
-        return None
+def naming(octets: bytes, length: int, is_from_initiator: bool) -> Naming | UpperHeader | None:
+    """What such a capsule says of memory; as :func:`header`."""
+    if is_from_initiator:
+        return _naming(octets) if _is_command(octets, length) else None
+    return header(octets, length, is_from_initiator)
+
+
+def _is_command(octets: bytes, length: int) -> bool:
+    """Whether a Send is a command, of which enough is at hand: bits 7:6 of its flags, PSDT, are 0 or 1."""
+    return length >= _COMMAND_LENGTH and len(octets) >= _COMMAND.size and octets[1] >> 6 in (0, 1)
+
+
+def _naming(octets: bytes) -> Naming:
+    """What a command says of memory."""
+    opcode, _, cid, third = _COMMAND.unpack_from(octets)
+    if len(octets) < _POINTER_AT + _POINTER.size:
+        return Naming("NVMe-oF", (), cid, False, True)
     named: tuple[NamedMemory, ...] = ()
-    fabrics = third & 0xFF if opcode == _FABRICS else None
-    way = fabrics if fabrics is not None else opcode
-    pointer = octets[_POINTER_AT : _POINTER_AT + _POINTER.size]
-    address, length, key, kind = _POINTER.unpack(pointer.ljust(_POINTER.size, b"\0"))
+    address, length, key, kind = _POINTER.unpack_from(octets, _POINTER_AT)
     size = int.from_bytes(length, "little")
-    if len(pointer) == _POINTER.size and kind >> 4 == _KEYED and size:
+    if kind >> 4 == _KEYED and size:
+        way = third & 0xFF if opcode == _FABRICS else opcode
         use = "read" if way & _TO_CONTROLLER else "write"
         named = (NamedMemory(int.from_bytes(key, "little"), address, size, use),)
+    return Naming("NVMe-oF", named, cid)
+
+
+def _command(octets: bytes) -> UpperHeader:
+    opcode, _, cid, third = _COMMAND.unpack_from(octets)
+    _, named, _, _, is_cut = _naming(octets)
+    fabrics = third & 0xFF if opcode == _FABRICS else None
     text = f"Command {cid}, opcode {opcode:#04x}"
     if fabrics is not None:
         text = f"Command {cid}, Fabrics {_FABRICS_COMMANDS.get(fabrics, f'type {fabrics:#04x}')}"
@@ -60,4 +78,4 @@ def _command(octets: bytes) -> UpperHeader | None:
         "cid": cid,
         "named": [one.as_dict() for one in named],
     }
-    return UpperHeader("NVMe-oF", values, named, text, cid, False, is_cut=len(pointer) < _POINTER.size)
+    return UpperHeader("NVMe-oF", values, named, text, cid, False, is_cut)

@@ -6,28 +6,45 @@ A chunk's handle is an STag: it names memory of the sender to its peer. Private 
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
+from struct import error as StructError
+from typing import Any, NamedTuple
 
-from scapy_mpa.ulp.header import NamedMemory, UpperHeader
+from scapy_mpa.ulp.header import NamedMemory, Naming, UpperHeader
+from scapy_mpa.values.octets import place, word
 
 _FIXED = Struct(">IIII")
-_WORD = Struct(">I")
-_SEGMENT = Struct(">IIQ")
+#: Octets of a number, and of a segment: handle, length and, of 64 bits, offset.
+_WORD_LENGTH, _SEGMENT_LENGTH = 4, 16
+#: How an RPC message begins: its XID and what it is; behind that a call has the version of RPC, 2, its program, the
+#: version of that and the procedure.
+_MESSAGE, _CALL = Struct(">II"), Struct(">12xIII")
 _VERSION = 1
 #: RFC 8166 §4.3.
 PROCEDURES = {0: "RDMA_MSG", 1: "RDMA_NOMSG", 2: "RDMA_MSGP", 3: "RDMA_DONE", 4: "RDMA_ERROR"}
 _WITH_CHUNKS = (0, 1)
 _RPC_MESSAGE, _DONE, _ERROR = 0, 3, 4
 _MOST_SEGMENTS = 1024
-_RPC_TYPES = {0: "call", 1: "reply"}
+_RPC_CALL, _RPC_REPLY = 0, 1
+_RPC_TYPES = {_RPC_CALL: "call", _RPC_REPLY: "reply"}
 
 
-class _Cut(Exception):
-    """The octets end before the list does."""
+class _Lists(NamedTuple):
+    """A transport header: its chunk lists, where it ends, and whether the octets end before."""
+
+    xid: int
+    credits: int
+    procedure: int
+    reads: list[NamedMemory]
+    writes: list[list[NamedMemory]]
+    reply: list[NamedMemory] | None
+    end: int
+    is_cut: bool
 
 
 class _Reader:
-    """Reads XDR off octets."""
+    """Reads XDR off octets; raises struct.error or IndexError where they end before."""
+
+    __slots__ = ("_octets", "at")
 
     def __init__(self, octets: bytes, at: int) -> None:
         self._octets = octets
@@ -35,18 +52,22 @@ class _Reader:
 
     def word(self) -> int:
         """The next number of 32 bits."""
-        if self.at + _WORD.size > len(self._octets):
-            raise _Cut
-        (value,) = _WORD.unpack_from(self._octets, self.at)
-        self.at += _WORD.size
-        return int(value)
+        value = word(self._octets, self.at)
+        self.at += _WORD_LENGTH
+        return value
+
+    def flag(self) -> bool:
+        """Whether an entry of a list follows."""
+        value = self.word()
+        if value > 1:
+            raise ValueError("neither an entry nor the end of a list")
+        return bool(value)
 
     def segment(self, use: str) -> NamedMemory:
         """The next handle, length and offset."""
-        if self.at + _SEGMENT.size > len(self._octets):
-            raise _Cut
-        handle, length, offset = _SEGMENT.unpack_from(self._octets, self.at)
-        self.at += _SEGMENT.size
+        handle = word(self._octets, self.at)
+        length, offset = place(self._octets, self.at + _WORD_LENGTH)
+        self.at += _SEGMENT_LENGTH
         return NamedMemory(handle, offset, length, use)
 
     def array(self, use: str) -> list[NamedMemory]:
@@ -59,36 +80,11 @@ class _Reader:
 
 def header(octets: bytes, length: int) -> UpperHeader | None:
     """The transport header at the beginning of a Send of ``length`` octets, None if there is none."""
-    if len(octets) < _FIXED.size:
+    found = _lists(octets, length)
+    if found is None:
         return None
-    xid, version, credits, procedure = _FIXED.unpack_from(octets)
-    if version != _VERSION or procedure not in PROCEDURES:
-        return None
-    name = PROCEDURES[procedure]
-    reads: list[NamedMemory] = []
-    writes: list[list[NamedMemory]] = []
-    reply: list[NamedMemory] | None = None
-    reader = _Reader(octets, _FIXED.size)
-    is_cut = False
-    try:
-        if procedure in _WITH_CHUNKS:
-            while _flag(reader):
-                reader.word()  # the position in the message
-                reads.append(reader.segment("read"))
-                if len(reads) > _MOST_SEGMENTS:
-                    return None
-            while _flag(reader):
-                writes.append(reader.array("write"))
-                if len(writes) > _MOST_SEGMENTS:
-                    return None
-            if _flag(reader):
-                reply = reader.array("reply")
-    except _Cut:
-        if len(octets) >= length:
-            return None
-        is_cut = True
-    except ValueError:
-        return None
+    xid, credits, procedure, reads, writes, reply, end, is_cut = found
+    name, kind = PROCEDURES[procedure], _rpc(octets, found)
     values: dict[str, Any] = {
         "xid": xid,
         "credits": credits,
@@ -97,35 +93,69 @@ def header(octets: bytes, length: int) -> UpperHeader | None:
         "writes": [[one.as_dict() for one in chunk] for chunk in writes],
         "reply_chunk": None if reply is None else [one.as_dict() for one in reply],
     }
-    kind = None if is_cut or procedure != _RPC_MESSAGE else _rpc(octets, reader.at, xid, values)
+    if kind == "call":
+        values["program"], values["version"], values["rpc_procedure"] = _CALL.unpack_from(octets, end)
     values["rpc"] = kind
-    named = (*reads, *(one for chunk in writes for one in chunk), *(reply or ()))
     parts = [f"{(kind or name).capitalize() if kind else name} xid {xid:#010x}"]
     for what, count in (("read", len(reads)), ("write", len(writes)), ("reply", len(reply or ()))):
         if count:
             parts.append(f"{count} {what} {'segment' if what != 'write' else 'chunk'}{'s' if count > 1 else ''}")
-    is_reply = kind == "reply" if kind is not None else True if procedure == _ERROR else None
-    call = xid if procedure != _DONE else None
+    _, named, call, is_reply, _ = _naming(found, kind)
     return UpperHeader("RPC-over-RDMA", values, named, ", ".join(parts), call, is_reply, is_cut)
 
 
-def _flag(reader: _Reader) -> bool:
-    value = reader.word()
-    if value > 1:
-        raise ValueError("neither an entry nor the end of a list")
-    return bool(value)
+def naming(octets: bytes, length: int) -> Naming | None:
+    """What such a header says of memory; as :func:`header`."""
+    found = _lists(octets, length)
+    return None if found is None else _naming(found, _rpc(octets, found))
 
 
-def _rpc(octets: bytes, at: int, xid: int, values: dict[str, Any]) -> str | None:
-    """Whether the RPC message behind the header is a call or a reply; its program and procedure go into ``values``."""
-    reader = _Reader(octets, at)
-    try:
-        if reader.word() != xid:
-            return None
-        kind = _RPC_TYPES.get(reader.word())
-        if kind == "call":
-            reader.word()  # the version of RPC, 2
-            values.update(program=reader.word(), version=reader.word(), rpc_procedure=reader.word())
-    except _Cut:
+def _lists(octets: bytes, length: int) -> _Lists | None:
+    """The transport header at the beginning of a Send of ``length`` octets, None if there is none."""
+    if len(octets) < _FIXED.size:
         return None
-    return kind
+    xid, version, credits, procedure = _FIXED.unpack_from(octets)
+    if version != _VERSION or procedure not in PROCEDURES:
+        return None
+    reads: list[NamedMemory] = []
+    writes: list[list[NamedMemory]] = []
+    reply: list[NamedMemory] | None = None
+    reader = _Reader(octets, _FIXED.size)
+    is_cut = False
+    try:
+        if procedure in _WITH_CHUNKS:
+            while reader.flag():
+                reader.word()  # the position in the message
+                reads.append(reader.segment("read"))
+                if len(reads) > _MOST_SEGMENTS:
+                    return None
+            while reader.flag():
+                writes.append(reader.array("write"))
+                if len(writes) > _MOST_SEGMENTS:
+                    return None
+            if reader.flag():
+                reply = reader.array("reply")
+    except (StructError, IndexError):
+        if len(octets) >= length:
+            return None
+        is_cut = True
+    except ValueError:
+        return None
+    return _Lists(xid, credits, procedure, reads, writes, reply, reader.at, is_cut)
+
+
+def _naming(found: _Lists, kind: str | None) -> Naming:
+    """What a transport header says of memory, whose RPC message is a call, a reply or neither."""
+    xid, _, procedure, reads, writes, reply, _, is_cut = found
+    named = (*reads, *(one for chunk in writes for one in chunk), *(reply or ()))
+    is_reply = kind == "reply" if kind is not None else True if procedure == _ERROR else None
+    return Naming("RPC-over-RDMA", named, xid if procedure != _DONE else None, is_reply, is_cut)
+
+
+def _rpc(octets: bytes, found: _Lists) -> str | None:
+    """Whether the RPC message behind a header is a call or a reply; None if it is neither, or not at hand."""
+    if found.is_cut or found.procedure != _RPC_MESSAGE or len(octets) < found.end + _MESSAGE.size:
+        return None
+    xid, kind = _MESSAGE.unpack_from(octets, found.end)
+    is_cut = kind == _RPC_CALL and len(octets) < found.end + _CALL.size
+    return _RPC_TYPES.get(kind) if xid == found.xid and not is_cut else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import NamedTuple
 
-from scapy_mpa.ulp.header import NamedMemory, UpperHeader
+from scapy_mpa.ulp.header import NamedMemory, Naming, UpperHeader
 
 _REQUEST = Struct("<HHHHIII")
 _RESPONSE = Struct("<HHHHHHIIIII")
@@ -160,13 +160,28 @@ def header(octets: bytes, length: int, is_from_initiator: bool, is_first: bool) 
     if found.remaining_data_length:
         text += f", {found.remaining_data_length} octets to come"
     values = {"message": "Data Transfer", **found._asdict()}
-    if not found.data_length:
-        return UpperHeader("SMB Direct", values, text=text)
-    named, is_all = _descriptors(octets[found.data_offset : found.data_offset + found.data_length])
+    _, named, _, _, is_cut = _naming(octets, found)
     if named:
         values["named"] = [one.as_dict() for one in named]
-    is_cut = not is_all or bool(found.remaining_data_length) or len(octets) < found.data_offset + found.data_length
-    return UpperHeader("SMB Direct", values, tuple(named), text, is_cut=is_cut)
+    return UpperHeader("SMB Direct", values, named, text, is_cut=is_cut)
+
+
+def naming(octets: bytes, length: int, is_from_initiator: bool, is_first: bool) -> Naming | UpperHeader | None:
+    """What such a header says of memory; as :func:`header`."""
+    if is_first:
+        return header(octets, length, is_from_initiator, is_first)
+    found = data_transfer(octets, length)
+    return None if found is None else _naming(octets, found)
+
+
+def _naming(octets: bytes, found: DataTransfer) -> Naming:
+    """What a Data Transfer says of memory."""
+    if not found.data_length:
+        return Naming("SMB Direct")
+    end = found.data_offset + found.data_length
+    named, is_all = _descriptors(octets[found.data_offset : end])
+    is_cut = not is_all or bool(found.remaining_data_length) or len(octets) < end
+    return Naming("SMB Direct", tuple(named), is_cut=is_cut)
 
 
 def _descriptors(octets: bytes) -> tuple[list[NamedMemory], bool]:

@@ -1,4 +1,8 @@
+from scapy_mpa.receiver.plain cimport PlainRun
 from scapy_mpa.stream.connection cimport Arrival
+
+cdef class _Passed:
+    cdef public long long crc, end, last_frame, offset
 
 cdef class CopyWatch:
     cdef public dict _differing, _doubtful, _dropped, _keep_alives
@@ -8,3 +12,6 @@ cdef class CopyWatch:
 
     cpdef arrived(self, Arrival arrival)
     cpdef arrived_aligned(self, long long end)
+    cpdef passed(self, object fpdu)
+    cpdef passed_run(self, PlainRun run)
+    cpdef _remember(self, object passed)

@@ -32,12 +32,20 @@ MOST_DOUBTFUL: Final = 1024
 
 _FIRST: Final = "the first copy is kept"
 _KEY: Final = "the Key says which is right"
-_NOTHING: Final = memoryview(b"")
 _ACKNOWLEDGED: Final = "it came after the peer had acknowledged them"
 
 
-def _count_of(fpdu: LocatedFPDU | PlainRun) -> int:
-    return len(fpdu.starts) if isinstance(fpdu, PlainRun) else 1
+class _Passed:
+    """An FPDU that was passed; ``last_frame`` is the last of its frames."""
+
+    __slots__ = ("crc", "end", "last_frame", "offset")
+
+    def __init__(self, offset: int, end: int, crc: int, last_frame: int) -> None:
+        self.offset, self.end, self.crc, self.last_frame = offset, end, crc, last_frame
+
+
+def _count_of(passed: _Passed | PlainRun) -> int:
+    return len(passed.starts) if isinstance(passed, PlainRun) else 1
 
 
 class CopyWatch:
@@ -57,7 +65,7 @@ class CopyWatch:
         self._layout = layout
         self._startup_frame = startup_frame
         #: FPDUs, and runs of them, by their offsets; and how many FPDUs they are.
-        self._fpdus: list[LocatedFPDU | PlainRun] = []
+        self._fpdus: list[_Passed | PlainRun] = []
         self._count = 0
         self._starts: list[int] = []
         self._doubtful: dict[int, Arrival] = {}
@@ -86,16 +94,16 @@ class CopyWatch:
 
     def passed(self, fpdu: LocatedFPDU) -> None:
         """Remember the next FPDU in stream order."""
-        self._remember(fpdu._replace(octets=_NOTHING))
+        self._remember(_Passed(fpdu.offset, fpdu.end, fpdu.crc, fpdu.frames[-1]))
 
     def passed_run(self, run: PlainRun) -> None:
         """Remember FPDUs that were passed together."""
         self._remember(run)
 
-    def _remember(self, fpdu: LocatedFPDU | PlainRun) -> None:
-        self._starts.append(fpdu.offset)
-        self._fpdus.append(fpdu)
-        self._count += _count_of(fpdu)
+    def _remember(self, passed: _Passed | PlainRun) -> None:
+        self._starts.append(passed.offset)
+        self._fpdus.append(passed)
+        self._count += _count_of(passed)
         if self._count > 2 * REMEMBERED:
             old = 0
             while self._count - _count_of(self._fpdus[old]) >= REMEMBERED:
@@ -103,18 +111,21 @@ class CopyWatch:
                 old += 1
             del self._starts[:old], self._fpdus[:old]
 
-    def _fpdu_at(self, offset: int) -> LocatedFPDU | None:
+    def _fpdu_at(self, offset: int) -> _Passed | None:
         index = bisect_right(self._starts, offset) - 1
         found = self._fpdus[index] if index >= 0 else None
         if found is None or offset >= found.end:
             return None
-        return found.fpdu_at(offset) if isinstance(found, PlainRun) else found
+        if not isinstance(found, PlainRun):
+            return found
+        one = found.fpdu_at(offset)
+        return _Passed(one.offset, one.end, one.crc, one.frames[-1])
 
     # --- copies that compete ---
 
     def competed(self, rivals: Iterable[Rival]) -> Iterator[Breach]:
         """Report copies that were not chosen, of FPDUs that were passed."""
-        dropped: dict[int, tuple[Rival, LocatedFPDU]] = {}
+        dropped: dict[int, tuple[Rival, _Passed]] = {}
         for rival in rivals:
             at = rival.differs_at
             fpdu = self._fpdu_at(rival.start if at is None else at)
@@ -148,7 +159,7 @@ class CopyWatch:
         rule, detail = why_dropped(f"{end - start} octets", rival.other_reason, tsval, start - rival.start)
         return Breach(rule, start, *rival.other, detail + instead)
 
-    def _overlap(self, rival: Rival, at: int, fpdu: LocatedFPDU | None) -> Iterator[Breach]:
+    def _overlap(self, rival: Rival, at: int, fpdu: _Passed | None) -> Iterator[Breach]:
         """Report a copy with other octets, captured after the one that it differs from."""
         early, late = sorted((rival.chosen, rival.other))
         if at < 0:
@@ -184,7 +195,7 @@ class CopyWatch:
             return
         yield Breach("attack-injection", at, *late, detail)
 
-    def _fits(self, rival: Rival, fpdu: LocatedFPDU) -> bool:
+    def _fits(self, rival: Rival, fpdu: _Passed) -> bool:
         """Return True if the octets of the copy that was not chosen hold a valid FPDU from the same place on."""
         first = fpdu.offset
         if rival.start > first:
@@ -237,9 +248,9 @@ def _remember(frames: dict[int, None], frame: int) -> None:
         del frames[next(iter(frames))]
 
 
-def is_silent_drop(rival: Rival, fpdu: LocatedFPDU) -> bool:
+def is_silent_drop(rival: Rival, fpdu: _Passed) -> bool:
     """Return True if the FPDU was complete, and bad, before the copy came that makes it good (RFC 5044 §8)."""
-    is_later = rival.other[0] < rival.chosen[0] == fpdu.frames[-1]
+    is_later = rival.other[0] < rival.chosen[0] == fpdu.last_frame
     return rival.decided_by == "validity" and is_later and not rival.is_sole
 
 

@@ -21,6 +21,8 @@ cdef class Counts:
     cpdef arrived(self, Arrival arrival)
     cpdef arrived_aligned(self, long long start, long long end, long long frame, object time)
     cpdef _bring(self, long long start, long long end, long long frame)
+    @cython.locals(offset=cython.longlong, end=cython.longlong)
+    cpdef passed(self, object fpdu, long long delivered)
     @cython.locals(offset=cython.longlong, end=cython.longlong, count=cython.longlong)
     cpdef passed_run(self, PlainRun run)
     cpdef bint _is_unknown(self, long long start) except -1

@@ -1,3 +1,46 @@
+cimport cython
+from scapy_mpa.receiver.plain cimport PlainRun
+from scapy_mpa.values._octets cimport head, place, queued, word
+
+cdef unsigned long long _LAST_TO
+cdef long long LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MARKER_LENGTH, MIN_MULPDU, TAGGED_HEADER_LENGTH, TERMINATE_OPCODE
+cdef long long UNTAGGED_HEADER_LENGTH, _ATOMIC_REQUEST, _ATOMIC_RESPONSE, _HIGHEST_OCTET, _LAST, _LONGEST_MESSAGE
+cdef long long _READ_REQUEST, _READ_RESPONSE, _RSVDULP, _TAGGED, _TO_AT, _VERSIONS
+
+@cython.locals(begin=cython.longlong, index=cython.longlong, count=cython.longlong, length=cython.longlong)
+cpdef ulpdu_of(object fpdu, long long most=*)
+
 cdef class DDPWatch:
-    cdef public object _answer, _breaches, _expected, _messages, _open, _placed, _response, _versions, _write, answers, end
-    cdef public object first_part, longest_part, losses, related, requests, resumed, terminated, untagged_frame
+    cdef public dict _messages, _open
+    cdef public list _breaches, related
+    cdef public long long _expected, _placed, _versions, answers, end, longest_part, losses, requests, resumed, terminated
+    cdef public long long untagged_frame
+    cdef public object _answer, _response, _write, first_part
+
+    cpdef passed_run(self, PlainRun run)
+    @cython.locals(length=cython.longlong, control=cython.longlong, opcode=cython.longlong)
+    cpdef passed(self, object fpdu, object ulpdu)
+    cpdef _take_breaches(self)
+    cpdef _expect(self)
+    @cython.locals(
+        stag=cython.ulonglong, to=cython.ulonglong, after=cython.ulonglong, octets=cython.longlong,
+        frame=cython.longlong, goes_on=cython.bint,
+    )
+    cpdef _next_place(self, object name, object expected, long long control, object fpdu, object ulpdu)
+    cpdef _inspect_read_response(self, long long control, object fpdu, object ulpdu)
+    cpdef _relate(self, object message)
+    @cython.locals(
+        queue=cython.longlong, msn=cython.longlong, mo=cython.longlong, after=cython.longlong, is_too_long=cython.bint,
+        length=cython.longlong,
+    )
+    cpdef _inspect_untagged(self, long long opcode, long long control, object fpdu, object ulpdu)
+    @cython.locals(length=cython.longlong, is_whole=cython.bint)
+    cpdef _inspect_other(self, long long opcode, long long mo, bint is_last, object fpdu, object ulpdu)
+    cpdef _inspect_part(self, object fpdu)
+    cpdef _inspect_read_request(self, object fpdu, object ulpdu)
+
+@cython.locals(after=cython.ulonglong)
+cpdef bint _wraps(unsigned long long to, long long ulpdu_length) except -1
+cpdef _request(long long opcode, object fpdu, object ulpdu, long long length)
+cpdef bint _is_in_host_order(object ulpdu) except -1
+cpdef bint _is_reversed(unsigned long long value, long long size) except -1

@@ -26,7 +26,7 @@ from scapy_mpa.framing.mulpdu import MIN_MULPDU
 from scapy_mpa.framing.requests import ReadRequest, atomic_request_id, original_request_id, read_requests
 from scapy_mpa.receiver.plain import PlainRun
 from scapy_mpa.receiver.values import Breach, LocatedFPDU, Moment
-from scapy_mpa.values.octets import place, queued, word
+from scapy_mpa.values.octets import head, place, queued, word
 
 #: Octets of a ULPDU that are inspected: an untagged header and the body of an RDMA Read Request (RFC 5040 §4.4), which
 #: has 32 octets in some user-space stacks.
@@ -67,9 +67,9 @@ _PLAIN: Final[dict[int, int]] = {
 
 def ulpdu_of(fpdu: LocatedFPDU, most: int = INSPECTED_OCTETS) -> Octets:
     """Return the first ``most`` octets of a ULPDU without Markers; none where the capture cut the FPDU."""
-    begin = fpdu.header + LENGTH_FIELD_LENGTH
+    begin, length = fpdu.header + LENGTH_FIELD_LENGTH, fpdu.ulpdu_length
     index = begin - fpdu.offset
-    count = min(most, fpdu.ulpdu_length)
+    count = min(most, length)
     if fpdu.markers and -begin % MARKER_INTERVAL < count:
         with_markers = count + MARKER_LENGTH * (count // (MARKER_INTERVAL - MARKER_LENGTH) + 1)
         return remove_markers(fpdu.octets[index : index + with_markers], begin)[:count]
@@ -246,7 +246,8 @@ class DDPWatch:
         if length < TAGGED_HEADER_LENGTH:
             self._too_short(fpdu)
         else:
-            control, write = ulpdu[0] << 8 | ulpdu[1], self._write
+            control, _ = head(ulpdu, 0)
+            write = self._write
             if control == self._expected:
                 if write is None:
                     if ulpdu[_TO_AT] != _HIGHEST_OCTET or not _wraps(place(ulpdu, 2)[1], length):
@@ -329,13 +330,12 @@ class DDPWatch:
     ) -> tuple[int, int] | None:
         """Inspect a tagged segment; return STag and TO at which its message goes on, None after its last segment."""
         stag, to = place(ulpdu, 2)
-        if expected is not None and expected != (stag, to):
+        goes_on, octets = expected == (stag, to), fpdu.ulpdu_length - TAGGED_HEADER_LENGTH
+        if expected is not None and not goes_on:
             self._find("ddp-last", fpdu, f"another {name} begins before the last segment of the one before")
+        after, frame = to + octets & _LAST_TO, fpdu.known[0]
         if _wraps(to, fpdu.ulpdu_length):
-            octets = fpdu.ulpdu_length - TAGGED_HEADER_LENGTH
             self._find("ddp-to-wraps", fpdu, f"{octets} octets of an {name} from TO {to:#x} on pass 2^64")
-        after, frame = to + fpdu.ulpdu_length - TAGGED_HEADER_LENGTH & _LAST_TO, fpdu.known[0]
-        goes_on = expected is not None and expected == (stag, to)
         if control & _LAST:
             if goes_on and frame < self._placed:
                 self._place_early(name, fpdu.offset, fpdu.known, stag, after)
@@ -515,7 +515,8 @@ class DDPWatch:
 
 def _wraps(to: int, ulpdu_length: int) -> bool:
     """Return True if the octets of a tagged segment from a TO on pass 2^64 (RFC 5041 §7.1)."""
-    return to + ulpdu_length - TAGGED_HEADER_LENGTH > _LAST_TO + 1
+    after = to + ulpdu_length - TAGGED_HEADER_LENGTH & _LAST_TO
+    return 0 < after < to
 
 
 def _request(opcode: int, fpdu: LocatedFPDU, ulpdu: Octets, length: int) -> Request:
@@ -525,21 +526,23 @@ def _request(opcode: int, fpdu: LocatedFPDU, ulpdu: Octets, length: int) -> Requ
     if opcode == _ATOMIC_REQUEST:
         request_id = atomic_request_id(body) if length else None
         return Request(*where, (), request_id, request_id is not None)
+    if length == READ_REQUEST_LENGTH == len(body) and not _is_in_host_order(ulpdu):
+        return Request(*where, (ReadRequest(*_read_request(ulpdu, UNTAGGED_HEADER_LENGTH)),), None, True)
     reads = read_requests(body) if length == len(body) else []
-    is_plain = length == READ_REQUEST_LENGTH and not _is_in_host_order(ulpdu)
-    return Request(*where, tuple(reads[:1] if is_plain else reads), None, is_plain)
+    return Request(*where, tuple(reads), None, False)
 
 
 def _is_in_host_order(ulpdu: Octets) -> bool:
     """Return True if the numbers of a Read Request of 28 octets make sense only when read backwards."""
     _, sink, size, _, source = _read_request(ulpdu, UNTAGGED_HEADER_LENGTH)
-    fields = (size, 4), (sink, 8), (source, 8)
-    return bool(size and (sink or source) and all(map(_is_reversed, fields)))
+    is_one = size and (sink or source) and _is_reversed(size, 4)
+    return bool(is_one and _is_reversed(sink, 8) and _is_reversed(source, 8))
 
 
-def _is_reversed(field: tuple[int, int]) -> bool:
+def _is_reversed(value: int, size: int) -> bool:
     """Return True if a number of so many octets is small, or an address of a process, only when read backwards."""
-    value, size = field
+    if not value or value & _HIGHEST_OCTET:
+        return not value
     octets = value.to_bytes(size, "big")
     # The address of a process begins with zeros, that of a kernel with ones.
-    return value == 0 or (octets[0] != 0 and octets[-1] == 0 and octets[:2] != b"\xff\xff")
+    return octets[0] != 0 and octets[:2] != b"\xff\xff"

@@ -114,31 +114,30 @@ class FPDUWatch:
         self.first_error: tuple[int, int] | None = None
         self.requests_before_error = -1
 
-    def passed(self, fpdu: LocatedFPDU) -> Sequence[Breach]:
-        """Inspect the next FPDU in stream order."""
-        ulpdu_length, octets = fpdu.ulpdu_length, fpdu.octets
+    def passed(self, fpdu: LocatedFPDU, ulpdu: Octets | None = None) -> Sequence[Breach]:
+        """Inspect the next FPDU in stream order; ``ulpdu`` is what :func:`ulpdu_of` returns, if it is at hand."""
+        ulpdu_length, crc = fpdu.ulpdu_length, fpdu.crc
         if fpdu.is_damaged:
             # Nobody is accused of octets that a receiver drops.
             self._note_first(fpdu)
             return (Breach("tcp-checksum", fpdu.offset, *fpdu.known, DROPPED),)
-        if fpdu.crc == BAD:
+        if crc == BAD:
             self._note_first(fpdu)
             self._note_error(fpdu)
             detail = f"FPDU with a ULPDU of {ulpdu_length} octets: CRC mismatch"
             return (Breach("crc", fpdu.offset, *fpdu.known, detail),)
-        if fpdu.crc == CUT:
+        if crc == CUT:
             # The capture cut it: its length is known.
             terminate = self._terminate(fpdu) if self._is_cut_terminate(fpdu) else ()
             return (*self._size(fpdu), *self._limit(fpdu), *terminate)
         breaches = () if ulpdu_length <= self.sizes.longest else self._size(fpdu)
         if self._layout.dialect is None:
             phase = fpdu.offset % MARKER_INTERVAL if fpdu.markers else -1
-            if not has_usual_octets(octets, 0, phase, ulpdu_length, self._origin):
+            if not has_usual_octets(fpdu.octets, 0, phase, ulpdu_length, self._origin):
                 breaches = (*breaches, *self._unusual(fpdu))
-        ulpdu = ulpdu_of(fpdu)
         if self._awaits_send:
             self._note_first(fpdu)
-        if found := self.ddp.passed(fpdu, ulpdu):
+        if found := self.ddp.passed(fpdu, ulpdu_of(fpdu) if ulpdu is None else ulpdu):
             breaches = (*breaches, *found)
         if fpdu.opcode == TERMINATE_OPCODE:
             breaches = (*breaches, *self._terminate(fpdu))
@@ -166,8 +165,11 @@ class FPDUWatch:
 
     def _note_first(self, fpdu: LocatedFPDU) -> None:
         """Note an FPDU before the first Send with payload, or that one."""
+        is_first = self._is_beginning and not fpdu.offset and self.first is None
+        if not is_first and fpdu.opcode not in SEND_OPCODES:
+            return
         ulpdu = bytes(ulpdu_of(fpdu, FIRST_ULPDU_OCTETS))
-        if self._is_beginning and not fpdu.offset and self.first is None:
+        if is_first:
             # Where a damaged one ends is not known.
             is_bad, length = fpdu.crc == BAD, fpdu.ulpdu_length
             is_doubtful = is_bad or not is_plain_header(ulpdu, length)

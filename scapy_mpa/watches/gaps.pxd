@@ -1,4 +1,5 @@
 cimport cython
+from scapy_mpa.receiver.plain cimport PlainRun
 from scapy_mpa.stream.connection cimport Arrival
 
 cdef class GapWatch:
@@ -9,3 +10,6 @@ cdef class GapWatch:
 
     @cython.locals(cut=cython.longlong)
     cpdef arrived(self, Arrival arrival)
+    @cython.locals(offset=cython.longlong, end=cython.longlong, crc=cython.longlong)
+    cpdef passed(self, object fpdu)
+    cpdef passed_run(self, PlainRun run)

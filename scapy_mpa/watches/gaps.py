@@ -64,11 +64,12 @@ class GapWatch:
 
         Without CRC the reader reports itself that Markers contradict a length.
         """
-        expected, damaged = self._next, self._damage(fpdu.offset)
-        self._next, self._located_end = None if fpdu.crc == BAD else fpdu.end, fpdu.end
-        if damaged or not self._crc or expected is None or fpdu.offset <= expected or expected < self._cut_end:
+        expected, offset, end = self._next, fpdu.offset, fpdu.end
+        damaged = self._damage(offset) if self._damaged else ()
+        self._next, self._located_end = None if fpdu.crc == BAD else end, end
+        if damaged or not self._crc or expected is None or offset <= expected or expected < self._cut_end:
             return damaged
-        detail = f"{fpdu.offset - expected} octets that belong to no FPDU"
+        detail = f"{offset - expected} octets that belong to no FPDU"
         return (Breach("fpdu-format", expected, *fpdu.known, detail),)
 
     def damaged(self, octets: LeftOut) -> None:

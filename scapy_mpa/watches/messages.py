@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from scapy_mpa.framing.ddp import (
     TAGGED_HEADER_LENGTH,
@@ -42,13 +42,18 @@ _ATOMIC_ALIGNMENT: Final = 8
 _STREAM_ERROR: Final = 0, 2, 0x07
 
 
-class _Kept(NamedTuple):
-    end: int
-    frames: tuple[int, ...]
-    fpdu_length: int
-    ulpdu_length: int
-    header: bytes
-    misaligned_to: int | None = None
+class _Kept:
+    """What is kept of an FPDU; ``header`` are the first octets of its ULPDU."""
+
+    __slots__ = ("end", "first_frame", "fpdu_length", "header", "last_frame", "misaligned_to", "ulpdu_length")
+
+    def __init__(
+        self, end: int, first_frame: int, last_frame: int, fpdu_length: int, ulpdu_length: int, header: bytes,
+        misaligned_to: int | None = None,
+    ) -> None:  # fmt: skip
+        self.end, self.first_frame, self.last_frame = end, first_frame, last_frame
+        self.fpdu_length, self.ulpdu_length = fpdu_length, ulpdu_length
+        self.header, self.misaligned_to = header, misaligned_to
 
 
 class MessageWatch:
@@ -71,8 +76,8 @@ class MessageWatch:
     def passed(self, fpdu: LocatedFPDU, ulpdu: Octets) -> None:
         """Keep the next FPDU in stream order; ``ulpdu`` are the first octets of its ULPDU."""
         to = _misaligned_to(ulpdu) if fpdu.opcode == _ATOMIC_REQUEST else None
-        lengths = fpdu.end - fpdu.offset, fpdu.ulpdu_length
-        self._keep(_Kept(fpdu.end, fpdu.frames, *lengths, bytes(ulpdu[:UNTAGGED_HEADER_LENGTH]), to), 1)
+        header, frames, end = bytes(ulpdu[:UNTAGGED_HEADER_LENGTH]), fpdu.frames, fpdu.end
+        self._keep(_Kept(end, frames[0], frames[-1], end - fpdu.offset, fpdu.ulpdu_length, header, to), 1)
 
     def passed_run(self, run: PlainRun) -> None:
         """Keep FPDUs that were passed together."""
@@ -98,8 +103,8 @@ class MessageWatch:
                 continue
             for index, length in enumerate(one.fpdus):
                 header = one.headers[index * TAGGED_HEADER_LENGTH : (index + 1) * TAGGED_HEADER_LENGTH]
-                end = one.end_of(index)
-                yield _Kept(end, one.moment_of(index)[:1], end - one.starts[index], length, bytes(header))
+                end, frame = one.end_of(index), one.moment_of(index)[0]
+                yield _Kept(end, frame, frame, end - one.starts[index], length, bytes(header))
 
     def unacknowledged(self, end: int) -> int:
         """Count the messages with octets between what the peer acknowledged and ``end``, the last octet captured.
@@ -140,10 +145,10 @@ class MessageWatch:
                 asked = key
             before = messages.get(key)
             if before is None:
-                messages[key] = Quoted(octets, found.last, one.frames[0], one.frames[-1], 1, one.misaligned_to)
+                messages[key] = Quoted(octets, found.last, one.first_frame, one.last_frame, 1, one.misaligned_to)
             else:
                 total = before.octets + octets if isinstance(found, TaggedHeader) else max(before.octets, octets)
-                last_frame = max(before.last_frame, one.frames[-1])
+                last_frame = max(before.last_frame, one.last_frame)
                 messages[key] = Quoted(
                     total, found.last, before.first_frame, last_frame, before.segments + 1, before.misaligned_to
                 )
@@ -153,9 +158,9 @@ class MessageWatch:
         """Return the last Atomic Request up to a frame whose TO is not 64-bit aligned, None without one."""
         found = None
         for one in self._kept():
-            if one.misaligned_to is not None and one.frames[-1] <= frame:
+            if one.misaligned_to is not None and one.last_frame <= frame:
                 octets = one.ulpdu_length - UNTAGGED_HEADER_LENGTH
-                found = Quoted(octets, True, one.frames[0], one.frames[-1], 1, one.misaligned_to)
+                found = Quoted(octets, True, one.first_frame, one.last_frame, 1, one.misaligned_to)
         return found
 
     def lengths_of(self, header: TaggedHeader | UntaggedHeader) -> list[int] | None:

@@ -62,6 +62,9 @@ class Outstanding:
     @property
     def is_known(self) -> bool:
         """Whether everything is known that was asked and answered."""
+        return self._knows()
+
+    def _knows(self) -> bool:
         if self._is_known and (self._requester.losses or self._responder.losses):
             self._give_up()
         return self._is_known
@@ -72,7 +75,7 @@ class Outstanding:
 
     def requested(self, request: Request) -> None:
         """Take the next Request."""
-        if not self.is_known:
+        if not self._knows():
             return
         queue = self._reads if request.opcode == _READ_REQUEST else self._atomics
         queue.asked.append(request)
@@ -81,7 +84,7 @@ class Outstanding:
 
     def answered(self, response: Response, acknowledged: int) -> None:
         """Take the next Response, whose sender had acknowledged no more than this when it began it: an offset."""
-        if not self.is_known:
+        if not self._knows():
             return
         queue = self._reads if response.opcode == _READ_RESPONSE else self._atomics
         if response.octets < 0 or len(queue.answers) == MOST_OUTSTANDING:
@@ -91,9 +94,9 @@ class Outstanding:
 
     def judge(self) -> Sequence[Breach]:
         """Return what the answers show, as far as it is known by now what had been asked."""
-        if not (self._reads.answers or self._atomics.answers) or not self.is_known:
+        if not (self._reads.answers or self._atomics.answers) or not self._knows():
             return ()
-        return [*self._judge(self._reads), *self._judge(self._atomics)]
+        return self._judge(self._reads) + self._judge(self._atomics)
 
     def _judge(self, queue: _Queue) -> list[Breach]:
         breaches = []
@@ -114,7 +117,7 @@ class Outstanding:
 
     def finish(self) -> Sequence[Breach]:
         """Return the answers that nobody asked for, when nothing more comes and nothing is missing."""
-        return self._unasked if self.is_known else ()
+        return self._unasked if self._knows() else ()
 
     def unanswered(
         self, fin: tuple[int, int, int], asker_closed: int, acknowledged_by: Callable[[int], int]
@@ -129,7 +132,7 @@ class Outstanding:
             asker_closed: the frame of the requester's FIN, one after all others if it sent none.
             acknowledged_by: returns a frame by which the responder had acknowledged octets up to an offset.
         """
-        if not self.is_known or self._responder.end != fin[0] or self._reads.answers or self._atomics.answers:
+        if not self._knows() or self._responder.end != fin[0] or self._reads.answers or self._atomics.answers:
             return ()
         found = []
         for queue in (self._reads, self._atomics):
@@ -160,11 +163,16 @@ def _answers(request: Request, response: Response) -> bool:
         return request.request_id is None or request.request_id == response.request_id
     if not request.reads:
         return True
-    return any(
-        read.size == response.octets
-        and (not read.size or (read.sink_stag, read.sink_to) == (response.stag, response.to))
-        for read in request.reads
-    )
+    for read in request.reads:
+        is_there = not read.size or (read.sink_stag == response.stag and read.sink_to == response.to)
+        if is_there and read.size == response.octets:
+            return True
+    return False
+
+
+def _had_come(request: Request, response: Response, acknowledged: int) -> bool:
+    """Return True if who answers had got a Request when the Response began."""
+    return request.end <= acknowledged or request.frame <= response.first_frame
 
 
 def _answer(queue: _Queue, response: Response, acknowledged: int) -> tuple[tuple[str, str] | None, bool]:
@@ -173,13 +181,11 @@ def _answer(queue: _Queue, response: Response, acknowledged: int) -> tuple[tuple
     Return the rule that it breaks, with details, None if it breaks none; and whether there is a Request for it.
     """
     asked, last, frame = queue.asked, queue.last, response.frame
-
-    def had_come(request: Request) -> bool:
-        return request.end <= acknowledged or request.frame <= response.first_frame
-
-    while asked and _may_be_ignored(asked[0]) and had_come(asked[0]) and not _answers(asked[0], response):
+    while asked and not _answers(asked[0], response) and _may_be_ignored(asked[0]):
+        if not _had_come(asked[0], response, acknowledged):
+            break
         asked.popleft()
-    oldest = asked[0] if asked and had_come(asked[0]) else None
+    oldest = asked[0] if asked and _had_come(asked[0], response, acknowledged) else None
     if oldest is not None and _answers(oldest, response):
         queue.last = asked.popleft(), response
         return None, True
@@ -198,7 +204,10 @@ def _answer(queue: _Queue, response: Response, acknowledged: int) -> tuple[tuple
         return (unasked, f"frame {frame} answers {name}, but none is outstanding{after}"), False
     differs = "read-response-differs" if is_read else "atomic-response"
     looked_at = list(islice(asked, _MOST_LOOKED_AT))
-    index = next((at for at, one in enumerate(looked_at) if had_come(one) and _answers(one, response)), 0)
+    fits = (
+        at for at, one in enumerate(looked_at) if _had_come(one, response, acknowledged) and _answers(one, response)
+    )
+    index = next(fits, 0)
     if index:
         queue.passed_over.extend(asked.popleft() for _ in range(index))
         queue.last = later, _ = asked.popleft(), response

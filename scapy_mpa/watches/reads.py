@@ -76,7 +76,7 @@ class ReadWatch:
             return ()
         # Later answers are captured later: of requests before this one nothing more is learnt.
         came = fpdu.frames[0]
-        found = self._certain(sum(one.known[0] < came for one, _ in self._doubtful))
+        found = self._certain(len([one for one, _ in self._doubtful if one.known[0] < came]))
         self._doubtful = [(one, count - 1) for one, count in self._doubtful if count - 1 > self._depth]
         return found
 

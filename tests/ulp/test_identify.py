@@ -131,6 +131,41 @@ def test_an_nvme_command_and_an_iscsi_pdu_name_memory() -> None:
     assert [(one.stag, one.to, one.use) for one in header.named] == [(5, 6, "read"), (7, 8, "write")]
 
 
+@pytest.mark.parametrize(
+    ("port", "sends", "from_initiator"),
+    [
+        (5445, [REQUEST, DATA], True),
+        (5445, [RESPONSE, DATA], False),
+        (20049, [CALL], True),
+        (20049, [REPLY], False),
+        (20049, [struct.pack(">4I", 7, 1, 32, 4) + struct.pack(">I", 2)], False),
+        (4420, [COMMAND], True),
+        (4420, [bytes(16)], False),
+        (3260, [ISER], True),
+        (3260, [b"\x20" + bytes(27)], True),
+        (7174, [RPING], True),
+        (18515, [b"6.06".ljust(16, b"\0")], True),
+    ],
+)
+def test_what_a_header_says_of_memory(port: int, sends: list[bytes], from_initiator: bool) -> None:
+    """It is the same whether the rest of the header is read or not, however much of it was captured."""
+    *before, last = sends
+    for size in range(len(last) + 1):
+        for length in {size, len(last)}:
+            whole, memory = layer(port), layer(port)
+            for send in before:
+                assert whole.see_send(send, len(send), from_initiator) is not None
+                assert memory.see_naming(send, len(send), from_initiator) is not None
+            header = whole.see_send(last[:size], length, from_initiator)
+            naming = memory.see_naming(last[:size], length, from_initiator)
+            said = [
+                found and (found.protocol, found.named, found.call, found.is_reply, found.is_cut)
+                for found in (header, naming)
+            ]
+            assert said[0] == said[1]
+            assert (whole.name, whole.grounds) == (memory.name, memory.grounds)
+
+
 @pytest.mark.parametrize("length", [0, 1, 15, 16, 20, 28, 32, 56, 64, 76, 4096])
 @pytest.mark.parametrize("port", [5445, 20049, 4420, 3260, 7174, 18515, 7471])
 def test_any_octets(length: int, port: int) -> None:

@@ -1,0 +1,16 @@
+cimport cython
+from scapy_mpa.values._octets cimport place, word
+
+cdef Py_ssize_t _SEGMENT_LENGTH, _WORD_LENGTH
+
+cdef class _Reader:
+    cdef public bytes _octets
+    cdef public Py_ssize_t at
+
+    cpdef long long word(self) except -1
+    @cython.locals(value=cython.longlong)
+    cpdef bint flag(self) except -1
+    cpdef segment(self, object use)
+
+@cython.locals(reader=_Reader)
+cpdef _lists(bytes octets, long long length)

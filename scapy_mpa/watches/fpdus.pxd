@@ -1,0 +1,17 @@
+cimport cython
+from scapy_mpa.receiver.plain cimport has_usual_octets
+from scapy_mpa.watches.ddp cimport DDPWatch, ulpdu_of
+from scapy_mpa.watches.sizes cimport SizeWatch
+
+cdef long long BAD, CUT, MARKER_INTERVAL, MAX_ULPDU_LENGTH, TERMINATE_OPCODE
+
+cdef class FPDUWatch:
+    cdef public bint _awaits_send, _is_beginning
+    cdef public DDPWatch ddp
+    cdef public SizeWatch sizes
+    cdef public long long requests_before_error
+    cdef public object _layout, _origin, first, first_error, first_send, terminate
+
+    @cython.locals(ulpdu_length=cython.longlong, crc=cython.longlong)
+    cpdef passed(self, object fpdu, object ulpdu=*)
+    cpdef _note_first(self, object fpdu)

@@ -1,0 +1,4 @@
+cdef class InvalidationWatch:
+    cdef public dict stags
+    cdef public long long _peer_end
+    cdef public set _used

@@ -1,0 +1,18 @@
+cimport cython
+from scapy_mpa.receiver.plain cimport PlainRun
+
+cdef class _Kept:
+    cdef public bytes header
+    cdef public long long end, first_frame, fpdu_length, last_frame, ulpdu_length
+    cdef public object misaligned_to
+
+cdef class MessageWatch:
+    cdef public bint has_all
+    cdef public long long _count
+    cdef public object _fpdus, acknowledged
+
+    @cython.locals(header=bytes, frames=tuple, end=cython.longlong)
+    cpdef passed(self, object fpdu, object ulpdu)
+    cpdef passed_run(self, PlainRun run)
+    @cython.locals(left=cython.longlong)
+    cpdef _keep(self, object one, long long count)

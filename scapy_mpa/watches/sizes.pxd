@@ -1,0 +1,4 @@
+cdef class SizeWatch:
+    cdef public bint _markers
+    cdef public long long _emss, _limit, _longest_fpdu, longest
+    cdef public object _at, _said_of_long
