@@ -15,7 +15,7 @@ cdef class Analyzer:
     cdef dict __dict__
     cdef public dict _holding
     cdef public list _pending
-    cdef public long long _frame
+    cdef public long long _frame, _held
     cdef public object _followed, _hands_octets, _listener, _time
     cdef public Flows _flows
 

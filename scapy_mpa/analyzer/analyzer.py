@@ -131,6 +131,8 @@ class Analyzer:
         self._followed = Followed(limits.connections)
         #: Connections that hold octets, as far as was looked at.
         self._holding: dict[int, TCPConnection] = {}
+        #: How many octets they held when that was looked at, and how many came since.
+        self._held = 0
         #: MPA connections of which something was found since the last time.
         self._pending: list[CapturedConnection] = []
         self._starts_found: set[int] = set()
@@ -207,6 +209,8 @@ class Analyzer:
             mpa.take(d)
         if half.copies.held:
             self._holding[id(connection)] = connection
+            if arrival is not None:
+                self._held += arrival.end - arrival.start
         if flags & 5 and connection.is_over:
             self._followed.end(connection)
 
@@ -252,9 +256,12 @@ class Analyzer:
     def release(self) -> None:
         """Hand on what was found; give up what is held where all connections together hold too much."""
         self.flush()
+        if self._held <= self.limits.total_octets:
+            return
         weights = {key: _weight(one) for key, one in self._holding.items()}
         self._holding = {key: one for key, one in self._holding.items() if weights[key]}
         held, most = sum(weights.values()), self.limits.total_octets
+        self._held = held
         if held <= most:
             return
         for key in sorted(self._holding, key=lambda key: -weights[key]):
@@ -265,6 +272,7 @@ class Analyzer:
             if connection.user.mpa is not None:
                 connection.user.mpa.take(0)
             held -= weights[key] - _weight(connection)
+        self._held = held
 
     # --- connections ---
 

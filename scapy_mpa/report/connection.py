@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from scapy_mpa import offered
@@ -11,7 +11,7 @@ from scapy_mpa.analyzer.connection import CapturedConnection
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.framing.profiles import Profile
 from scapy_mpa.framing.role import ROLES, Role
-from scapy_mpa.framing.startup import StartupFrame
+from scapy_mpa.framing.startup import SHORT, StartupFrame
 from scapy_mpa.receiver.startup import FoundFrame
 from scapy_mpa.report.beginning import remarkable_beginning
 from scapy_mpa.report.half import HalfConnection, inferred_as_dict
@@ -62,16 +62,17 @@ class Connection:
         #: Whether another connection has the same addresses and ports in another network, as ``path`` tells.
         self.has_twin = False
         self.rejected = mpa.rejected
-        self.request, self.request_frame = _startup(mpa.request)
-        self.reply, self.reply_frame = _startup(mpa.reply)
+        request, reply = mpa.request, mpa.reply
+        self.request, self.request_frame = _startup(request)
+        self.reply, self.reply_frame = _startup(reply)
         #: The startup frame of which only a part came.
         self.part = mpa.part
         #: Sequence numbers of their first octets.
-        self.request_seq = mpa.request.seq if mpa.request is not None else None
-        self.reply_seq = mpa.reply.seq if mpa.reply is not None else None
+        self.request_seq = request.seq if request is not None else None
+        self.reply_seq = reply.seq if reply is not None else None
         #: When they were complete, in nanoseconds since the epoch.
-        self.request_time_ns = mpa.request.time if mpa.request is not None else None
-        self.reply_time_ns = mpa.reply.time if mpa.reply is not None else None
+        self.request_time_ns = request.time if request is not None else None
+        self.reply_time_ns = reply.time if reply is not None else None
         self.initiator = HalfConnection(mpa, "initiator", index)
         self.responder = HalfConnection(mpa, "responder", index)
         assert mpa.lifecycle is not None
@@ -286,8 +287,17 @@ class CapturedStartup(StartupFrame):
         return startup_packet(self.encode())
 
 
+# Those of a thousand connections mostly say the same.
+@lru_cache(maxsize=256)
+def _captured(startup: StartupFrame) -> CapturedStartup:
+    return CapturedStartup(*startup)
+
+
 def _startup(found: FoundFrame | None) -> tuple[CapturedStartup | None, int | None]:
-    return (CapturedStartup(*found.startup), found.frame) if found is not None else (None, None)
+    if found is None:
+        return None, None
+    captured = _captured if len(found.startup.private_data) <= SHORT else _captured.__wrapped__
+    return captured(found.startup), found.frame
 
 
 def _startup_as_dict(startup: StartupFrame | None, frame: int | None) -> dict[str, Any] | None:

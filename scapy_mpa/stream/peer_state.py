@@ -7,7 +7,6 @@ a segment sent to it, and the frame in which it acknowledged given octets.  All 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import deque
 from typing import Final
 
 from scapy_mpa.framing.sequence import SEQ_MASK
@@ -64,7 +63,7 @@ class PeerState:
         self.rcv_wnd: int | None = None
         self.ts_recent = -1
         #: The acknowledgement numbers sent last.
-        self._acks: deque[int] = deque(maxlen=MOST_ACKS)
+        self._acks: list[int] = []
         self._ts_time = 0
         # Ranges of octets, disjoint and ascending, and the frame that acknowledged each of them first.
         self._starts: list[int] = []
@@ -86,12 +85,14 @@ class PeerState:
             return False
         self.last_ack_sent = ack
         self._acks.append(ack)
+        if len(self._acks) == 2 * MOST_ACKS:
+            del self._acks[:MOST_ACKS]
         self._insert(frame, _LOWEST if before is None else before, ack)
         return True
 
     def has_sent_ack(self, ack: int) -> bool:
         """Return True if a segment carried this SEG.ACK lately."""
-        return ack in self._acks
+        return ack in self._acks[-MOST_ACKS:]
 
     def sack(self, frame: int, start: int, end: int) -> None:
         """Take a range that the receiver acknowledged selectively (RFC 2018 §3)."""
@@ -239,7 +240,7 @@ class PeerState:
             self._last_ack -= origin
         if self.right_edge is not None:
             self.right_edge -= origin
-        self._acks = deque((ack - origin for ack in self._acks), MOST_ACKS)
+        self._acks = [ack - origin for ack in self._acks]
         self._starts = [start - origin for start in self._starts]
         self._ends = [end - origin for end in self._ends]
 

@@ -70,12 +70,12 @@ class DirectionEnd(NamedTuple):
     @property
     def accepted_resets(self) -> list[Reset]:
         """The RSTs for which its receiver closed the connection."""
-        return [one for one in self.resets if closes(one)]
+        return [one for one in self.resets if closes(one)] if self.resets else []
 
     @property
     def last_moment(self) -> Moment:
         """The moment of its last segment, be it a RST."""
-        return max([self.last, *((one.frame, one.time) for one in self.resets)])
+        return max([self.last, *((one.frame, one.time) for one in self.resets)]) if self.resets else self.last
 
     @property
     def unacknowledged(self) -> int:
