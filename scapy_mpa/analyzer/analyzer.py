@@ -124,7 +124,7 @@ class Analyzer:
         self._listener = listener
         self._hands_octets = listener is not None and listener.wants_octets
         self._deviations = deviations or {}
-        self._numbered = 0
+        self._numbered = self._handed_over = 0
         self._budget = Budget()
         self._diagnosis_budget = DiagnosisBudget()
         self._flows = Flows(self._follow, self._end)
@@ -136,6 +136,7 @@ class Analyzer:
         #: MPA connections of which something was found since the last time.
         self._pending: list[CapturedConnection] = []
         self._starts_found: set[int] = set()
+        self._is_any_over = False
         #: The last segment's, nanoseconds since the epoch.
         self._frame = self._time = 0
 
@@ -217,7 +218,7 @@ class Analyzer:
     def _begin_mpa(self, connection: TCPConnection, followed: FollowedConnection) -> CapturedConnection | None:
         """There is MPA on a connection; None if the report has no room for it."""
         most = self.limits.mpa_connections
-        if len(self.connections) >= most:
+        if len(self.connections) + self._handed_over >= most:
             followed.is_left_out = True
             detail = f"more than {most} MPA connections (mpa_connections)"
             self.findings.add("limit", None, *self._now, 0, detail)
@@ -291,7 +292,8 @@ class Analyzer:
         """Nothing more comes for a TCP connection."""
         flow, followed = connection.flow, connection.user
         assert flow is not None
-        for one in flow.connections:
+        # One that is alone is in the midst of none.
+        for one in flow.connections if len(flow.connections) > 1 else ():
             one.user.is_stray |= not one.user.has_fpdus and is_stray(one, flow)
         if followed.is_stray:
             self._withdraw(connection, followed)
@@ -336,6 +338,8 @@ class Analyzer:
 
     def _begin_once_more(self, connection: TCPConnection, followed: FollowedConnection) -> None:
         """MPA was left after a rejection, and begins once more on the same TCP connection, maybe several times."""
+        if followed.reader.last is followed.reader:
+            return
         chain = followed.reader.last.chain
         for reader in chain[chain.index(followed.reader) + 1 :]:
             self._finish_mpa(followed)
@@ -348,6 +352,7 @@ class Analyzer:
         if mpa is not None:
             mpa.pending_side = -1
             mpa.finish(self._now, followed.strays)
+            self._is_any_over = True
             self.has_doubt |= self._hands_octets and followed.reader.has_doubt
             self._starts_found |= followed.reader.starts_found
 
@@ -403,6 +408,15 @@ class Analyzer:
         over = [mpa for mpa in self.connections if mpa.lifecycle is not None]
         if over:
             self.connections[:] = [mpa for mpa in self.connections if mpa.lifecycle is None]
+        return over
+
+    def hand_over(self) -> list[CapturedConnection]:
+        """Return the MPA connections that are over, which are not kept any more, but count for the limit."""
+        over = [mpa for mpa in self.connections if mpa.lifecycle is not None] if self._is_any_over else []
+        if over:
+            self.connections[:] = [mpa for mpa in self.connections if mpa.lifecycle is None]
+            self._handed_over += len(over)
+        self._is_any_over = False
         return over
 
     def finish(self, *, numbers_anew: bool = True) -> None:

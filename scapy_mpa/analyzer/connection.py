@@ -634,8 +634,17 @@ def direction_end(half: TCPHalf, sent: int | None = None, is_in_operation: bool 
     sent = max(half.highest, 0) if sent is None else sent
     return DirectionEnd(
         (half.last_frame, half.last_time), half.fin_captured, half.resets, half.reset_count, half.retransmissions,
-        half.start, sent, half.peer.last_ack_sent, half.peer.sacked_octets(sent), is_in_operation=is_in_operation, **more,
+        half.start, sent, half.peer.last_ack_sent, half.peer.sacked_octets(sent), is_in_operation=is_in_operation,
+        **more,
     )  # fmt: skip
+
+
+def keyed_paths(key: bytes, paths: Set[tuple[int, tuple[str, ...]]]) -> frozenset[KeyedPath]:
+    """Return paths that have the direction of a TCP connection, of which direction 0 has a key, with keys."""
+    if not paths:
+        return _NO_PATHS
+    keys = key, reverse_key(key)
+    return frozenset([(keys[d], path) for d, path in paths])
 
 
 #: What is known of senders by an analysis of the same capture: by the addresses and ports of a direction's segments,
@@ -741,19 +750,7 @@ class CapturedConnection:
     @property
     def own_paths(self) -> frozenset[KeyedPath]:
         """The paths of its segments; none where no segment on its addresses and ports had tags or tunnels."""
-        return self._keyed(self.reader.connection.own_paths)
-
-    @property
-    def foreign_paths(self) -> frozenset[KeyedPath]:
-        """The paths that only others on its addresses and ports had: their segments are in another network."""
-        connection = self.reader.connection
-        return self._keyed(connection.flow_paths - connection.own_paths)
-
-    def _keyed(self, paths: Set[tuple[int, tuple[str, ...]]]) -> frozenset[KeyedPath]:
-        if not paths:
-            return _NO_PATHS
-        keys = self.key, reverse_key(self.key)
-        return frozenset([(keys[d], path) for d, path in paths])
+        return keyed_paths(self.key, self.reader.connection.own_paths)
 
     @property
     def responder_port(self) -> int:
@@ -1007,6 +1004,12 @@ class CapturedConnection:
         initiator = self.initiator_side
         self.lifecycle = lifecycle(first, ends[initiator], ends[1 - initiator], rejection)
 
+    def let_go(self) -> None:
+        """Refer to what was read of it no longer, so that Python need not look for circles: it was reported."""
+        for operation in self.operations.values():
+            operation.peer = None
+        self.operations, self._operations = {}, [None, None]
+
     def _findings_of(self, side: int) -> HalfFindings:
         operation = self._operations[side]
         if operation is not None:
@@ -1031,6 +1034,7 @@ class CapturedConnection:
                 opening = None  # its receiver may have dropped it
             if operation is not None:
                 first, octets = operation.first, operation.reader.first_octets
+                begun: tuple[FirstFPDU | None, bytes, int, Layout | None]
                 begun = first, octets, operation.counts.fpdus, operation.reader.layout
             else:
                 begun = None, reader.octets_after[d], 0, None

@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from scapy_mpa import offered
-from scapy_mpa.analyzer.connection import CapturedConnection
+from scapy_mpa.analyzer.connection import CapturedConnection, keyed_paths
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.framing.profiles import Profile
 from scapy_mpa.framing.role import ROLES, Role
@@ -22,7 +22,7 @@ from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import RULES
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.lifecycle import Lifecycle
-from scapy_mpa.values.segment import Segment, addresses_of, path_of
+from scapy_mpa.values.segment import KeyedPath, Segment, addresses_of, path_of
 from scapy_mpa.values.startup import StartupEvent, startup_fields
 from scapy_mpa.watches.startup import startup_events
 
@@ -52,8 +52,10 @@ class Connection:
         self.crc = mpa.crc
         #: The tags and tunnels of its segments, of both directions if these differ; None without any.
         self.path = " / ".join(dict.fromkeys(", ".join(path) for path in mpa.paths)) or None
-        #: The paths of its segments, and those that only others with the same addresses and ports had.
-        self.own_paths, self.foreign_paths = mpa.own_paths, mpa.foreign_paths
+        #: The paths of its segments.
+        self.own_paths = mpa.own_paths
+        #: Those of all on its addresses and ports, to which others may add theirs later.
+        self._key, self._flow_paths = mpa.key, mpa.reader.connection.flow_paths
         self.inferred = mpa.inferred
         #: The port of the Responder's service, if a port mapper has given it the port of this connection.
         self.service_port: int | None = None
@@ -117,6 +119,11 @@ class Connection:
     def name(self) -> str:
         """Initiator and Responder, with the path where only that tells it from another connection."""
         return f"{self.initiator.endpoint} > {self.responder.endpoint}{self.network}"
+
+    @property
+    def foreign_paths(self) -> frozenset[KeyedPath]:
+        """The paths that only others on its addresses and ports had: their segments are in another network."""
+        return keyed_paths(self._key, self._flow_paths) - self.own_paths
 
     def is_foreign(self, seg: Segment) -> bool:
         """Whether a segment, of its addresses and ports, came by a path that only other connections had."""
