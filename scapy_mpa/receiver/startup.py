@@ -293,7 +293,7 @@ class KeySearch:
 
     def needed_from(self, end: int) -> int:
         """Return the offset from which octets may still belong to a startup frame, of those that end at ``end``."""
-        return min([end - self._tail(end), *self.candidates])
+        return min(end - self._tail(end), min(self.candidates, default=end))
 
     def _tail(self, end: int) -> int:
         """Return how many octets before ``end``, at which held octets end, may be the beginning of a Key."""

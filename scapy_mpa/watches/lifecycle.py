@@ -75,7 +75,7 @@ class DirectionEnd(NamedTuple):
     @property
     def last_moment(self) -> Moment:
         """The moment of its last segment, be it a RST."""
-        return max([self.last, *((one.frame, one.time) for one in self.resets)]) if self.resets else self.last
+        return max(self.last, max((one.frame, one.time) for one in self.resets)) if self.resets else self.last
 
     @property
     def unacknowledged(self) -> int:
