@@ -17,7 +17,7 @@ cdef class Analyzer:
     cdef dict __dict__
     cdef public dict _holding
     cdef public list _pending
-    cdef public long long _frame, _time
+    cdef public long long _frame, _held, _time
     cdef public object _followed, _hands_octets, _listener
     cdef public Flows _flows
 
@@ -32,6 +32,10 @@ cdef class Analyzer:
     cpdef bint _receive_in_turn(self, FollowedConnection followed, Py_ssize_t d, Segment seg) except -1
     @cython.locals(
         frame=cython.longlong, flags=cython.longlong, reader=ConnectionReader, half=TCPHalf, mpa=CapturedConnection,
-        arrival=Arrival, other=FPDUReader, copies=Copies,
+        arrival=Arrival,
     )
     cpdef _receive(self, TCPConnection connection, FollowedConnection followed, Py_ssize_t d, Segment seg)
+    @cython.locals(other=FPDUReader, copies=Copies)
+    cpdef bint _comes_before(
+        self, TCPConnection connection, CapturedConnection mpa, Py_ssize_t d, long long flags
+    ) except -1

@@ -142,16 +142,19 @@ class Analyzer:
         self._listener = listener
         self._hands_octets = listener is not None and listener.wants_octets
         self._deviations = deviations or {}
-        self._numbered = 0
+        self._numbered = self._handed_over = 0
         self._budget = Budget()
         self._diagnosis_budget = DiagnosisBudget()
         self._flows = Flows(self._follow, self._end)
         self._followed = Followed(limits.connections)
         #: Connections that hold octets, as far as was looked at.
         self._holding: dict[int, TCPConnection] = {}
+        #: How many octets they held when that was looked at, and how many came since.
+        self._held = 0
         #: MPA connections of which something was found since the last time.
         self._pending: list[CapturedConnection] = []
         self._starts_found: set[int] = set()
+        self._is_any_over = False
         #: The last segment's, nanoseconds since the epoch.
         self._frame = self._time = 0
 
@@ -216,13 +219,8 @@ class Analyzer:
     def _receive(self, connection: TCPConnection, followed: FollowedConnection, d: int, seg: Segment) -> None:
         frame, flags = seg.frame, seg.flags
         reader, mpa, arrival = followed.reader, followed.mpa, connection.arrival
-        if mpa is not None and mpa.pending_side >= 0:
-            # What was found before comes before what this segment brings, announces, or makes final of the other side.
-            other, copies = reader.readers[1 - d], connection.halves[1 - d].copies
-            has_hole = copies.held > 0 and other is not None and copies.edge(other.main.edge) < copies.end
-            is_other = other is None or other.main.waits or has_hole
-            if is_other or flags & SYN or (arrival is not None and mpa.pending_side != d):
-                mpa.take(mpa.pending_side)
+        if mpa is not None and mpa.pending_side >= 0 and self._comes_before(connection, mpa, d, flags):
+            mpa.take(mpa.pending_side)
         assert connection.flow is not None
         connection.flow.user = None
         followed.operations[0] = followed.operations[1] = None
@@ -257,15 +255,24 @@ class Analyzer:
             mpa.take(d)
         if half.copies.held:
             self._holding[id(connection)] = connection
+            if arrival is not None:
+                self._held += arrival.end - arrival.start
         if flags & 5 and connection.is_over:
             self._followed.end(connection)
         elif mpa is not None and self._listener is None and reader.is_steady():
             connection.flow.user = followed
 
+    def _comes_before(self, connection: TCPConnection, mpa: CapturedConnection, d: int, flags: int) -> bool:
+        """Return True if what was found comes before what a segment brings, announces, or makes final of the other."""
+        other, copies = mpa.reader.readers[1 - d], connection.halves[1 - d].copies
+        has_hole = copies.held > 0 and other is not None and copies.edge(other.main.edge) < copies.end
+        is_other = other is None or other.main.waits or has_hole
+        return is_other or flags & SYN > 0 or (connection.arrival is not None and mpa.pending_side != d)
+
     def _begin_mpa(self, connection: TCPConnection, followed: FollowedConnection) -> CapturedConnection | None:
         """There is MPA on a connection; None if the report has no room for it."""
         most = self.limits.mpa_connections
-        if len(self.connections) >= most:
+        if len(self.connections) + self._handed_over >= most:
             followed.is_left_out = True
             detail = f"more than {most} MPA connections (mpa_connections)"
             self.findings.add("limit", None, *self._now, 0, detail)
@@ -304,9 +311,12 @@ class Analyzer:
     def release(self) -> None:
         """Hand on what was found; give up what is held where all connections together hold too much."""
         self.flush()
+        if self._held <= self.limits.total_octets:
+            return
         weights = {key: _weight(one) for key, one in self._holding.items()}
         self._holding = {key: one for key, one in self._holding.items() if weights[key]}
         held, most = sum(weights.values()), self.limits.total_octets
+        self._held = held
         if held <= most:
             return
         for key in sorted(self._holding, key=lambda key: -weights[key]):
@@ -317,6 +327,7 @@ class Analyzer:
             if connection.user.mpa is not None:
                 connection.user.mpa.take(0)
             held -= weights[key] - _weight(connection)
+        self._held = held
 
     # --- connections ---
 
@@ -335,7 +346,8 @@ class Analyzer:
         """Nothing more comes for a TCP connection."""
         flow, followed = connection.flow, connection.user
         assert flow is not None
-        for one in flow.connections:
+        # One that is alone is in the midst of none.
+        for one in flow.connections if len(flow.connections) > 1 else ():
             one.user.is_stray |= not one.user.has_fpdus and is_stray(one, flow)
         if followed.is_stray:
             self._withdraw(connection, followed)
@@ -380,6 +392,8 @@ class Analyzer:
 
     def _begin_once_more(self, connection: TCPConnection, followed: FollowedConnection) -> None:
         """MPA was left after a rejection, and begins once more on the same TCP connection, maybe several times."""
+        if followed.reader.last is followed.reader:
+            return
         chain = followed.reader.last.chain
         for reader in chain[chain.index(followed.reader) + 1 :]:
             self._finish_mpa(followed)
@@ -392,6 +406,7 @@ class Analyzer:
         if mpa is not None:
             mpa.pending_side = -1
             mpa.finish(self._now, followed.strays)
+            self._is_any_over = True
             self.has_doubt |= self._hands_octets and followed.reader.has_doubt
             self._starts_found |= followed.reader.starts_found
 
@@ -447,6 +462,15 @@ class Analyzer:
         over = [mpa for mpa in self.connections if mpa.lifecycle is not None]
         if over:
             self.connections[:] = [mpa for mpa in self.connections if mpa.lifecycle is None]
+        return over
+
+    def hand_over(self) -> list[CapturedConnection]:
+        """Return the MPA connections that are over, which are not kept any more, but count for the limit."""
+        over = [mpa for mpa in self.connections if mpa.lifecycle is not None] if self._is_any_over else []
+        if over:
+            self.connections[:] = [mpa for mpa in self.connections if mpa.lifecycle is None]
+            self._handed_over += len(over)
+        self._is_any_over = False
         return over
 
     def finish(self, *, numbers_anew: bool = True) -> None:

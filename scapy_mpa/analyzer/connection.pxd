@@ -59,7 +59,7 @@ cdef class FullOperation:
 cdef class CapturedConnection:
     cdef object __weakref__
     cdef public list _arrivals, _operations, syns
-    cdef public object _deviations, _listener, _log, _path_mtu, _reported, _room, findings, judgement, key, keys
+    cdef public object _deviations, _is_read_anew, _listener, _log, _path_mtu, _reported, _room, findings, judgement, key, keys
     cdef public object lifecycle, number, operations, startup
     cdef public ConnectionReader reader
     cdef public Py_ssize_t pending_side

@@ -7,8 +7,8 @@ SYN (RFC 5044 §2).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Any, TypeAlias
 
 from scapy_mpa.framing.agreement import agreed
 from scapy_mpa.framing.ddp import (
@@ -71,8 +71,12 @@ from scapy_mpa.watches.startup import StartupPhase, StartupSide, copies_of_frame
 
 #: Rules whose breach shows that octets of a direction exist in two forms, or are another one's.
 _UNCERTAIN = frozenset(("overlap", "tcp-checksum", "crc-dropped", "attack-injection"))
+_NO_PATHS: frozenset[KeyedPath] = frozenset()
+_NOTHING_BROKEN: Set[str] = frozenset()
 #: Opcodes of what has to do with the other direction: Requests, answers to them, Sends that invalidate an STag.
 _RELATED = frozenset((1, 2, 4, 6, 10, 11))
+#: Bits of both directions of a TCP connection.
+_BOTH = 3
 #: The bits of ULPDU_Length in what a PlainRun has of each FPDU.
 _ULPDU_LENGTH = 0xFFFF
 #: What one side breaks as the octets of the other show it.
@@ -124,7 +128,7 @@ class HalfFindings:
         self._mpa = mpa
         self._role: Role = role
         self._stream = stream
-        self.broken: set[str] = set()
+        self.broken: Set[str] = _NOTHING_BROKEN
 
     def report(self, breaches: Iterable[Breach], count: int = 1) -> None:
         """Count breaches, of the peer too."""
@@ -132,7 +136,7 @@ class HalfFindings:
         for one in breaches:
             role = peer_of(self._role) if one.is_of_peer else self._role
             if not one.is_of_peer:
-                self.broken.add(one.rule)
+                self.broken |= {one.rule}
             place = one.frame, one.time, (base + one.offset) & SEQ_MASK
             self._mpa.findings.add(one.rule, role, *place, one.detail, code=one.code, topic=one.topic, count=count)
 
@@ -141,7 +145,7 @@ class HalfFindings:
         """True if its receiver may rightly take no notice of a message of it."""
         return any(RULES[rule].severity != "note" or RULES[rule] in GROUPS["DDP and RDMAP"] for rule in self.broken)
 
-    def forget(self, rules: set[str]) -> None:
+    def forget(self, rules: Set[str]) -> None:
         """Forget what was found of these rules: it was misread."""
         self._mpa.findings.forget(self._role, rules)
         self.broken -= rules
@@ -197,14 +201,13 @@ class FullOperation:
         self.reader = reader
         self.half = reader.half
         self.diagnosis = diagnosis
-        self.deviating = (
-            DeviationWatch(diagnosis, agreed, mpa.profile.fpduptr_origin) if diagnosis is not None else None
-        )
+        origin = mpa.profile.fpduptr_origin
+        self.deviating = DeviationWatch(diagnosis, agreed, origin) if diagnosis is not None else None
         self.seq_start = self.half.space.base or 0
         is_beginning, layout = reader.is_beginning, reader.layout
         frame = mpa.frame_of(direction)
         self.counts = Counts(0 if is_beginning else None)
-        self.fpdus = FPDUWatch(layout, is_beginning, emss, mpa.profile.fpduptr_origin, mpa.said_of_long_fpdus)
+        self.fpdus = FPDUWatch(layout, is_beginning, emss, origin, mpa.said_of_long_fpdus)
         self.path_mtu = path_mtu
         self.segments = SegmentWatch(path_mtu.messages)
         self.messages = MessageWatch()
@@ -220,7 +223,7 @@ class FullOperation:
         self.log = FPDULog(self.seq_start if self.markers else None) if log else None
         self._listener = listener
         if (listener is None or listener.takes_runs) and diagnosis is None:
-            reader.plain = PlainWrites(mpa.profile.fpduptr_origin)
+            reader.plain = PlainWrites(origin)
         #: The offset of the FPDU that was handed on last.
         self._told = 0
         self.first_frame = NEVER
@@ -462,8 +465,11 @@ class FullOperation:
     def _relate(self, fpdu: LocatedFPDU) -> None:
         """Hand a Request, an answer or an STag that is invalidated to who knows both directions."""
         peer = self.peer
-        if self.reads is None or peer is None:
+        if peer is None:
             return
+        if self.reads is None:
+            self.mpa.watch_reads()
+            assert self.reads is not None
         mine, others = self.reads
         if mine.has_new_requests and (found := mine.requested(fpdu, peer.has_hole)):
             self.report(found)
@@ -558,7 +564,9 @@ class FullOperation:
         if peer is not None:
             wrong = peer.first_error if peer.diagnosis is not None else None
             acked = wrong[0] if wrong is not None else peer.reader.error_acked
-        return direction_end(self.half, sent)._replace(
+        return direction_end(
+            self.half,
+            sent,
             messages=self.messages.unacknowledged(sent),
             terminated=self.terminated,
             error_frame=error[0] if error is not None else None,
@@ -643,13 +651,25 @@ class FullOperation:
         return is_acknowledged and end.sent == reader.main.at and (is_over or end.last_moment[0] > frame)
 
 
-def direction_end(half: TCPHalf, sent: int | None = None) -> DirectionEnd:
-    """Return what TCP shows of a direction when nothing more comes; ``sent`` is the offset after its last octet."""
+def direction_end(half: TCPHalf, sent: int | None = None, is_in_operation: bool = False, **more: Any) -> DirectionEnd:
+    """Return what TCP shows of a direction when nothing more comes; ``sent`` is the offset after its last octet.
+
+    ``more`` are the values of which TCP knows nothing.
+    """
     sent = max(half.highest, 0) if sent is None else sent
     return DirectionEnd(
         (half.last_frame, half.last_time), half.fin_captured, half.resets, half.reset_count, half.retransmissions,
-        half.start, sent, half.peer.last_ack_sent, half.peer.sacked_octets(sent), is_in_operation=False,
+        half.start, sent, half.peer.last_ack_sent, half.peer.sacked_octets(sent), is_in_operation=is_in_operation,
+        **more,
     )  # fmt: skip
+
+
+def keyed_paths(key: bytes, paths: Set[tuple[int, tuple[str, ...]]]) -> frozenset[KeyedPath]:
+    """Return paths that have the direction of a TCP connection, of which direction 0 has a key, with keys."""
+    if not paths:
+        return _NO_PATHS
+    keys = key, reverse_key(key)
+    return frozenset([(keys[d], path) for d, path in paths])
 
 
 #: What is known of senders by an analysis of the same capture: by the addresses and ports of a direction's segments,
@@ -680,8 +700,9 @@ class CapturedConnection:
     """
 
     __slots__ = (
-        "_arrivals", "_deviations", "_listener", "_log", "_operations", "_path_mtu", "_reported", "_room", "findings",
-        "judgement", "key", "keys", "lifecycle", "number", "operations", "pending_side", "reader", "startup", "syns",
+        "_arrivals", "_deviations", "_is_read_anew", "_listener", "_log", "_operations", "_path_mtu", "_reported",
+        "_room", "findings", "judgement", "key", "keys", "lifecycle", "number", "operations", "pending_side", "reader",
+        "startup", "syns",
     )  # fmt: skip
 
     def __init__(
@@ -711,8 +732,10 @@ class CapturedConnection:
         #: The segments of each direction, as long as it may be read anew.
         self._arrivals: list[list[Arrival]] = [[], []]
         self._path_mtu = path_mtu
-        #: The directions whose startup frame was reported.
-        self._reported: set[int] = set()
+        #: The directions whose startup frame was reported: a bit for each.
+        self._reported = 0
+        #: Whether a direction was read a second time.
+        self._is_read_anew = False
         self._log = log
         self._listener = listener
         self._deviations = deviations
@@ -724,6 +747,8 @@ class CapturedConnection:
     def _take_keys(self) -> None:
         """Learn which direction is the Initiator's: of a Reply alone, the other one."""
         first = self.initiator_side
+        if self.keys and self.keys[ROLES[first]] is self.key:
+            return
         keys = (self.key, reverse_key(self.key))
         self.keys = {"initiator": keys[first], "responder": keys[1 - first]}
 
@@ -750,17 +775,7 @@ class CapturedConnection:
     @property
     def own_paths(self) -> frozenset[KeyedPath]:
         """The paths of its segments; none where no segment on its addresses and ports had tags or tunnels."""
-        return self._keyed(self.reader.connection.own_paths)
-
-    @property
-    def foreign_paths(self) -> frozenset[KeyedPath]:
-        """The paths that only others on its addresses and ports had: their segments are in another network."""
-        connection = self.reader.connection
-        return self._keyed(connection.flow_paths - connection.own_paths)
-
-    def _keyed(self, paths: Iterable[tuple[int, tuple[str, ...]]]) -> frozenset[KeyedPath]:
-        keys = self.key, reverse_key(self.key)
-        return frozenset([(keys[d], path) for d, path in paths])
+        return keyed_paths(self.key, self.reader.connection.own_paths)
 
     @property
     def responder_port(self) -> int:
@@ -815,6 +830,10 @@ class CapturedConnection:
         """What each direction was found to be where there was no startup frame at all."""
         return {self.role_of(side): found for side, found in enumerate(self.reader.inferences)}
 
+    def inference_of(self, direction: Role) -> Inferred | None:
+        """Return what a direction was found to be, None if a startup frame says it or nothing does."""
+        return self.reader.inferences[self.side_of(direction)]
+
     def side_of(self, direction: Role) -> int:
         """Return the direction of the TCP connection in which a role sends."""
         return self.initiator_side if direction == "initiator" else 1 - self.initiator_side
@@ -861,7 +880,7 @@ class CapturedConnection:
 
     def take(self, side: int) -> None:
         """Take what a segment in a direction of the TCP connection showed: first what it acknowledged."""
-        if len(self._reported) < 2:
+        if self._reported != _BOTH:
             self._report_frames()
         operations = self._operations
         for d in (1 - side, side):
@@ -898,8 +917,8 @@ class CapturedConnection:
     def _report_frames(self) -> None:
         """Report the startup frames that are complete now."""
         for d, found in enumerate(self.reader.frames):
-            if found is not None and d not in self._reported:
-                self._reported.add(d)
+            if found is not None and not self._reported & 1 << d:
+                self._reported |= 1 << d
                 self._take_keys()
                 self.findings.judge_by(self.profile.name)
                 if self._listener is not None:
@@ -933,15 +952,22 @@ class CapturedConnection:
         first, second = self._operations
         if first is not None and second is not None:
             first.peer, second.peer = second, first
-            depths = self._depths()
-            both = first, second
-            # Octets without packets do not show in which order two sides sent them.
-            is_known = before is None and not is_stream(key)
-            is_known = is_known and all(one.reader.is_beginning and one.diagnosis is None for one in both)
-            ours = ReadWatch(first.fpdus, second.fpdus, depths.get(first.direction), is_known)
-            others = ReadWatch(second.fpdus, first.fpdus, depths.get(second.direction), is_known)
-            first.reads, second.reads = (ours, others), (others, ours)
+            first.reads = second.reads = None
+            self._is_read_anew = before is not None
         return operation
+
+    def watch_reads(self) -> None:
+        """Watch what both directions request from now on: the first FPDU that has to do with that was passed."""
+        first, second = self._operations
+        assert first is not None
+        assert second is not None
+        depths = self._depths()
+        # Octets without packets do not show in which order two sides sent them.
+        is_known = not self._is_read_anew and not is_stream(self.key)
+        is_known = is_known and all(one.reader.is_beginning and one.diagnosis is None for one in (first, second))
+        ours = ReadWatch(first.fpdus, second.fpdus, depths.get(first.direction), is_known)
+        others = ReadWatch(second.fpdus, first.fpdus, depths.get(second.direction), is_known)
+        first.reads, second.reads = (ours, others), (others, ours)
 
     def _memory(self, d: int) -> MemoryWatch | None:
         """Return what watches memory from the first FPDU of either direction on; none where a sender deviates."""
@@ -1016,6 +1042,12 @@ class CapturedConnection:
         initiator = self.initiator_side
         self.lifecycle = lifecycle(first, ends[initiator], ends[1 - initiator], rejection)
 
+    def let_go(self) -> None:
+        """Refer to what was read of it no longer, so that Python need not look for circles: it was reported."""
+        for operation in self.operations.values():
+            operation.peer = None
+        self.operations, self._operations = {}, [None, None]
+
     def _findings_of(self, side: int) -> HalfFindings:
         operation = self._operations[side]
         if operation is not None:
@@ -1038,18 +1070,16 @@ class CapturedConnection:
             opening = reader.openings[d]
             if opening is not None and opening.reason:
                 opening = None  # its receiver may have dropped it
-            side = StartupSide(
-                half.space.base or 0, ends[d], frame, reader.parts[d], reader.garbled[d], reader.after_rejection[d],
-                opening, first_octets=reader.octets_after[d],
-            )  # fmt: skip
             if operation is not None:
-                side = side._replace(
-                    first=operation.first, first_octets=operation.reader.first_octets, fpdus=operation.counts.fpdus,
-                    layout=operation.reader.layout,
-                )  # fmt: skip
-            elif frame is not None:
-                self._findings_of(d).report(copies_of_frame([*reader.rivals[d], *half.late], frame))
-            sides.append(side)
+                first, octets = operation.first, operation.reader.first_octets
+                begun: tuple[FirstFPDU | None, bytes, int, Layout | None]
+                begun = first, octets, operation.counts.fpdus, operation.reader.layout
+            else:
+                begun = None, reader.octets_after[d], 0, None
+                if frame is not None:
+                    self._findings_of(d).report(copies_of_frame([*reader.rivals[d], *half.late], frame))
+            seen = frame, reader.parts[d], reader.garbled[d], reader.after_rejection[d], opening
+            sides.append(StartupSide(half.space.base or 0, ends[d], *seen, *begun))
         facts = reader.unexpected, reader.answered_octets, reader.rejected, reader.is_accepted
         startup = StartupPhase(sides[0], sides[1], *facts, self.profile.initiator_first, self.responder_port)
         self.startup = startup

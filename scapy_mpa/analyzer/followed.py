@@ -31,19 +31,22 @@ class _ByIdleness:
 
     def __init__(self) -> None:
         self.members: dict[int, TCPConnection] = {}
-        #: (last frame as far as it was looked at, id), also of connections that are gone.
-        self._heap: list[tuple[int, int]] = []
+        #: (last frame as far as it was looked at, id), also of connections that are gone; None while nobody asks.
+        self._heap: list[tuple[int, int]] | None = None
 
     def add(self, connection: TCPConnection) -> None:
         self.members[id(connection)] = connection
-        heappush(self._heap, (connection.last_frame, id(connection)))
-        if len(self._heap) > 2 * len(self.members) + MOST_GONE:
-            self._heap = [(one.last_frame, key) for key, one in self.members.items()]
-            heapify(self._heap)
+        if self._heap is not None:
+            heappush(self._heap, (connection.last_frame, id(connection)))
+            if len(self._heap) > 2 * len(self.members) + MOST_GONE:
+                self._heap = None
 
     def longest_idle(self) -> tuple[int, TCPConnection] | None:
         """Return the one whose last frame is the earliest, and that frame; None if there is none."""
         heap = self._heap
+        if heap is None:
+            heap = self._heap = [(one.last_frame, key) for key, one in self.members.items()]
+            heapify(heap)
         while heap:
             frame, key = heap[0]
             connection = self.members.get(key)

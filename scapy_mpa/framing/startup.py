@@ -197,12 +197,12 @@ def decode_startup_frame(octets: Octets) -> StartupFrame | None:
         return None
     kind: Kind = "request" if key == REQUEST_KEY else "reply"
     private_data = bytes(octets[STARTUP_HEADER_LENGTH:end])
-    decode = _decoded if pd_length <= _SHORT else _decoded.__wrapped__
+    decode = _decoded if pd_length <= SHORT else _decoded.__wrapped__
     return decode(kind, flags, rev, private_data)
 
 
 #: Octets of Private Data with which a frame may be one of many that are the same.
-_SHORT = 256
+SHORT = 256
 
 
 # Those of a thousand connections mostly say the same.

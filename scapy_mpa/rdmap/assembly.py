@@ -120,6 +120,10 @@ class MessageHalf:
         """The other direction of the connection."""
         self.peer = peer
 
+    def let_go(self) -> None:
+        """Nothing more comes: refer to nobody who refers to it, so that Python need not look for circles."""
+        del self.connection, self.peer
+
 
 class ConnectionMessages:
     """What is known of the messages of one connection.
@@ -330,6 +334,10 @@ class Assembly:
         self._held = 0
         #: The messages that are not whole, the oldest first.
         self._open: dict[tuple[int, int], MessageHalf] = {}
+
+    def let_go(self) -> None:
+        """Nothing more comes: refer no longer to who may refer to it."""
+        self._acknowledged = None
 
     def take(self, half: MessageHalf, segment: DDPSegment) -> None:
         """The next segment of a half connection."""

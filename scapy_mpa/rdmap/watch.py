@@ -190,15 +190,20 @@ class MemoryWatch:
 
     def finish(self) -> None:
         """Nothing more comes."""
-        for sender in self._senders:
-            self._judge(sender)
-        self.end()
+        if not self.is_over:
+            for sender in self._senders:
+                self._judge(sender)
+            self.end()
 
     def end(self) -> None:
         """Nothing more can be found: forget all."""
+        if self.is_over:
+            return
         self.is_over = True
         for sender in self._senders:
             sender.half.memories.drop_all()
+            sender.half.let_go()
+        self._assembly.let_go()
 
     def has_news(self) -> bool:
         """Return True if there are breaches to take, or nothing more can be found."""

@@ -90,22 +90,47 @@ def analyze(
 
 def _part(query: Query, fpdus: bool, share: Share | None) -> ReportPart:
     """What is found of a share of the TCP connections, or of all of them."""
-    return part_read(Pass(query, records=fpdus), share)
+    return part_read(Pass(query, records=fpdus), share, is_heard=False)
 
 
-def part_read(one: Pass, share: Share | None = None) -> ReportPart:
-    """Read the captures of a pass, or its share of them; what it found."""
+def part_read(one: Pass, share: Share | None = None, *, is_heard: bool = True) -> ReportPart:
+    """Read the captures of a pass, or its share of them; what it found.
+
+    Unless somebody hears of connections (``is_heard``), only what the report says is kept of those that are over.
+    """
     query = one.query
-    captures = Captures(query.sources, limits=query.limits)
+    captures, index = Captures(query.sources, limits=query.limits), FrameIndex(query.sources, limits=query.limits)
+    over: list[tuple[int, Connection]] = []
     for _ in one.read(captures, share):
-        pass
+        if not is_heard:
+            over += _handed_over(one.analyzer, index)
     one.finish(captures.octets)
-    return part_of(one.analyzer, FrameIndex(query.sources, limits=query.limits), captures)
+    if not is_heard:
+        over += _handed_over(one.analyzer, index)
+    return part_of(one.analyzer, index, captures, over)
 
 
-def part_of(receiver: Analyzer, index: FrameIndex, captures: Captures | None = None) -> ReportPart:
-    """What a receiver found that has come to its end in these captures; without, nothing is said of them yet."""
-    connections = [(mpa.order, Connection(mpa, index, receiver.assumptions)) for mpa in receiver.connections]
+def _handed_over(analyzer: Analyzer, index: FrameIndex) -> Iterator[tuple[int, Connection]]:
+    """Yield the connections that are over with the frames that they are numbered by, and let go of the rest of each."""
+    over = analyzer.hand_over()[::-1]
+    while over:
+        mpa = over.pop()
+        yield mpa.order, Connection(mpa, index, analyzer.assumptions)
+        mpa.let_go()
+
+
+def part_of(
+    receiver: Analyzer,
+    index: FrameIndex,
+    captures: Captures | None = None,
+    over: Sequence[tuple[int, Connection]] = (),
+) -> ReportPart:
+    """What a receiver found that has come to its end in these captures; without, nothing is said of them yet.
+
+    ``over`` are connections that it has handed over before.
+    """
+    connections = [*over]
+    connections += [(mpa.order, Connection(mpa, index, receiver.assumptions)) for mpa in receiver.connections]
     found = receiver.tcp_connections, connections, receiver.findings.sorted()
     if captures is None:
         return ReportPart([], 0, *found, [], [])

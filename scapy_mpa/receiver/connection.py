@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -146,7 +146,7 @@ class ConnectionReader:
         self.rivals: list[list[Rival]] = [[], []]
         self.short_parts: ShortParts | None = None
         self._has_long_part = False
-        self.starts_found: set[int] = set()
+        self.starts_found: Set[int] = frozenset()
         self.initiator: int | None = None
         self.readers: list[FPDUReader | None] = [None, None]
         self.rejected = self.inferred = False
@@ -205,10 +205,10 @@ class ConnectionReader:
     @property
     def profile(self) -> Profile:
         """The specification that the user told, else that the Reply, else the Request, else octets, name."""
-        frames = [one for one in self.frames if one is not None]
-        if frames:
-            reply_first = sorted(frames, key=lambda one: one.startup.kind)
-            return self._assumptions.profile_instead_of(profile_of_revision(reply_first[0].startup.rev))
+        first, second = self.frames
+        frame = second if first is None or (second is not None and second.startup.kind < first.startup.kind) else first
+        if frame is not None:  # the Reply, if there are both
+            return self._assumptions.profile_instead_of(profile_of_revision(frame.startup.rev))
         name = "rfc5044"
         if any(one is not None and one.origin == "first-octet" for one in self.inferences):
             name = "rddp-01"
@@ -874,7 +874,7 @@ class ConnectionReader:
         for d, inferred in enumerate(found):
             start = starts[d]
             if start is not None:
-                self.starts_found.add(halves[d].space.seq_of(start))
+                self.starts_found |= {halves[d].space.seq_of(start)}
                 with_markers = inferred.markers if inferred is not None else bool(markers[d])
                 self._begin(d, Beginning(start, 0, Layout(with_markers, crc), True, inferred), (0, 0))
             elif inferred is not None:
@@ -902,7 +902,7 @@ class ConnectionReader:
         inferred = infer_half(half, self._budget, markers, crc, FEWEST_HEADERS - 1)
         is_shown = inferred is not None and inferred.bits >= HALF_BITS and (is_over or inferred.shows_markers)
         if start is not None:
-            self.starts_found.add(half.space.seq_of(start))
+            self.starts_found |= {half.space.seq_of(start)}
             with_markers = inferred.markers if inferred is not None and is_shown else bool(markers)
             self._begin(d, Beginning(start, 0, Layout(with_markers, crc), True), (0, 0))
         elif inferred is not None and is_shown:

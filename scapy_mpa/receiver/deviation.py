@@ -253,13 +253,12 @@ class DeviationSearch:
     """
 
     __slots__ = (
-        "_agreed", "_bases", "_budget", "_edge", "_explained", "_has_tried_pairs", "_hypotheses", "_most", "_next_look",
+        "_bases", "_budget", "_edge", "_explained", "_has_tried_pairs", "_hypotheses", "_most", "_next_look",
         "_reader", "_seen_at", "_seen_edge", "_seen_held", "is_open", "last_frame",
     )  # fmt: skip
 
     def __init__(self, reader: FPDUReader, bases: Bases, budget: DiagnosisBudget, limits: Limits) -> None:
         self._reader = reader
-        self._agreed = Dialect(reader.layout.markers, reader.layout.crc)
         self._bases = bases
         self._budget = budget
         self._most = min(MOST_OCTETS, limits.held_octets)
@@ -363,8 +362,9 @@ class DeviationSearch:
 
     def _test(self, data: memoryview) -> bool:
         """Let hypotheses read on; return False if none explains what has come."""
+        agreed = Dialect(self._reader.layout.markers, self._reader.layout.crc)
         if self._hypotheses is None:
-            self._hypotheses = [Hypothesis(one, self._agreed) for one in candidates(self._agreed, self._bases, 1)]
+            self._hypotheses = [Hypothesis(one, agreed) for one in candidates(agreed, self._bases, 1)]
         tested, self._hypotheses = self._hypotheses, []
         for one in tested:
             if one.explains(data, self._budget):
@@ -373,7 +373,7 @@ class DeviationSearch:
         if not self._has_tried_pairs and all(one.is_contradicted for one in self._hypotheses):
             # Only where one deviation does not explain all: where one does, two always can.
             self._has_tried_pairs = True
-            pairs = (Hypothesis(pair, self._agreed) for pair in candidates(self._agreed, self._bases, 2))
+            pairs = (Hypothesis(pair, agreed) for pair in candidates(agreed, self._bases, 2))
             self._hypotheses += [pair for pair in pairs if pair.explains(data, self._budget)]
         return bool(self._hypotheses)
 

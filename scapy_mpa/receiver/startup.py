@@ -7,6 +7,7 @@ and one whose PD_Length does not count its Private Data: what follows it shows w
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from scapy_mpa.framing.sequence import SEQ_MASK
@@ -15,6 +16,7 @@ from scapy_mpa.framing.startup import (
     KEY_PREFIX,
     REPLY_KEY,
     REQUEST_KEY,
+    SHORT,
     STARTUP_HEADER_LENGTH,
     Kind,
     StartupFrame,
@@ -76,7 +78,7 @@ class FoundFrame(NamedTuple):
 
     def shifted(self, origin: int) -> FoundFrame:
         """Return it with offsets counted from what is now ``origin``."""
-        return self._replace(start=self.start - origin, end=self.end - origin)
+        return FoundFrame(self.startup, self.start - origin, self.end - origin, *self[3:])
 
 
 class OtherOctets(NamedTuple):
@@ -198,7 +200,7 @@ class KeySearch:
         copies.settle(offset, end)
         captured = copies.captured_end(offset, end)
         startup = _with_private_data(header, self._private_data(offset, captured))
-        return self._found(startup._replace(cut=end - captured), offset, end)
+        return self._found(startup if captured == end else startup._replace(cut=end - captured), offset, end)
 
     def frame_again(self, found: FoundFrame) -> FoundFrame | None:
         """Return the startup frame that begins where one was found, of the copies chosen now; None if there is none."""
@@ -291,7 +293,7 @@ class KeySearch:
 
     def needed_from(self, end: int) -> int:
         """Return the offset from which octets may still belong to a startup frame, of those that end at ``end``."""
-        return min([end - self._tail(end), *self.candidates])
+        return min(end - self._tail(end), min(self.candidates, default=end))
 
     def _tail(self, end: int) -> int:
         """Return how many octets before ``end``, at which held octets end, may be the beginning of a Key."""
@@ -302,6 +304,12 @@ class KeySearch:
 
 def _with_private_data(header: bytes, private_data: bytes) -> StartupFrame:
     """Return the startup frame of a header with as many octets of Private Data as were sent."""
+    return (_decoded if len(private_data) <= SHORT else _decoded.__wrapped__)(header, private_data)
+
+
+# Those of a thousand connections mostly say the same.
+@lru_cache(maxsize=256)
+def _decoded(header: bytes, private_data: bytes) -> StartupFrame:
     startup = decode_startup_frame(header[: STARTUP_HEADER_LENGTH - 2] + bytes(2))
     assert startup is not None
     size = extension_length(startup.rev)

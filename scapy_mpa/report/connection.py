@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from scapy_mpa import offered
-from scapy_mpa.analyzer.connection import CapturedConnection
+from scapy_mpa.analyzer.connection import CapturedConnection, keyed_paths
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.framing.profiles import Profile
 from scapy_mpa.framing.role import ROLES, Role
-from scapy_mpa.framing.startup import StartupFrame
+from scapy_mpa.framing.startup import SHORT, StartupFrame
 from scapy_mpa.receiver.startup import FoundFrame
 from scapy_mpa.report.beginning import remarkable_beginning
 from scapy_mpa.report.half import HalfConnection, inferred_as_dict
@@ -22,7 +22,7 @@ from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import RULES
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.lifecycle import Lifecycle
-from scapy_mpa.values.segment import Segment, addresses_of, path_of
+from scapy_mpa.values.segment import KeyedPath, Segment, addresses_of, path_of
 from scapy_mpa.values.startup import StartupEvent, startup_fields
 from scapy_mpa.watches.startup import startup_events
 
@@ -52,8 +52,10 @@ class Connection:
         self.crc = mpa.crc
         #: The tags and tunnels of its segments, of both directions if these differ; None without any.
         self.path = " / ".join(dict.fromkeys(", ".join(path) for path in mpa.paths)) or None
-        #: The paths of its segments, and those that only others with the same addresses and ports had.
-        self.own_paths, self.foreign_paths = mpa.own_paths, mpa.foreign_paths
+        #: The paths of its segments.
+        self.own_paths = mpa.own_paths
+        #: Those of all on its addresses and ports, to which others may add theirs later.
+        self._key, self._flow_paths = mpa.key, mpa.reader.connection.flow_paths
         self.inferred = mpa.inferred
         #: The port of the Responder's service, if a port mapper has given it the port of this connection.
         self.service_port: int | None = None
@@ -62,16 +64,17 @@ class Connection:
         #: Whether another connection has the same addresses and ports in another network, as ``path`` tells.
         self.has_twin = False
         self.rejected = mpa.rejected
-        self.request, self.request_frame = _startup(mpa.request)
-        self.reply, self.reply_frame = _startup(mpa.reply)
+        request, reply = mpa.request, mpa.reply
+        self.request, self.request_frame = _startup(request)
+        self.reply, self.reply_frame = _startup(reply)
         #: The startup frame of which only a part came.
         self.part = mpa.part
         #: Sequence numbers of their first octets.
-        self.request_seq = mpa.request.seq if mpa.request is not None else None
-        self.reply_seq = mpa.reply.seq if mpa.reply is not None else None
+        self.request_seq = request.seq if request is not None else None
+        self.reply_seq = reply.seq if reply is not None else None
         #: When they were complete, in nanoseconds since the epoch.
-        self.request_time_ns = mpa.request.time if mpa.request is not None else None
-        self.reply_time_ns = mpa.reply.time if mpa.reply is not None else None
+        self.request_time_ns = request.time if request is not None else None
+        self.reply_time_ns = reply.time if reply is not None else None
         self.initiator = HalfConnection(mpa, "initiator", index)
         self.responder = HalfConnection(mpa, "responder", index)
         assert mpa.lifecycle is not None
@@ -116,6 +119,11 @@ class Connection:
     def name(self) -> str:
         """Initiator and Responder, with the path where only that tells it from another connection."""
         return f"{self.initiator.endpoint} > {self.responder.endpoint}{self.network}"
+
+    @property
+    def foreign_paths(self) -> frozenset[KeyedPath]:
+        """The paths that only others on its addresses and ports had: their segments are in another network."""
+        return keyed_paths(self._key, self._flow_paths) - self.own_paths
 
     def is_foreign(self, seg: Segment) -> bool:
         """Whether a segment, of its addresses and ports, came by a path that only other connections had."""
@@ -286,8 +294,17 @@ class CapturedStartup(StartupFrame):
         return startup_packet(self.encode())
 
 
+# Those of a thousand connections mostly say the same.
+@lru_cache(maxsize=256)
+def _captured(startup: StartupFrame) -> CapturedStartup:
+    return CapturedStartup(*startup)
+
+
 def _startup(found: FoundFrame | None) -> tuple[CapturedStartup | None, int | None]:
-    return (CapturedStartup(*found.startup), found.frame) if found is not None else (None, None)
+    if found is None:
+        return None, None
+    captured = _captured if len(found.startup.private_data) <= SHORT else _captured.__wrapped__
+    return captured(found.startup), found.frame
 
 
 def _startup_as_dict(startup: StartupFrame | None, frame: int | None) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, marker_cou
 from scapy_mpa.framing.role import Role
 from scapy_mpa.report.context import HalfContext
 from scapy_mpa.values.records import FPDULog, FPDURecord, FPDURow, record_of, rows_of
+from scapy_mpa.values.segment import endpoints
 from scapy_mpa.watches.counts import Counts
 from scapy_mpa.watches.fpdus import FirstSend
 
@@ -174,15 +175,15 @@ class HalfConnection:
 
     def __init__(self, mpa: CapturedConnection, direction: Role, index: FrameIndex) -> None:
         operation = mpa.operations.get(direction)
-        self.endpoint = mpa.initiator if direction == "initiator" else mpa.responder
         #: What its segments have for a key: addresses and ports of sender and receiver.
         self.key = mpa.keys[direction]
+        self.endpoint = endpoints(self.key)[0]
         #: Sequence number from which Markers count, None if Full Operation was not entered.
         self.seq_start = operation.seq_start if operation is not None else None
         #: None if neither the startup frame that asks for them was captured nor Full Operation was entered.
         self.markers = mpa.markers(direction)
         #: What it was inferred to be, None if a startup frame says it or nothing does.
-        self.inferred = mpa.inferences.get(direction)
+        self.inferred = mpa.inference_of(direction)
         self.counts = operation.counts if operation is not None else Counts()
         #: The first octets of the first ULPDU of Full Operation, None if that FPDU was not captured.
         self.first_ulpdu = operation.first.ulpdu if operation is not None and operation.first is not None else None

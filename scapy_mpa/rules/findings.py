@@ -6,7 +6,7 @@ rest, so memory follows the number of rules and connections, not the capture.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import NamedTuple
 
 from scapy_mpa.rules.table import RULES, SEVERITIES, Rule, Severity
@@ -225,7 +225,7 @@ class Findings:
         """Whether one of these rules was found broken in a direction."""
         return any((rule, direction, "") in self._found for rule in rules)
 
-    def forget(self, direction: str | None, rules: set[str]) -> None:
+    def forget(self, direction: str | None, rules: Set[str]) -> None:
         """Forget what was found of these rules in a direction: what it rests on was misread."""
         for rule in rules:
             if self._found.pop((rule, direction, ""), None) is not None and self._quota is not None:

@@ -47,10 +47,10 @@ cdef class TCPHalf:
 cdef class TCPConnection:
     cdef public bint advanced, has_end, has_syn
     cdef public list has_syns, late, paths
-    cdef public set flow_paths, own_paths
+    cdef public set flow_paths
     cdef public long long _tsecr, first_frame, last_frame
     cdef public Arrival arrival
-    cdef public object beside, first_time, flow, strays, user
+    cdef public object beside, first_time, flow, own_paths, strays, user
     cdef public tuple _shift_counts, halves
 
     @cython.locals(

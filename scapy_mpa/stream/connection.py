@@ -10,7 +10,7 @@ Nothing here knows MPA: :attr:`TCPConnection.user` is whoever reads the octets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from typing import Any, Final, NamedTuple
 
 from scapy_mpa.framing.sequence import SEQ_MASK
@@ -54,6 +54,7 @@ MOST_FINS: Final = 8
 
 #: Octets of the TCP header without options, and of the shortest with timestamps (RFC 7323 appendix A).
 _PLAIN_HEADER, _STAMPED_HEADER = 20, 32
+_NO_PATHS: Final[Set[tuple[int, tuple[str, ...]]]] = frozenset()
 
 
 class Arrival:
@@ -579,7 +580,7 @@ class TCPConnection:
         self.has_syn = self.has_end = False
         self.has_syns = [False, False]
         self.paths: list[tuple[str, ...] | None] = [None, None]
-        self.own_paths: set[tuple[int, tuple[str, ...]]] = set()
+        self.own_paths: Set[tuple[int, tuple[str, ...]]] = _NO_PATHS
         self.flow_paths = flow.paths if flow is not None else set()
         #: The shift counts of the windows that each side sends: the largest where a SYN was not captured.
         self._shift_counts = LARGEST_SHIFT, LARGEST_SHIFT
@@ -675,7 +676,7 @@ class TCPConnection:
         if self.paths[d] != path:
             self.paths[d] = path
             if (d, path) in self.flow_paths or len(self.flow_paths) < MOST_PATHS:
-                self.own_paths.add((d, path))
+                self.own_paths |= {(d, path)}
                 self.flow_paths.add((d, path))
 
     def shares_path(self, other: TCPConnection) -> bool:

@@ -7,7 +7,6 @@ a segment sent to it, and the frame in which it acknowledged given octets.  All 
 from __future__ import annotations
 
 from array import array
-from collections import deque
 from typing import Final
 
 from scapy_mpa.framing.sequence import SEQ_MASK
@@ -53,7 +52,7 @@ class PeerState:
         self.last_frame = 0
         self.ts_recent = -1
         #: The acknowledgement numbers sent last.
-        self._acks: deque[int] = deque(maxlen=MOST_ACKS)
+        self._acks: list[int] = []
         self._ts_time = 0
         # Ranges of octets, disjoint and ascending, and the frame that acknowledged each of them first.
         self._starts, self._ends, self._frames = array("q"), array("q"), array("q")
@@ -96,12 +95,14 @@ class PeerState:
             return False
         self.acked = ack
         self._acks.append(ack)
+        if len(self._acks) == 2 * MOST_ACKS:
+            del self._acks[:MOST_ACKS]
         self._insert(frame, before, ack)
         return True
 
     def has_sent_ack(self, ack: int) -> bool:
         """Return True if a segment carried this SEG.ACK lately."""
-        return ack in self._acks
+        return ack in self._acks[-MOST_ACKS:]
 
     def sack(self, frame: int, start: int, end: int) -> None:
         """Take a range that the receiver acknowledged selectively (RFC 2018 §3)."""
@@ -244,7 +245,7 @@ class PeerState:
         self.acked, self.least_acked, self._last_ack, self.edge = (
             one if one == NOWHERE else one - origin for one in (self.acked, self.least_acked, self._last_ack, self.edge)
         )
-        self._acks = deque((ack - origin for ack in self._acks), MOST_ACKS)
+        self._acks = [ack - origin for ack in self._acks]
         self._starts = array("q", [start - origin for start in self._starts])
         self._ends = array("q", [end - origin for end in self._ends])
 

@@ -56,6 +56,10 @@ class UnalignedSegment(NamedTuple):
     repeats: tuple[int, int] | None
 
 
+#: What nobody adds to: numbers of which there are none.
+_NONE: Final = array("q")
+
+
 class _Unjudged:
     """A segment that waits for the FPDUs around it; ``number`` and ``idle`` as in :class:`UnalignedSegment`."""
 
@@ -119,15 +123,15 @@ class Counts:
         #: Where the octets of an FPDU end that is not complete.
         self._rest_end = 0
         #: Where FPDUs begin, ascending, and where one ends after which none is known to begin.
-        self._starts, self._ends = array("q"), array("q")
+        self._starts = self._ends = _NONE
         #: Segments not judged yet by where they end; and those that came late, a heap by end, start and number.
         self._unjudged: list[_Unjudged] = []
         self._late: list[tuple[int, int, int, _Unjudged]] = []
         self._time = 0
         #: Where octets that were not believed begin and end, ascending.
-        self._left_out_starts, self._left_out_ends = array("q"), array("q")
+        self._left_out_starts = self._left_out_ends = _NONE
         #: Where the last segments begin that went on after all others, ascending, where they end, and their frames.
-        self._brought, self._brought_end, self._brought_by = array("q"), array("q"), array("q")
+        self._brought = self._brought_end = self._brought_by = _NONE
 
     @property
     def placed(self) -> int:
@@ -181,6 +185,8 @@ class Counts:
 
     def _bring(self, start: int, end: int, frame: int) -> None:
         """Remember what a segment in order brought."""
+        if self._brought is _NONE:
+            self._brought, self._brought_end, self._brought_by = array("q"), array("q"), array("q")
         append_number(self._brought, start)
         append_number(self._brought_end, end)
         append_number(self._brought_by, frame)
@@ -199,6 +205,8 @@ class Counts:
         self.fpdus += 1
         self.marker_count += fpdu.markers
         self.ulpdu_octets += fpdu.ulpdu_length
+        if self._starts is _NONE:
+            self._starts, self._ends = array("q"), array("q")
         if offset != self._next and self._seen:
             append_number(self._ends, self._seen)
         append_number(self._starts, offset)
@@ -222,6 +230,8 @@ class Counts:
         self.fpdus += count
         self.marker_count += run.markers
         self.ulpdu_octets += run.ulpdu_octets
+        if self._starts is _NONE:
+            self._starts, self._ends = array("q"), array("q")
         if offset != self._next and self._seen:
             append_number(self._ends, self._seen)
         self._starts.extend(run.starts)
@@ -237,12 +247,16 @@ class Counts:
         self.missing_octets += gap.end - gap.start
         if self._next is not None and self._next < gap.start:
             self.cut_fpdus += 1
+            if self._starts is _NONE:
+                self._starts, self._ends = array("q"), array("q")
             append_number(self._starts, self._next)
         self._next = None
 
     def left_out(self, octets: LeftOut) -> None:
         """Take out octets that were not believed, and the segments that brought no others; ranges come ascending."""
         self.stream_octets -= octets.end - octets.start
+        if self._left_out_starts is _NONE:
+            self._left_out_starts, self._left_out_ends = array("q"), array("q")
         self._left_out_starts.append(octets.start)
         self._left_out_ends.append(octets.end)
 
@@ -336,7 +350,10 @@ class Counts:
             self._rest_end = rest[1]
         self.cut_fpdus += is_cut and begun > 0
         self.unlocated_octets = max(0, self.stream_octets - self._located - begun)
-        return self.judged(up_to=1 << 62)
+        found = self.judged(up_to=1 << 62)
+        self._starts = self._ends = self._left_out_starts = self._left_out_ends = _NONE
+        self._brought = self._brought_end = self._brought_by = _NONE
+        return found
 
 
 def _holds(ascending: array[int], offset: int) -> bool:

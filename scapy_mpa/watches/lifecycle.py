@@ -70,12 +70,12 @@ class DirectionEnd(NamedTuple):
     @property
     def accepted_resets(self) -> list[Reset]:
         """The RSTs for which its receiver closed the connection."""
-        return [one for one in self.resets if closes(one)]
+        return [one for one in self.resets if closes(one)] if self.resets else []
 
     @property
     def last_moment(self) -> Moment:
         """The moment of its last segment, be it a RST."""
-        return max([self.last, *((one.frame, one.time) for one in self.resets)])
+        return max(self.last, max((one.frame, one.time) for one in self.resets)) if self.resets else self.last
 
     @property
     def unacknowledged(self) -> int:
@@ -144,13 +144,19 @@ def closed_by(mine: DirectionEnd, peer: DirectionEnd) -> Closed | None:
     return Closed("RST", *max(resets)) if resets else None
 
 
+def _sent_in_vain(mine: DirectionEnd, peer: DirectionEnd) -> int:
+    """Return how often octets were sent again that the peer, which said nothing more, never acknowledged."""
+    again = mine.retransmissions
+    is_in_vain = again.count >= FEWEST_IN_VAIN and again.at == mine.acknowledged and mine.unacknowledged > 0
+    return again.count if is_in_vain and peer.last_moment < again.first else 0
+
+
 def half_end(mine: DirectionEnd, peer: DirectionEnd) -> HalfEnd:
     """Return the end of a direction."""
     fin, again = mine.fin, mine.retransmissions
+    in_vain = _sent_in_vain(mine, peer)
     resets = [one.frame for one in (*mine.accepted_resets, *peer.accepted_resets)]
     octets = mine.unacknowledged
-    is_in_vain = again.at == mine.acknowledged and again.count >= FEWEST_IN_VAIN
-    in_vain = again.count if octets and is_in_vain and peer.last_moment < again.first else 0
     return HalfEnd(
         "fin" if fin is not None else "rst" if resets else None,
         fin[1] if fin is not None else min(resets, default=None),
@@ -198,10 +204,10 @@ def breaches_at_end(mine: DirectionEnd, peer: DirectionEnd) -> Iterator[Breach]:
     """Yield what the end of a direction shows: who did it is who sent it."""
     yield from _attack_resets(mine)
     octets, at = mine.unacknowledged, mine.acknowledged or 0
-    end = half_end(mine, peer)
-    if end.in_vain:
+    in_vain = _sent_in_vain(mine, peer)
+    if in_vain:
         what = f"{octets} octets in all"
-        detail = f"{end.in_vain} retransmissions of octets that the peer never acknowledged, {what}"
+        detail = f"{in_vain} retransmissions of octets that the peer never acknowledged, {what}"
         yield Breach("connection-lost", at, *mine.retransmissions.last, detail)
     if not mine.is_in_operation:
         return

@@ -68,7 +68,7 @@ class MessageWatch:
 
     def __init__(self) -> None:
         #: FPDUs, and runs of them, and how many FPDUs they are.
-        self._fpdus: deque[_Kept | PlainRun] = deque()
+        self._fpdus: deque[_Kept | PlainRun] | tuple[()] = ()
         self._count = 0
         self.acknowledged: int | None = None
         self.has_all = True
@@ -84,7 +84,8 @@ class MessageWatch:
         self._keep(run, len(run.starts))
 
     def _keep(self, one: _Kept | PlainRun, count: int) -> None:
-        fpdus, acknowledged = self._fpdus, self.acknowledged
+        fpdus, acknowledged = self._fpdus or deque(), self.acknowledged
+        self._fpdus = fpdus
         fpdus.append(one)
         self._count += count
         while self._count > MOST_ACKNOWLEDGED:

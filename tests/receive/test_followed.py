@@ -212,11 +212,13 @@ def test_in_any_order_the_idle_one_gives_way() -> None:
 
 def test_what_is_gone_is_not_kept() -> None:
     followed = Followed(MOST)
+    followed.add(used(0))
+    followed.remove(followed.give_way())  # from now on it is known which one is idle
     for frame in range(10_000):
         one = used(frame)
         followed.add(one)
         followed.remove(one)
-    assert len(followed._groups[0]._heap) < 100
+        assert len(followed._groups[0]._heap or ()) < 100
 
 
 @pytest.mark.uncompiled
