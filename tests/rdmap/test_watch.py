@@ -210,6 +210,7 @@ def test_processes_find_the_same(tmp_path: Path) -> None:
     assert one.as_dict() == two.as_dict()
 
 
+@pytest.mark.uncompiled
 def test_a_connection_that_is_over_holds_nothing() -> None:
     talk = Conversation(ports=(None, RPING_PORT)).send("initiator", rping_buffer())
     file = BytesIO()
