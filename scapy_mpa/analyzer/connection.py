@@ -75,8 +75,6 @@ _NO_PATHS: frozenset[KeyedPath] = frozenset()
 _NOTHING_BROKEN: Set[str] = frozenset()
 #: Opcodes of what has to do with the other direction: Requests, answers to them, Sends that invalidate an STag.
 _RELATED = frozenset((1, 2, 4, 6, 10, 11))
-#: Bits of both directions of a TCP connection.
-_BOTH = 3
 #: The bits of ULPDU_Length in what a PlainRun has of each FPDU.
 _ULPDU_LENGTH = 0xFFFF
 #: What one side breaks as the octets of the other show it.
@@ -880,7 +878,7 @@ class CapturedConnection:
 
     def take(self, side: int) -> None:
         """Take what a segment in a direction of the TCP connection showed: first what it acknowledged."""
-        if self._reported != _BOTH:
+        if self._reported != 0b11:
             self._report_frames()
         operations = self._operations
         for d in (1 - side, side):

@@ -54,8 +54,8 @@ class Connection:
         self.path = " / ".join(dict.fromkeys(", ".join(path) for path in mpa.paths)) or None
         #: The paths of its segments.
         self.own_paths = mpa.own_paths
-        #: Those of all on its addresses and ports, to which others may add theirs later.
-        self._key, self._flow_paths = mpa.key, mpa.reader.connection.flow_paths
+        #: Those of all on its addresses and ports, to which others may add theirs later, and the key of direction 0.
+        self._flow = mpa.key, mpa.reader.connection.flow_paths
         self.inferred = mpa.inferred
         #: The port of the Responder's service, if a port mapper has given it the port of this connection.
         self.service_port: int | None = None
@@ -123,7 +123,7 @@ class Connection:
     @property
     def foreign_paths(self) -> frozenset[KeyedPath]:
         """The paths that only others on its addresses and ports had: their segments are in another network."""
-        return keyed_paths(self._key, self._flow_paths) - self.own_paths
+        return keyed_paths(*self._flow) - self.own_paths
 
     def is_foreign(self, seg: Segment) -> bool:
         """Whether a segment, of its addresses and ports, came by a path that only other connections had."""

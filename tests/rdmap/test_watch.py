@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scapy_mpa.analyzer.connection import CapturedConnection
+from scapy_mpa.analyzer.connection import CapturedConnection, FullOperation
 from scapy_mpa.craft.conversation import Conversation
 from scapy_mpa.craft.traffic import Traffic
 from scapy_mpa.craft.ulpdus import rdma_write, send, untagged
@@ -238,14 +238,14 @@ def test_a_connection_that_is_over_holds_nothing() -> None:
     file = BytesIO()
     Traffic([talk.write("responder", 64, stag=STAG, to=TO)]).write(file)
     file.seek(0)
-    seen: list[CapturedConnection] = []
+    seen: list[FullOperation] = []
     ended = CapturedConnection.finish
 
     def finish(self: CapturedConnection, *arguments: object) -> None:
         ended(self, *arguments)  # type: ignore[arg-type]
-        seen.append(self)
+        seen.extend(self.operations.values())
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(CapturedConnection, "finish", finish)
         analyze(file)
-    assert [one.memory for mpa in seen for one in mpa.operations.values()] == [None, None]
+    assert [one.memory for one in seen] == [None, None]
