@@ -1030,9 +1030,10 @@ class CapturedConnection:
                 operation.judge_quote(ends[1 - d])
         for one in (*self.reader.connection.late, *strays):
             half = halves[one.direction]
-            if not half.is_known:
-                half.begin(one.seq, False)  # nothing else of this direction was captured
-            place = half.space.nearest(one.seq)[1], half.expected, half.peer.right_edge, half.start
+            expected = half.expected if half.is_known else None
+            if expected is None:
+                half.begin(one.seq, False)
+            place = half.space.nearest(one.seq)[1], expected, half.peer.right_edge, half.start
             self._findings_of(one.direction).report((stray(one, *place, half.has_right_checksums),))
         rejection = self._rejection()
         if rejection is not None:

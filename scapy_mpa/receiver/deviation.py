@@ -111,8 +111,9 @@ class DiagnosisBudget:
             if idle is None or not (idle.is_over or idle.last_frame < self._frame - IDLE):
                 return False
             idle.close()
-        self._taken[search] = weight
-        self._room -= weight
+        if weight:
+            self._taken[search] = weight
+            self._room -= weight
         return True
 
     def release(self, search: DeviationSearch) -> None:

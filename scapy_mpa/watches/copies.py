@@ -286,14 +286,14 @@ def other_fins(fins: Sequence[tuple[int, int, int]], fin: tuple[int, int, int] |
 
 
 def stray(
-    one: Stray, offset: int, expected: int, edge: int | None, start: int | None, has_right_checksums: bool
+    one: Stray, offset: int, expected: int | None, edge: int | None, start: int | None, has_right_checksums: bool
 ) -> Breach:
     """Report a segment that came in the midst of a connection, and is none of its own.
 
     Args:
         one: the segment.
         offset: that of its sequence number in the connection.
-        expected: the offset of what came next there.
+        expected: the offset of what came next there, None if nothing else of its direction was captured.
         edge: the offset up to which its receiver had room, None if that is not known.
         start: that of its first octet, None if no SYN was captured.
         has_right_checksums: whether its sender's checksums are otherwise right.
@@ -306,9 +306,13 @@ def stray(
     flag = "a RST" if one.flags & RST else "a FIN" if one.flags & FIN else "an acknowledgement"
     what = f"{one.length} octets" if one.length else flag
     is_startup = one.beginning.startswith((REQUEST_KEY, REPLY_KEY))
-    detail = f"{'a startup frame' if is_startup else what}, {distance(offset - expected, after(offset, start))}"
-    if edge is not None and expected <= offset < edge:
-        detail = detail.removesuffix(", outside the window")
+    detail = f"{'a startup frame' if is_startup else what}, "
+    if expected is None:
+        detail += "all that was captured of this direction"
+    else:
+        detail += distance(offset - expected, after(offset, start))
+        if edge is not None and expected <= offset < edge:
+            detail = detail.removesuffix(", outside the window")
     if one.is_earlier:
         detail += ", where the previous connection on these ports had its octets"
     return Breach("late-duplicate" if one.is_earlier or is_startup else "outside-window", *place, detail)

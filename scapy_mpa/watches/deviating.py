@@ -13,7 +13,7 @@ from scapy_mpa.framing.markers import MARKER_LENGTH
 from scapy_mpa.receiver.deviation import Diagnosis
 from scapy_mpa.receiver.values import Breach, LocatedFPDU
 from scapy_mpa.receiver.window import Layout
-from scapy_mpa.values.records import BAD
+from scapy_mpa.values.records import BAD, CUT
 from scapy_mpa.watches.fpdus import wrong_beginning
 
 
@@ -43,9 +43,11 @@ class DeviationWatch:
         due = dialect.due_at(offset) if dialect.period is not None else self._due
         spoken = read_fpdu(dialect, fpdu.octets, offset, due)
         breaches = [] if offset else self._beginning(fpdu)
+        if spoken is not None:
+            self._due = spoken.due
         if spoken is None or spoken.end - offset > len(fpdu.octets):
-            return breaches, fpdu._replace(octets=fpdu.octets[:0])
-        self._due = spoken.due
+            # Not all of it was captured, or not all of one before it, so that nobody knows where its Markers are.
+            return breaches, fpdu._replace(crc=BAD if fpdu.crc == BAD else CUT, octets=fpdu.octets[:0])
         agreeing = 0
         for marker in spoken.markers:
             found, right = (

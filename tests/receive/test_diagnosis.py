@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import struct
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -30,6 +31,7 @@ from scapy_mpa.stream.connection import TCPHalf
 from scapy_mpa.values.limits import DEFAULT_LIMITS
 from tests.conftest import captures, named
 from tests.receive.cases import REPLY, REQUEST, A, Talk, started
+from tests.receive.midstream import Whole
 
 SCENARIOS = (
     "rddp-01",
@@ -119,6 +121,26 @@ def test_real_captures(name: str, deviation: str, counts: tuple[int, int], code:
     streamed = sorted(iter_fpdus(path), key=lambda fpdu: (fpdu.direction, fpdu.frames[-1], fpdu.seq))
     assert len(streamed) == sum(counts)
     assert {fpdu.deviation for fpdu in streamed} == {deviation}
+
+
+@pytest.mark.parametrize("length", [54, 70, 72, 600])
+def test_frames_that_the_capture_cut(length: int) -> None:
+    """Whichever frame with an FPDU ends at a snapshot length, its sender is accused of nothing else."""
+    capture = Whole(named("faulty-fpduptr-and-spacing").read_bytes())
+    deviations = set()
+    for cut in range(20, len(capture.records), 3):
+        octets = bytearray(capture.header)
+        for number, record in enumerate(capture.records):
+            captured = min(length, len(record) - 16) if number == cut else len(record) - 16
+            octets += record[:8] + struct.pack("<I", captured) + record[12 : 16 + captured]
+        for connection, direction, half in halves(report_of(bytes(octets))):
+            deviations.add(half.deviation)
+            assert (
+                sum(fpdu.wire_length for fpdu in half.fpdus) + half.counts.unlocated_octets == half.counts.stream_octets
+            )
+            errors = {f.rule.id for f in connection.findings if f.severity == "error" and f.direction == direction}
+            assert errors == {"deviating-sender"}
+    assert deviations == {"fpduptr-little-endian+crc-not-in-spacing"}
 
 
 # --- every deviation in ten scenarios ---
