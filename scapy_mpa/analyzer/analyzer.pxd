@@ -6,8 +6,10 @@ from scapy_mpa.stream.connection cimport Arrival, Flow, Flows, TCPConnection, TC
 from scapy_mpa.stream.copies cimport Copies
 from scapy_mpa.values.segment cimport Segment
 
+cdef long long MOST_OF_ALL, MOST_RESETS, PATH_MTU, SEQ_MASK, SYN
+
 cdef class FollowedConnection:
-    cdef public bint is_left_out, is_reported, is_stray
+    cdef public bint is_holding, is_left_out, is_reported, is_stray
     cdef public list operations
     cdef public object path_mtu, strays, syns
     cdef public CapturedConnection mpa
@@ -35,6 +37,7 @@ cdef class Analyzer:
         arrival=Arrival,
     )
     cpdef _receive(self, TCPConnection connection, FollowedConnection followed, Py_ssize_t d, Segment seg)
+    cpdef _note_held(self, TCPConnection connection, FollowedConnection followed, Arrival arrival)
     @cython.locals(other=FPDUReader, copies=Copies)
     cpdef bint _comes_before(
         self, TCPConnection connection, CapturedConnection mpa, Py_ssize_t d, long long flags

@@ -16,6 +16,7 @@ from scapy_mpa.receiver.values import Breach, Moment
 from scapy_mpa.rules.findings import Findings, Quota
 from scapy_mpa.stream.connection import (
     MOST_RESETS,
+    Arrival,
     Flow,
     Flows,
     Stray,
@@ -51,11 +52,12 @@ class FollowedConnection:
         is_stray: whether it is none: its segments lie in the midst of another one.
         is_reported: whether its segments are reported with the MPA connection beside it.
         is_left_out: whether the report has no room for it.
+        is_holding: whether it may hold octets.
         operations: the directions of which nothing waits to be taken, None for others.
     """
 
     __slots__ = (
-        "is_left_out", "is_reported", "is_stray", "mpa", "operations", "path_mtu", "reader", "strays",
+        "is_holding", "is_left_out", "is_reported", "is_stray", "mpa", "operations", "path_mtu", "reader", "strays",
         "syns",
     )  # fmt: skip
 
@@ -65,7 +67,7 @@ class FollowedConnection:
         self.path_mtu: tuple[PathMTUWatch, PathMTUWatch] | None = None
         self.syns: list[Announced | None] = [None, None]
         self.strays: list[Stray] = []
-        self.is_stray = self.is_reported = self.is_left_out = False
+        self.is_stray = self.is_reported = self.is_left_out = self.is_holding = False
         self.operations: list[FullOperation | None] = [None, None]
 
     @property
@@ -247,25 +249,34 @@ class Analyzer:
                     self._pending.append(mpa)
                 if arrival is not None or mpa.pending_side < 0:
                     mpa.pending_side = d
-            if isinstance(seg, CarriedSegment) and seg.is_fragmented and seg.length:
-                detail = "a segment came in fragments of an IP datagram"
-                mpa.findings.add("ip-fragmented", mpa.role_of(d), frame, seg.time, seg.seq, detail)
+            if type(seg) is not Segment:
+                self._report_fragmented(mpa, d, seg)
         half = connection.halves[d]
         if mpa is not None and len(half.late) == MOST_RESETS:
             mpa.take(d)
         if half.copies.held:
-            self._holding[id(connection)] = connection
-            if arrival is not None:
-                self._held += arrival.end - arrival.start
+            self._note_held(connection, followed, arrival)
         if flags & 5 and connection.is_over:
             self._followed.end(connection)
         elif mpa is not None and self._listener is None and reader.is_steady():
             connection.flow.user = followed
 
+    def _note_held(self, connection: TCPConnection, followed: FollowedConnection, arrival: Arrival | None) -> None:
+        """A connection may hold octets of a segment."""
+        if not followed.is_holding:
+            self._holding[id(connection)], followed.is_holding = connection, True
+        if arrival is not None:
+            self._held += arrival.end - arrival.start
+
+    def _report_fragmented(self, mpa: CapturedConnection, d: int, seg: Segment) -> None:
+        if isinstance(seg, CarriedSegment) and seg.is_fragmented and seg.length:
+            detail = "a segment came in fragments of an IP datagram"
+            mpa.findings.add("ip-fragmented", mpa.role_of(d), seg.frame, seg.time, seg.seq, detail)
+
     def _comes_before(self, connection: TCPConnection, mpa: CapturedConnection, d: int, flags: int) -> bool:
         """Return True if what was found comes before what a segment brings, announces, or makes final of the other."""
         other, copies = mpa.reader.readers[1 - d], connection.halves[1 - d].copies
-        has_hole = copies.held > 0 and other is not None and copies.edge(other.main.edge) < copies.end
+        has_hole = copies.held > 0 and other is not None and copies.reaches_beyond(copies.edge(other.main.edge))
         is_other = other is None or other.main.waits or has_hole
         return is_other or flags & SYN > 0 or (connection.arrival is not None and mpa.pending_side != d)
 
@@ -314,7 +325,8 @@ class Analyzer:
         if self._held <= self.limits.total_octets:
             return
         weights = {key: _weight(one) for key, one in self._holding.items()}
-        self._holding = {key: one for key, one in self._holding.items() if weights[key]}
+        for key in [key for key, weight in weights.items() if not weight]:
+            self._holding.pop(key).user.is_holding = False
         held, most = sum(weights.values()), self.limits.total_octets
         self._held = held
         if held <= most:

@@ -6,7 +6,7 @@ from scapy_mpa.receiver.plain cimport PlainRun
 from scapy_mpa.stream.connection cimport Arrival, TCPHalf, hop_limit_of
 from scapy_mpa.values.segment cimport Segment
 from scapy_mpa.watches.copies cimport CopyWatch
-from scapy_mpa.watches.counts cimport Counts
+from scapy_mpa.watches.counts cimport Counts, UnalignedSegment
 from scapy_mpa.watches.ddp cimport DDPWatch, ulpdu_of
 from scapy_mpa.watches.fpdus cimport FPDUWatch
 from scapy_mpa.watches.gaps cimport GapWatch
@@ -16,11 +16,14 @@ from scapy_mpa.watches.outstanding cimport Outstanding
 from scapy_mpa.watches.reads cimport ReadWatch
 from scapy_mpa.watches.segments cimport SegmentWatch
 
+cdef long long BAD, CONTROL_LENGTH, LENGTH, NEVER, SEQ_MASK, TAGGED_HEADER_LENGTH, TERMINATE_OPCODE, _ULPDU_LENGTH
+
 cdef class HalfFindings:
     cdef public object _mpa, _role, _stream, broken
 
 cdef class FullOperation:
-    cdef public object _listener, _told, deviating, diagnosis, direction, first_frame
+    cdef public object _listener, _told, deviating, diagnosis, direction
+    cdef public long long first_frame
     cdef public object is_replaced, key, log, mpa, path_mtu, reads, report_to, seq_start
     cdef public object terminated, went_on_at
     cdef public Py_ssize_t _role
@@ -44,6 +47,8 @@ cdef class FullOperation:
     cpdef bint is_steady(self) except -1
     @cython.locals(end=cython.longlong)
     cpdef bint take_next(self, long long offset, Segment seg) except -1
+    @cython.locals(segment=UnalignedSegment)
+    cpdef _judge(self, list segments)
     cpdef _pass_run(self, PlainRun run)
     @cython.locals(memory=MemoryWatch, ulpdu=bytes)
     cpdef _pass(self, object fpdu, object delivered)

@@ -221,7 +221,7 @@ class FullOperation:
         self.log = FPDULog(self.seq_start if self.markers else None) if log else None
         self._listener = listener
         if (listener is None or listener.takes_runs) and diagnosis is None:
-            reader.plain = PlainWrites(origin)
+            reader.plain = PlainWrites(origin, takes_all=listener is None and not log)
         #: The offset of the FPDU that was handed on last.
         self._told = 0
         self.first_frame = NEVER
@@ -368,9 +368,10 @@ class FullOperation:
                 self.went_on_at = one.frame, one.time
                 return
 
-    def _judge(self, segments: Iterable[UnalignedSegment]) -> None:
+    def _judge(self, segments: list[UnalignedSegment]) -> None:
         for segment in segments:
-            self.report(self.segments.unaligned(segment))
+            if found := self.segments.unaligned(segment):
+                self.report(found)
 
     def _pass_run(self, run: PlainRun) -> None:
         """Hand the next FPDUs in stream order, which are plain, to the watches."""
@@ -379,8 +380,9 @@ class FullOperation:
             seqs = [self.seq_of(run.starts[first]) for first in run.firsts]
             frames = run.firsts, run.frames, run.times
             self.log.add_run(seqs, run.fpdus, flags(run.crc, LENGTH, False), run.is_delivered, *frames)
-        if run.frames[0] < self.first_frame:
-            self.first_frame = run.frames[0]
+        first = run.frames[0] if run.is_ordered else min(run.frames)
+        if first < self.first_frame:
+            self.first_frame = first
         self.copies.passed_run(run)
         self.gaps.passed_run(run)
         if found := self.fpdus.ddp.passed_run(run):

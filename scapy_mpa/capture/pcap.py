@@ -103,7 +103,7 @@ class PcapReader(Reader):
         self._record = self.record.unpack_from
         self._place = self.variant.file_header
 
-    def _places(self, octets: bytes, place: int, found: list[tuple[int, int]]) -> int:
+    def _places(self, octets: memoryview, place: int, found: list[tuple[int, int]]) -> int:
         at, size, record_header = 0, len(octets), self.variant.record_header
         while size - at >= record_header:
             seconds, fraction, captured, _ = self._record(octets, at)
@@ -117,11 +117,11 @@ class PcapReader(Reader):
             at = end
         return at
 
-    def _record_in(self, octets: bytes, at: int, position: int) -> tuple[int, int, bytes, int]:
+    def _record_in(self, octets: memoryview, at: int, position: int) -> tuple[int, int, bytes, int]:
         seconds, fraction, captured, wire = self._record(octets, at)
         begin = at + self.variant.record_header
         time = seconds * NANOSECONDS + fraction * self.resolution
-        return time, self.link_type, octets[begin : begin + captured], wire
+        return time, self.link_type, bytes(octets[begin : begin + captured]), wire
 
     def _record_at(self, position: int) -> tuple[int, int, bytes, int]:
         record = self._raw_at(position)

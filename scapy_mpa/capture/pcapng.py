@@ -336,7 +336,7 @@ class PcapngReader(Reader):
             raise _Damage(f"frame {self.frames + 1 - self.before} claims {captured} octets in a block of {length}")
         return interface, interface.time(high << 32 | low), _PACKET_HEADER, captured, wire
 
-    def _places(self, octets: bytes, place: int, found: list[tuple[int, int]]) -> int:
+    def _places(self, octets: memoryview, place: int, found: list[tuple[int, int]]) -> int:
         at, size = self._after_skipped(octets), len(octets)
         try:
             while size - at >= SHORTEST_BLOCK and self.damage is None:
@@ -375,11 +375,11 @@ class PcapngReader(Reader):
         interface: Interface = interfaces[index]
         return interface.time(high << 32 | low)
 
-    def _record_in(self, octets: bytes, at: int, position: int) -> tuple[int, int, bytes, int]:
+    def _record_in(self, octets: memoryview, at: int, position: int) -> tuple[int, int, bytes, int]:
         last = self._section
         self._section = self._sections[bisect(self._section_places, position) - 1]
         length = _padded(self._section.fields.block(octets[at : at + 8])[1])
-        block = octets[at : at + length]
+        block = bytes(octets[at : at + length])
         _, interface, time, start, captured, wire = self._packet_of(block, position)
         self._section = last
         return time, interface.link_type, block[start : start + captured], wire

@@ -24,6 +24,8 @@ MAX_CAPTURED_LENGTH = 16 * 1024 * 1024
 
 NANOSECONDS = 1_000_000_000
 
+#: As much of a block is joined with what was left of the one before: more than nearly all packets have.
+_JOINED = 1 << 14
 #: A rest of this size is not joined with a block that is smaller: a pipe gives little at a time.
 _SMALL = 1 << 16
 
@@ -69,7 +71,7 @@ class Reader(ABC):
         """
         for octets, _ in self._blocks():
             batch: list[Segment] = []
-            self._used = self._records(memoryview(octets), batch, every_record)
+            self._used = self._records(octets, batch, every_record)
             yield batch
 
     def positions(self) -> Iterator[tuple[int, int]]:
@@ -136,11 +138,11 @@ class Reader(ABC):
         """Append the segments of all whole records; returns the octets used, or more to skip some."""
 
     @abstractmethod
-    def _places(self, octets: bytes, place: int, found: list[tuple[int, int]]) -> int:
+    def _places(self, octets: memoryview, place: int, found: list[tuple[int, int]]) -> int:
         """Append time and place of all records; returns the octets used, or more to skip some."""
 
     @abstractmethod
-    def _record_in(self, octets: bytes, at: int, position: int) -> tuple[int, int, bytes, int]:
+    def _record_in(self, octets: memoryview, at: int, position: int) -> tuple[int, int, bytes, int]:
         """Time, link type, octets and wire length of the record at an index of a block, a place in the file."""
 
     @abstractmethod
@@ -154,24 +156,30 @@ class Reader(ABC):
     def _raw_at(self, position: int) -> bytes:
         """All octets of the record where the file stands; raises as :meth:`_record_at` does."""
 
-    def _blocks(self) -> Iterator[tuple[bytes, int]]:
+    def _blocks(self) -> Iterator[tuple[memoryview, int]]:
         """Yield (octets, the place of the first), unused ones again with more behind them, until there is damage."""
         carry, skip = b"", 0
         while block := self._octets.read(BLOCK_SIZE):
             if len(block) < len(carry) > _SMALL:
                 block = self._as_much_as(len(carry), block)
-            if skip:
-                skipped = min(skip, len(block))
-                skip -= skipped
-                self._place += skipped
-                block = block[skipped:]
-            octets = carry + block if carry else block
-            yield octets, self._place
-            if self.damage is not None:
-                return
-            self._place += min(self._used, len(octets))
-            skip = skip or max(0, self._used - len(octets))
-            carry = octets[self._used :]
+            rest = memoryview(block)
+            while rest:
+                skipped = min(skip, len(rest))
+                skip, self._place, rest = skip - skipped, self._place + skipped, rest[skipped:]
+                if not rest:
+                    break
+                # Unused ones are joined with what they lack, as nearly always, not with all of the block.
+                part = rest[: max(_JOINED, len(carry))] if carry else rest
+                octets, behind = memoryview(carry + bytes(part)) if carry else part, rest[len(part) :]
+                yield octets, self._place
+                if self.damage is not None:
+                    return
+                self._place += min(self._used, len(octets))
+                skip = max(0, self._used - len(octets))
+                if behind and len(carry) <= self._used <= len(octets):
+                    carry, rest = b"", rest[self._used - len(carry) :]
+                else:
+                    carry, rest = bytes(octets[self._used :]), behind
         if skip or self._lacking:
             self.damage = f"the last {self.unit} lacks {skip + self._lacking - len(carry)} octets"
         elif carry:

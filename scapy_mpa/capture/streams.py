@@ -149,7 +149,7 @@ class StreamReader(Reader):
             raise ValueError("the file ends before")
         return octets
 
-    def _record_in(self, octets: bytes, at: int, position: int) -> tuple[int, int, bytes, int]:
+    def _record_in(self, octets: memoryview, at: int, position: int) -> tuple[int, int, bytes, int]:
         raise NotImplementedError("a stream has no records")
 
     def _record_at(self, position: int) -> tuple[int, int, bytes, int]:
@@ -159,5 +159,5 @@ class StreamReader(Reader):
     def _records(self, octets: memoryview, batch: list[Segment], every_record: bool) -> int:
         raise NotImplementedError("a stream has no records")
 
-    def _places(self, octets: bytes, place: int, found: list[tuple[int, int]]) -> int:
+    def _places(self, octets: memoryview, place: int, found: list[tuple[int, int]]) -> int:
         raise NotImplementedError("a stream has no records")

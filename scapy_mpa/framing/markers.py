@@ -63,7 +63,7 @@ def marker_count(offset: int, body: int) -> int:
 
     A Marker right after the last octet is not one of them: it belongs to the next FPDU (RFC 5044 §4.3).
     """
-    room = -offset % MARKER_INTERVAL
+    room = -offset & MARKER_INTERVAL - 1
     return 1 + (body - room - 1) // _BETWEEN if body > room else 0
 
 

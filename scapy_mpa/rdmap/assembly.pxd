@@ -1,6 +1,7 @@
 cimport cython
 from scapy_mpa.rdmap.memory cimport NamedMemories, STagMemory
 
+cdef long long LOOKED_AT, MOST_CALLS, NO_MESSAGE, TERMINATE_OPCODE, WEIGHT, _ATOMIC_REQUEST, _MOST_SUSPECTS
 cdef long long LAST, TAGGED, TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH, _OPCODE, _READ_REQUEST, _READ_RESPONSE, _TAGGED_QUEUE, _WRITE
 
 cdef class MessageHalf:

@@ -175,14 +175,17 @@ class MemoryWatch:
         sender = self._senders[side]
         headers, fpdus, firsts, starts = run.headers, run.fpdus, run.firsts, run.starts
         self._advance(sender, run.offset, run.end)
-        number, frame, time, at = 0, run.frames[0], run.times[0], 0
+        number, at, is_mixed = -1, 0, len(run.began) > 0
         for index in range(len(fpdus)):
             if number + 1 < len(firsts) and firsts[number + 1] == index:
                 number += 1
-                frame, time = run.frames[number], run.times[number]
+                first = last = frame = run.frames[number]
+                time = run.times[number]
+                if is_mixed:
+                    first, last = run.began[number], run.ended[number]
             stag, to = place(headers, at + 2)
             length = (fpdus[index] & _ULPDU_LENGTH) - TAGGED_HEADER_LENGTH
-            self._take(sender, stag, to, length, frame, frame, frame, time, starts[index])
+            self._take(sender, stag, to, length, first, last, frame, time, starts[index])
             if headers[at] & LAST:
                 self._judge(sender)
                 sender.is_open = False

@@ -7,6 +7,10 @@ from scapy_mpa.stream.copies cimport Copies
 from scapy_mpa.stream.peer_state cimport PeerState
 from scapy_mpa.values._octets cimport append_number
 
+cdef long long ENOUGH_WITHOUT_CRC, FEWEST_HEADERS, HALF_BITS, KEY_LENGTH, LARGEST_PD_LENGTH, LARGEST_WINDOW
+cdef long long LONGEST_FPDU, MARKER_LENGTH, MOST_LOOKED_AT, NEVER, NOWHERE, PATIENCE, PATIENCE_TIME, SHOWN_BY
+cdef long long STARTUP_HEADER_LENGTH, WRONG
+
 cdef class ConnectionReader:
     cdef object __weakref__
     cdef public bint _has_long_part, _is_other, has_doubt, inferred, is_accepted, rejected
@@ -20,14 +24,14 @@ cdef class ConnectionReader:
     cdef public array.array _recent
 
     @cython.locals(one=ConnectionReader)
-    cpdef receive(self, Py_ssize_t d, long long frame, object time)
+    cpdef receive(self, Py_ssize_t d, long long frame, long long time)
     @cython.locals(
         connection=TCPConnection, arrival=Arrival, opening=Arrival, reader=FPDUReader, other=FPDUReader, one=FPDUReader,
         direction=cython.Py_ssize_t, is_first=cython.bint, search=DeviationSearch,
     )
-    cpdef _receive(self, Py_ssize_t d, long long frame, object time)
+    cpdef _receive(self, Py_ssize_t d, long long frame, long long time)
     cpdef note_frame(self, long long frame)
     @cython.locals(reader=FPDUReader, d=cython.Py_ssize_t)
     cpdef bint is_steady(self) except -1
-    @cython.locals(half=TCPHalf, copies=Copies, main=FPDUChain, peer=PeerState, held=cython.longlong)
-    cpdef _give_up(self, FPDUReader reader, object now)
+    @cython.locals(half=TCPHalf, copies=Copies, main=FPDUChain, peer=PeerState, held=cython.longlong, has_acks=cython.bint)
+    cpdef _give_up(self, FPDUReader reader, long long frame, long long time)

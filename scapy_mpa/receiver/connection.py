@@ -41,7 +41,7 @@ from scapy_mpa.receiver.window import Layout, is_unlike_ddp
 from scapy_mpa.stream.connection import Arrival, TCPConnection, TCPHalf
 from scapy_mpa.stream.copies import WRONG, Rival
 from scapy_mpa.stream.drop_reason import LARGEST_WINDOW, DropReason
-from scapy_mpa.stream.peer_state import NEVER
+from scapy_mpa.stream.peer_state import NEVER, NOWHERE
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import Limits
 from scapy_mpa.values.octets import append_number
@@ -269,7 +269,7 @@ class ConnectionReader:
                         self._replace_reader(direction, diagnosis)
             for one in self.readers:
                 if one is not None and one.half.copies.held:
-                    self._give_up(one, (frame, time))
+                    self._give_up(one, frame, time)
         elif arrival is not None:
             if arrival.captured < arrival.end - arrival.start and not self._has_long_part:
                 self._note_part(d, arrival)
@@ -285,15 +285,15 @@ class ConnectionReader:
 
     def is_steady(self) -> bool:
         """True if both directions are in Full Operation, nothing waits for time to pass, and nobody is suspected."""
-        if self._successor is not None or self.rejected or self._adapting >= 0 or not self.connection.is_steady():
+        if self._successor is not None or self.rejected or self._adapting >= 0:
             return False
         for d in (0, 1):
             reader = self.readers[d]
-            if reader is None or reader.main.waits or reader.half.copies.end > reader.main.edge:
+            if reader is None or reader.main.waits or reader.half.copies.reaches_beyond(reader.main.edge):
                 return False
             if reader.anomaly is not None and self._deviations[d] is not None:
                 return False
-        return True
+        return self.connection.is_steady()
 
     def _note_part(self, d: int, arrival: Arrival) -> None:
         """Note a segment of which a snapshot length left a part."""
@@ -305,7 +305,7 @@ class ConnectionReader:
         else:
             self.short_parts = ShortParts(before.side, before.first, arrival.frame, before.segments + 1)
 
-    def _give_up(self, reader: FPDUReader, now: Moment) -> None:
+    def _give_up(self, reader: FPDUReader, frame: int, time: int) -> None:
         """Give up a hole that nothing will fill any more; a limit gives up what is held too long."""
         half, main = reader.half, reader.main
         copies, peer = half.copies, half.peer
@@ -319,22 +319,20 @@ class ConnectionReader:
                 most = self._limits.held_octets
                 if held - octets <= most:
                     limit, most = "segments held back for a gap (held_segments)", self._limits.held_segments
-                self._meet_limit(half, main.edge, f"more than {most} {limit}", now)
+                self._meet_limit(half, main.edge, f"more than {most} {limit}", (frame, time))
                 reader.relieve()
             if search is not None:
                 # What waited may be what tells that the sender deviates.
                 self._replace_reader(d, search.decide())
             return
-        if copies.end <= main.edge and not main.waits:
+        if not main.waits and not copies.reaches_beyond(main.edge):
+            return
+        has_acks = peer.acked != NOWHERE and peer.has_room_for(half.believed)
+        # Where the peer's ACKs are captured, what it has not acknowledged may still be sent again.
+        if has_acks and (main.waits or copies.next_start(main.edge) > peer.acked):
             return
         old_frame = self._recent[-PATIENCE] if len(self._recent) >= PATIENCE else -1
-        since = now[1] - PATIENCE_TIME
-        if peer.last_ack_sent is not None and peer.has_room_for(half.believed):
-            # The peer's ACKs are captured: what it has not acknowledged may still be sent again.
-            if not main.waits and copies.next_start(main.edge) <= peer.last_ack_sent:
-                reader.give_up(now, Patience(old_frame, since, needs_both=False))
-        else:
-            reader.give_up(now, Patience(old_frame, since, needs_both=True))
+        reader.give_up((frame, time), Patience(old_frame, time - PATIENCE_TIME, needs_both=not has_acks))
 
     def _meet_limit(self, half: TCPHalf, offset: int, detail: str, now: Moment) -> None:
         self.limits_met.append(LimitMet(self.connection.halves.index(half), offset, *now, detail))

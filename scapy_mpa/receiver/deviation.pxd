@@ -1,6 +1,10 @@
 cimport cython
 from scapy_mpa.receiver.fpdus cimport FPDUChain, FPDUReader
 
+cdef long long BEGINNING, CLEARLY_LESS, COMPARED_HEADERS, CRC_BITS, FEWEST_BITS, FEWEST_DEVIATING, FEWEST_ESTABLISHED
+cdef long long HEADER_OCTETS, LONGEST_FPDU, MARKER_BITS, MARKER_LENGTH, MAX_ULPDU_LENGTH, MOST_OCTETS, PIECE_WEIGHT
+cdef long long READINGS, READINGS_A_FRAME
+
 cdef class DeviationSearch:
     cdef object __weakref__
     cdef public bint _has_tried_pairs, is_open

@@ -24,10 +24,9 @@ from bisect import bisect_left, bisect_right, insort
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
-from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
-from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH
+from scapy_mpa.framing.crc import CRC_RESIDUE
 from scapy_mpa.framing.fpdu import header_octets, ulpdu_of
-from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MARKER_LENGTH, marker_count
+from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MARKER_LENGTH, Octets, marker_count
 from scapy_mpa.infer.evidence import is_plausible_control
 from scapy_mpa.receiver.plain import PlainRun, PlainWrites
 from scapy_mpa.receiver.values import Anomaly, Contradiction, Gap, LeftOut, LocatedFPDU, Moment, Rest
@@ -46,8 +45,8 @@ from scapy_mpa.receiver.window import (
 from scapy_mpa.stream.connection import TCPHalf
 from scapy_mpa.stream.copies import WRONG, Rival
 from scapy_mpa.stream.drop_reason import NEAR, DropReason
-from scapy_mpa.stream.peer_state import NEVER
-from scapy_mpa.values.octets import append_number, append_octets, crc_of, head
+from scapy_mpa.stream.peer_state import NEVER, NOWHERE
+from scapy_mpa.values.octets import crc_of, head, number_at, own_octets
 from scapy_mpa.values.records import BAD, CUT, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
 from scapy_mpa.values.segment import Segment
 
@@ -87,7 +86,8 @@ class FPDUChain:
         is_located: whether an FPDU is known to begin at ``at``.
         is_proven: whether an FPDU of the chain was valid.
         by_length: whether the length of an FPDU that is not bad named ``at``.
-        known: the moment at which the FPDU before was placed, None if that is not known.
+        known: the moment at which the FPDU before was placed, None if that is not known; ``known_frame`` its frame, -1
+            if it is not, and ``known_time`` its time.
         edge: where the contiguous octets from ``at`` on end, as far as was looked at.
         need: the end of the next FPDU by its length, 0 if that is not known.
         waits: whether the next FPDU is complete but not final.
@@ -110,7 +110,8 @@ class FPDUChain:
         "hint",
         "is_located",
         "is_proven",
-        "known",
+        "known_frame",
+        "known_time",
         "marker",
         "named",
         "need",
@@ -129,11 +130,20 @@ class FPDUChain:
         self.tried = -1
         self.is_located = is_located
         self.is_proven = self.by_length = self.waits = False
-        self.known: Moment | None = None
+        self.known_frame, self.known_time = -1, 0
         self.marker = marker
         self.resumed = -1
         self.agreed = self.unresolved = self.goal = self.named = -1, -1
         self.pending: list[LocatedFPDU] = []
+
+    @property
+    def known(self) -> Moment | None:
+        """The moment at which the FPDU before was placed, None if that is not known."""
+        return (self.known_frame, self.known_time) if self.known_frame >= 0 else None
+
+    @known.setter
+    def known(self, moment: Moment | None) -> None:
+        self.known_frame, self.known_time = moment or (-1, 0)
 
     def go_to(self, start: int) -> None:
         """Go on with the FPDU at a start that no length names."""
@@ -175,10 +185,44 @@ class FPDUReader:
     """
 
     __slots__ = (
-        "_ahead", "_ahead_offsets", "_chains", "_delivered", "_due", "_final_below", "_has_crc", "_has_markers",
-        "_has_passed", "_highest", "_is_gapless", "_is_over", "_judged_below", "_refused", "_run", "_starts",
-        "anomaly", "contradictions", "damaged", "error_acked", "final", "first_error", "first_octets", "half",
-        "is_beginning", "layout", "left_out", "main", "passed", "plain", "replaced", "rest", "rivals", "startup",
+        "_ahead",
+        "_ahead_offsets",
+        "_chains",
+        "_delivered",
+        "_due",
+        "_final_below",
+        "_has_crc",
+        "_has_dialect",
+        "_has_markers",
+        "_has_passed",
+        "_highest",
+        "_is_gapless",
+        "_is_over",
+        "_judged_below",
+        "_refused",
+        "_run",
+        "_starts",
+        "_startup_frame",
+        "_startup_time",
+        "_unread",
+        "anomaly",
+        "contradictions",
+        "damaged",
+        "error_acked",
+        "final",
+        "first_error",
+        "first_octets",
+        "half",
+        "is_beginning",
+        "layout",
+        "left_out",
+        "main",
+        "passed",
+        "plain",
+        "replaced",
+        "rest",
+        "rivals",
+        "startup",
     )  # fmt: skip
 
     def __init__(
@@ -187,7 +231,9 @@ class FPDUReader:
         self.half = half
         self.layout = layout
         self._has_markers, self._has_crc, _ = layout
+        self._has_dialect = layout.dialect is not None
         self.startup = startup
+        self._startup_frame, self._startup_time = startup
         self.main = FPDUChain(begins_at, is_beginning)
         self.main.is_proven = True
         self.is_beginning = is_beginning
@@ -225,6 +271,8 @@ class FPDUReader:
         self.rest: Rest | None = None
         #: The offset after the highest octet that was handed on to it.
         self._highest = -NEVER
+        #: From here on, octets beyond a hole wait to be read until it is known whether it is filled; NEVER without any.
+        self._unread = NEVER
 
     @property
     def has_hole(self) -> bool:
@@ -265,9 +313,40 @@ class FPDUReader:
             self._read(main)
         elif start <= main.edge < end:
             main.edge = min(self.half.copies.edge(main.edge), self._limit(NEVER))
-        if (end > main.edge or main.waits) and end > main.at and self.layout.markers:
-            self._read_beyond(max(start, main.at), end)
+        if (end > main.edge or main.waits) and end > main.at and self._has_markers:
+            if self._may_wait():
+                self._unread = min(self._unread, start)
+            else:
+                self._read_unread()
+                self._read_beyond(max(start, main.at), end)
         self._forget()
+
+    def _may_wait(self) -> bool:
+        """Return True if it may wait until octets beyond a hole are read: where it is filled, that shows the same.
+
+        So it is where each octet has one copy, and nobody listens.
+        """
+        plain, main = self.plain, self.main
+        return (
+            plain is not None
+            and plain.takes_all
+            and self._has_crc
+            and self._has_passed
+            and not (self._has_dialect or self.half.copies.has_doubts or main.waits or self._ahead or self._chains)
+            and main.is_located
+            and main.at >= self._judged_below
+        )
+
+    def _read_unread(self) -> None:
+        """Read the octets beyond a hole that waited."""
+        start, self._unread = self._unread, NEVER
+        if start < NEVER:
+            copies = self.half.copies
+            start = copies.next_start(max(start, self.main.edge))
+            while start < NEVER:
+                end = copies.edge(start)
+                self._read_beyond(start, end)
+                start = copies.next_start(end)
 
     def acknowledge(self) -> None:
         """Read what the peer's acknowledgement makes final."""
@@ -293,6 +372,7 @@ class FPDUReader:
                 break
             if main.edge > main.at and not self._is_old(main.edge - 1, patience):
                 break
+            self._read_unread()
             self._skip_hole(start)
             self._read(main)
         self._forget()
@@ -303,6 +383,7 @@ class FPDUReader:
 
     def relieve(self) -> None:
         """Too much is held: decide what waits, and give up the first hole, or what is not believed after it."""
+        self._read_unread()
         before = self.main.at
         self._is_over = True
         self._read(self.main)
@@ -315,6 +396,7 @@ class FPDUReader:
 
     def finish(self) -> None:
         """Nothing more comes: all that is held is decided."""
+        self._read_unread()
         self._is_over = True
         self._read(self.main)
         while self._go_over_hole() is None:
@@ -438,97 +520,94 @@ class FPDUReader:
         They lie in octets that have one copy each, with no reason to be dropped; else in one piece that is so.  Here
         nearly all FPDUs are read: what :meth:`_read_one`, :meth:`_accept` and :meth:`_pass` do is done in place.
         """
-        half, copies = self.half, self.half.copies
-        markers_used, crc_used, dialect = self.layout
-        at, edge = chain.at, chain.edge
-        start, end, copy = copies.piece(at)
-        frame, time, data = copy.frame, copy.time, copy.data
+        half, copies, at, edge = self.half, self.half.copies, chain.at, chain.edge
+        markers_used, crc_used = self._has_markers, self._has_crc
+        index = copies.index_of(at)
+        copy, start, end = copies.chosen[index], number_at(copies.starts, index), number_at(copies.ends, index)
         end, is_plain = end if end < edge else edge, not copies.has_doubts
+        if copy.data is None:
+            return True
+        data: Octets = copy.data
         if (
-            data is None
-            or dialect is not None
+            self._has_dialect
             or not chain.is_proven
             or not (is_plain or (copies.is_settled(copy) and not copies.has_rivals(at, end)))
         ):
             return True
         needs_marker = markers_used and not crc_used
-        is_passed, is_gapless = chain is self.main and not needs_marker, self._is_gapless
-        code, startup, ahead = GOOD if crc_used else UNCHECKED, self.startup, self._ahead
-        begun = startup[0]
-        known, by_length, delivered, need = chain.known, chain.by_length, self._delivered, 0
+        is_passed, code, ahead = chain is self.main and not needs_marker, GOOD if crc_used else UNCHECKED, self._ahead
+        begun, begun_time = self._startup_frame, self._startup_time
+        known, known_time, by_length = chain.known_frame, chain.known_time, chain.by_length
+        delivered, need = self._delivered, 0
         # An FPDU is judged if there is more to judge than its CRC.
         judged_below = self._judged_below if markers_used or not crc_used else -1
         # Beyond this offset, an FPDU shows that the peer's window was larger than is known (:meth:`_believe`).
-        window_edge, believed = half.peer.right_edge, half.believed
-        shows_from, window_known = NEVER if window_edge is None else window_edge, 0
+        window_edge, believed, window_known = half.peer.edge, half.believed, 0
+        shows_from = NEVER if window_edge == NOWHERE else window_edge
         shows_from = believed if believed > shows_from else shows_from
-        frames: tuple[int, ...] = (frame,)
-        moment = frame, time
-        complete = moment if frame > begun else startup
-        plain = self.plain
         while True:
-            after = at
-            if by_length and is_passed and at >= judged_below:
-                after = self._read_plain(data, start, at, end, known, moment, delivered, False)
+            frame, time = copy.frame, copy.time
+            after, is_judged = at, by_length and is_passed and at >= judged_below and known >= 0
+            if is_judged:
+                after = self._read_plain(data, start, at, end, known, frame, time, delivered, False)
             if after > at:
-                known, delivered = moment, frame
+                known, known_time, delivered = frame, time, frame
                 window_known = frame if after > shows_from and frame > window_known else window_known
             else:
                 header = at + MARKER_LENGTH if markers_used and not at & 511 else at
                 if header + 4 <= end:
                     ulpdu_length, control = head(data, header - start)
                 elif is_plain and at + 8 <= edge:
-                    ulpdu_length, control = head(copies.octets(header, header + 4), 0)
+                    ulpdu_length, control = head(copies.join(header, header + 4), 0)
                 else:
                     break
                 after = at + 4 + (ulpdu_length + 5 & ~3)
                 markers = marker_count(at, after - at) if markers_used else 0
                 after += MARKER_LENGTH * markers
-                if after <= end:
-                    octets = data[at - start : after - start]
-                elif is_plain and after <= edge:
-                    octets = copies.octets(at, after)
-                    frames, frame, time = copies.frames(at, after)
-                    moment = frame, time
-                    complete = moment if frame > begun else startup
+                octets, origin, first, last = data, start, frame, frame
+                if after > end:
+                    if not is_plain or after > edge:
+                        need = after if is_plain and not needs_marker and not self._is_over else 0
+                        break
+                    octets, origin = copies.join(at, after), at
+                    first, last, time = copies.span(at, after)
+                if (needs_marker and markers) or (
+                    crc_used and crc_of(octets, at - origin, after - origin) != CRC_RESIDUE
+                ):
+                    break
+                complete, complete_time = (last, time) if last > begun else (begun, begun_time)
+                delivered_by = complete if complete > delivered else delivered
+                placed, placed_time = complete, complete_time
+                # What a Marker names can be placed before what comes before it.
+                if (
+                    is_passed
+                    and by_length
+                    and known > complete
+                    and not (markers and self._is_named(at, after, octets, origin))
+                ):
+                    placed, placed_time = known, known_time
+                if is_judged and self._pass_plain(
+                    octets, at - origin, header - origin, at, ulpdu_length, control, markers, placed, placed_time,
+                    first, last, delivered_by, after,
+                ):  # fmt: skip
+                    known, known_time, delivered = placed, placed_time, delivered_by
                 else:
-                    need = after if is_plain and not needs_marker and not self._is_over else 0
-                    break
-                if (needs_marker and markers) or (crc_used and crc32c(octets) != CRC_RESIDUE):
-                    break
-                # A Marker may stand before or after the first control octet where an FPDU is not aligned.
-                is_usual = ulpdu_length > 1 and not (markers_used and header & 3)
-                opcode = control & 0x0F if is_usual else self._opcode(header, ulpdu_length, octets, at)
-                if is_passed:
-                    before = known
-                    placed = complete
-                    if by_length and before is not None and before > complete:
-                        placed = complete if markers and self._is_named(at, after, octets) else before
-                    if not at and self.is_beginning:
-                        located_by = START
-                    elif by_length and before is not None and before[0] <= placed[0]:
-                        located_by = LENGTH
+                    own = copies.octets(at, after)
+                    # A Marker may stand before or after the first control octet where an FPDU is not aligned.
+                    is_usual = ulpdu_length > 1 and not (markers_used and header & 3)
+                    opcode = control & 0x0F if is_usual else self._opcode(header, ulpdu_length, own, at)
+                    frames = (frame,) if after <= end else copies.frames(at, after)[0]
+                    if is_passed:
+                        delivered = delivered_by
+                        self._pass_alone(
+                            at, header, ulpdu_length, after, markers, frames, (complete, complete_time),
+                            (placed, placed_time), opcode, own, known if by_length else -1, delivered,
+                        )  # fmt: skip
+                        known, known_time, by_length = placed, placed_time, True
                     else:
-                        located_by = MARKER if markers else SCAN
-                    fpdu = _new_tuple(
-                        LocatedFPDU,
-                        (
-                            at, header, ulpdu_length, after, markers, code, located_by, frames, complete, placed,
-                            opcode, octets, False,
-                        ),
-                    )  # fmt: skip
-                    if at < judged_below:
-                        self._judge(fpdu)
-                    delivered = complete[0] if complete[0] > delivered else delivered
-                    window_known = complete[0] if after > shows_from and complete[0] > window_known else window_known
-                    self.final.append(fpdu)
-                    self.passed.append((fpdu, delivered if is_gapless else 0))
-                    if plain is not None:
-                        plain.passed(fpdu)
-                    known, by_length = placed, True
-                else:
-                    extent = Extent(at, header, ulpdu_length, after, markers)
-                    self._accept(chain, extent, code, frames, moment, opcode, octets)
+                        extent = Extent(at, header, ulpdu_length, after, markers)
+                        self._accept(chain, extent, code, frames, (last, time), opcode, own)
+                window_known = complete if after > shows_from and complete > window_known else window_known
             at = after
             if ahead and at in ahead:
                 break
@@ -536,19 +615,98 @@ class FPDUReader:
                 if at >= edge or not is_plain:
                     need = at + 8 if at >= edge else 0
                     break
-                start, end, copy = copies.piece(at)
-                frame, time, data = copy.frame, copy.time, copy.data
-                assert data is not None
-                end, frames, moment = end if end < edge else edge, (frame,), (frame, time)
-                complete = moment if frame > begun else startup
+                index = copies.index_of(at)
+                copy, start, end = copies.chosen[index], number_at(copies.starts, index), number_at(copies.ends, index)
+                assert copy.data is not None
+                data, end = copy.data, end if end < edge else edge
         if is_passed and at > chain.at:
-            chain.at, chain.known, chain.by_length, chain.need, chain.waits = at, known, True, 0, False
+            chain.at, chain.known_frame, chain.known_time = at, known, known_time
+            chain.by_length, chain.need, chain.waits = True, 0, False
             self._delivered, self._has_passed = delivered, True
             half.believed = at if at > believed else believed
             half.passed = at if at > half.passed else half.passed
-            copies.window_known = max(copies.window_known, window_known)
-        chain.need = need or chain.need
+            if window_known > copies.window_known:
+                copies.window_known = window_known
+        if need:
+            chain.need = need
         return not need
+
+    def _pass_alone(
+        self,
+        at: int,
+        header: int,
+        ulpdu_length: int,
+        after: int,
+        markers: int,
+        frames: tuple[int, ...],
+        complete: Moment,
+        placed: Moment,
+        opcode: int,
+        octets: memoryview,
+        known: int,
+        delivered: int,
+    ) -> None:
+        """Pass an FPDU that is good; the length of one before named it that was placed at ``known``, -1 if none did."""
+        if not at and self.is_beginning:
+            located_by = START
+        elif 0 <= known <= placed[0]:
+            located_by = LENGTH
+        else:
+            located_by = MARKER if markers else SCAN
+        code = GOOD if self._has_crc else UNCHECKED
+        fpdu = _new_tuple(
+            LocatedFPDU,
+            (
+                at, header, ulpdu_length, after, markers, code, located_by, frames, complete, placed, opcode, octets,
+                False,
+            ),
+        )  # fmt: skip
+        if at < self._judged_below and (self._has_markers or not self._has_crc):
+            self._judge(fpdu)
+        self.final.append(fpdu)
+        self.passed.append((fpdu, delivered if self._is_gapless else 0))
+        if self.plain is not None:
+            self.plain.passed(fpdu)
+
+    def _pass_plain(
+        self,
+        octets: Octets,
+        index: int,
+        header: int,
+        at: int,
+        ulpdu_length: int,
+        control: int,
+        markers: int,
+        placed: int,
+        time: int,
+        first: int,
+        last: int,
+        delivered: int,
+        after: int,
+    ) -> bool:
+        """Pass an FPDU if it is plain though several frames brought it, or it was placed late; False if it is not.
+
+        It lies at an ``index`` of ``octets``, its ULPDU_Length at ``header``; :class:`PlainRun` has the others.
+        """
+        plain, phase = self.plain, at & 511 if markers else -1
+        if plain is None or not plain.takes_all:
+            return False
+        if not plain.fits(octets, index, header, ulpdu_length, control, phase):
+            return False
+        run = self._run_at(at)
+        run.arrive(placed, time, first, last)
+        run.add(at, ulpdu_length, markers, octets, header + LENGTH_FIELD_LENGTH)
+        run.delivered_late += delivered > placed
+        plain.passed_run(run, after)
+        return True
+
+    def _run_at(self, at: int) -> PlainRun:
+        """Return the run to which the FPDU at an offset is added."""
+        run, passed = self._run, self.passed
+        if run is None or not passed or passed[-1][0] is not run or not run.may_go_on(at, self._is_gapless):
+            run = self._run = PlainRun(at, GOOD if self._has_crc else UNCHECKED, self._is_gapless)
+            passed.append((run, self._delivered))
+        return run
 
     def is_steady(self) -> bool:
         """True if the next FPDU begins where all octets end, and nothing waits or was found beyond it."""
@@ -563,6 +721,7 @@ class FPDUReader:
             and main.by_length
             and main.at >= main.edge
             and main.at >= (self._judged_below if layout.markers or not layout.crc else 1)
+            and self._unread == NEVER
             and self.error_acked == NEVER
             and not (main.waits or main.pending or self._ahead or self._chains or self._is_over or self.replaced)
         )
@@ -572,42 +731,41 @@ class FPDUReader:
 
         Return False if it does not: then nothing has changed.  :attr:`is_steady` is True.
         """
-        main, moment = self.main, (seg.frame, seg.time)
-        at, end = main.at, main.at + seg.length
-        if self._read_plain(seg.buffer, at - seg.start, at, end, main.known, moment, self._delivered, True) < end:
+        main, at, frame, time = self.main, self.main.at, seg.frame, seg.time
+        end = at + seg.length
+        if (
+            self._read_plain(seg.buffer, at - seg.start, at, end, main.known_frame, frame, time, self._delivered, True)
+            < end
+        ):
             return False
         main.at = main.edge = self._highest = end
-        main.known, main.need = moment, end + 8
-        self._delivered, self._has_passed = seg.frame, True
+        main.known_frame, main.known_time, main.need = frame, time, end + 8
+        self._delivered, self._has_passed = frame, True
         return True
 
     def _read_plain(
         self,
-        data: memoryview,
+        data: Octets,
         start: int,
         at: int,
         end: int,
-        known: Moment | None,
-        moment: Moment,
+        known: int,
+        frame: int,
+        time: int,
         delivered: int,
         needs_all: bool,
     ) -> int:
         """Read plain FPDUs from ``at`` on, in octets [start, end) that one frame brought; return where the next begins.
 
-        The one before was placed at ``known``, and all before are delivered by the frame ``delivered``.  If one must
-        end at ``end`` (``needs_all``), and none does, none is read.
+        The one before was placed at the frame ``known``, and all before are delivered by the frame ``delivered``.  If
+        one must end at ``end`` (``needs_all``), and none does, none is read.
         """
         markers_used, crc_used = self._has_markers, self._has_crc
         plain, ahead, first = self.plain, self._ahead, at
-        frame = moment[0]
-        if plain is None or known is None or known[0] > frame or frame < self.startup[0] or delivered > frame:
+        before = markers_before = octets_before = 0
+        if plain is None or known > frame or frame < self._startup_frame or delivered > frame:
             return at
-        passed, run = self.passed, self._run
-        is_new = run is None or not passed or passed[-1][0] is not run or not run.may_go_on(at, self._is_gapless)
-        if run is None or is_new:
-            run = self._run = PlainRun(at, GOOD if crc_used else UNCHECKED, self._is_gapless)
-        starts, fpdus = run.starts, run.fpdus
-        before, markers, ulpdu_octets = len(starts), run.markers, run.ulpdu_octets
+        run: PlainRun | None = None
         plain.remember()
         while not (ahead and at > first and at in ahead):
             header = at + MARKER_LENGTH if markers_used and not at & 511 else at
@@ -615,34 +773,31 @@ class FPDUReader:
                 break
             ulpdu_length, control = head(data, header - start)
             after = at + 4 + (ulpdu_length + 5 & ~3)
-            count = marker_count(at, after - at) if markers_used else 0
-            after += MARKER_LENGTH * count
-            if after > end or (count and not crc_used):
+            markers = marker_count(at, after - at) if markers_used else 0
+            after += MARKER_LENGTH * markers
+            if after > end or (markers and not crc_used):
                 break
             if crc_used and crc_of(data, at - start, after - start) != CRC_RESIDUE:
                 break
-            phase = at & 511 if count else -1
+            phase = at & 511 if markers else -1
             if not plain.fits(data, at - start, header - start, ulpdu_length, control, phase):
                 break
-            if at == first:
-                append_number(run.firsts, before)
-                append_number(run.frames, frame)
-                append_number(run.times, moment[1])
-            append_number(starts, at)
-            append_number(fpdus, ulpdu_length)
-            append_octets(run.headers, data, header + LENGTH_FIELD_LENGTH - start, TAGGED_HEADER_LENGTH)
-            run.markers += count
-            run.ulpdu_octets += ulpdu_length
+            if run is None:
+                run = self._run_at(at)
+                before, markers_before, octets_before = len(run.starts), run.markers, run.ulpdu_octets
+                run.arrive(frame, time, frame, frame)
+            run.add(at, ulpdu_length, markers, data, header + LENGTH_FIELD_LENGTH - start)
             at = after
-        if needs_all and first < at < end:
-            run.take_back(before)
+        if run is None:
+            return at
+        if needs_all and at < end:
             plain.go_back()
-            run.markers, run.ulpdu_octets = markers, ulpdu_octets
+            run.take_back(before, markers_before, octets_before)
+            if not before:
+                self.passed.pop()
+                self._run = None
             return first
-        if at > first:
-            plain.passed_run(run, at)
-            if is_new:
-                passed.append((run, frame if self._is_gapless else 0))
+        plain.passed_run(run, at)
         return at
 
     def _opcode(self, header: int, ulpdu_length: int, data: memoryview, start: int) -> int:
@@ -808,7 +963,9 @@ class FPDUReader:
             opcode = ulpdu[1] & 0x0F if len(ulpdu) > 1 else NO_OPCODE
         known = complete
         if chain.by_length and before is not None and before > complete:
-            is_named = markers > 0 and (spoken is not None or self._is_named(extent.offset, extent.end, octets))
+            is_named = markers > 0 and (
+                spoken is not None or self._is_named(extent.offset, extent.end, octets, extent.offset)
+            )
             known = complete if is_named else before
         if not extent.offset and self.is_beginning:
             located_by = START
@@ -830,9 +987,12 @@ class FPDUReader:
         else:
             self._finalize(chain, fpdu)
 
-    def _is_named(self, at: int, end: int, octets: memoryview) -> bool:
-        """Return True if a Marker in a whole FPDU names its start: it can be placed before the one before it."""
-        window = FPDUWindow(octets, at, self.layout)
+    def _is_named(self, at: int, end: int, octets: Octets, origin: int) -> bool:
+        """Return True if a Marker in a whole FPDU names its start: it can be placed before the one before it.
+
+        ``octets`` begin at the offset ``origin``.
+        """
+        window = FPDUWindow(memoryview(own_octets(octets, at - origin, end - origin)), at, self.layout)
         last = min(end, window.end) - MARKER_LENGTH + 1
         return any(window.names(marker, at) for marker in self.layout.marker_positions(at, last))
 
@@ -892,7 +1052,7 @@ class FPDUReader:
         copies = self.half.copies
         if not self.half.is_damaged(start, end):
             return
-        for at, copy in copies.chosen(start, end):
+        for at, copy in copies.chosen_in(start, end):
             if copy.checksum == WRONG:
                 stop = min(copies.piece(at)[1], end)
                 one = LeftOut(max(at, start), stop, copy.frame, copy.time, DropReason.CHECKSUM, start)

@@ -85,7 +85,7 @@ def _captured_runs(half: TCPHalf) -> Iterator[tuple[int, int]]:
 def _pieces(copies: Copies) -> Iterator[tuple[int, int, Copy]]:
     """Yield where each piece begins and ends, and the copy chosen for it."""
     for start, end in copies.runs():
-        for at, copy in copies.chosen(start, end):
+        for at, copy in copies.chosen_in(start, end):
             yield at, copies.piece(at)[1], copy
 
 

@@ -1,21 +1,26 @@
 cimport cython
 from cpython cimport array
-from scapy_mpa.values._octets cimport head, is_zero, place
+from scapy_mpa.values._octets cimport Fields as _Fields, append_number, append_octets, head, is_zero, place
 
+cdef array.array _NONE
+cdef long long CRC_LENGTH, MARKER_LENGTH, MOST_TOGETHER, _MOST_USUAL
 cdef long long BAD, LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MIN_MULPDU, TAGGED_HEADER_LENGTH, TERMINATE_OPCODE
 cdef long long _CLOSED, _LAST, _OPEN, _UNKNOWN
 
 cdef class PlainRun:
-    cdef public bint is_delivered
+    cdef public bint is_delivered, is_ordered
     cdef public bytearray headers
-    cdef public array.array firsts, fpdus, frames, starts, times
-    cdef public long long crc, end, markers, offset, ulpdu_octets
+    cdef public array.array began, ended, firsts, fpdus, frames, starts, times
+    cdef public long long crc, delivered_late, end, markers, offset, ulpdu_octets
     cdef public object write
 
     cpdef bint may_go_on(self, long long at, bint is_delivered) except -1
-    cpdef take_back(self, Py_ssize_t count)
+    cpdef arrive(self, long long frame, long long time, long long first, long long last)
+    cpdef add(self, long long at, long long ulpdu_length, long long markers, object octets, Py_ssize_t ulpdu)
+    cpdef take_back(self, Py_ssize_t count, long long markers, long long ulpdu_octets)
 
 cdef class PlainWrites:
+    cdef public bint takes_all
     cdef public object _origin
     cdef public long long _before, _control, _longest, _longest_part, _state, _end
     cdef public unsigned long long _stag, _stag_before, _to, _to_before
@@ -34,6 +39,9 @@ cdef class PlainWrites:
     cpdef passed_run(self, PlainRun run, long long end)
     cpdef remember(self)
     cpdef go_back(self)
+
+@cython.locals(kept=dict, key=cython.longlong)
+cpdef _Fields usual_octets(long long phase, long long ulpdu_length, object origin)
 
 @cython.locals(end=cython.longlong)
 cpdef bint has_usual_octets(object octets, long long at, long long phase, long long ulpdu_length, object origin) except -1

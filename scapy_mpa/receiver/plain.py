@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from functools import lru_cache
 from typing import Final
 
 from scapy_mpa.framing.crc import CRC_LENGTH
@@ -23,24 +22,37 @@ from scapy_mpa.framing.markers import (
     expected_fpduptr,
     marker_positions,
     pad_length,
-    plain_length,
     wire_length,
 )
 from scapy_mpa.framing.mulpdu import MIN_MULPDU
 from scapy_mpa.receiver.values import LocatedFPDU, Moment
-from scapy_mpa.values.octets import Fields, head, is_zero, place
-from scapy_mpa.values.records import BAD, LENGTH
+from scapy_mpa.values.octets import Fields, append_number, append_octets, head, is_zero, place
+from scapy_mpa.values.records import BAD
 
 _LAST: Final = 0x4000
 #: Where a Write goes on: nowhere, since none is open; at a place; nobody knows.
 _CLOSED, _OPEN, _UNKNOWN = range(3)
 
 
-@lru_cache(
-    maxsize=1024
-)  # eight ULPDU_Lengths at the 128 places modulo 512 where FPDUs begin; 130 Markers at most in each
+#: What was asked for last of :func:`usual_octets`, by origin, phase and ULPDU_Length.
+_USUAL: Final[dict[Origin, dict[int, Fields]]] = {"header": {}, "first-octet": {}}
+#: How much is kept of each: eight ULPDU_Lengths at the 128 places modulo 512 where FPDUs begin; 130 Markers at most in
+#: each.
+_MOST_USUAL: Final = 1024
+
+
 def usual_octets(phase: int, ulpdu_length: int, origin: Origin) -> Fields:
     """Return the Markers and PAD that an FPDU has which begins at an offset that leaves ``phase`` modulo 512."""
+    kept, key = _USUAL[origin], phase << 16 | ulpdu_length
+    found = kept.get(key)
+    if found is None:
+        if len(kept) >= _MOST_USUAL:
+            kept.clear()
+        found = kept[key] = _usual_octets(phase, ulpdu_length, origin)
+    return found
+
+
+def _usual_octets(phase: int, ulpdu_length: int, origin: Origin) -> Fields:
     pad = pad_length(ulpdu_length)
     length = wire_length(ulpdu_length, phase)
     markers = marker_positions(phase, phase + length)
@@ -63,36 +75,41 @@ def has_usual_octets(octets: Octets, at: int, phase: int, ulpdu_length: int, ori
     return usual_octets(phase, ulpdu_length, origin).are_in(octets, at)
 
 
+_NONE: Final = array("q")
 #: FPDUs of a run after which the next frame begins another: a batch's size.  Who remembers one of them keeps all.
 MOST_TOGETHER: Final = 256
-_NO_OCTETS: Final = memoryview(b"")
 
 
 class PlainRun:
-    """FPDUs one behind the other, each brought by one frame and placed then, about which no rule has anything to say.
+    """FPDUs one behind the other about which no rule has anything to say.
 
-    Each is a DDP Segment of an RDMA Write, located by the length of the one before it.
+    Each is a DDP Segment of an RDMA Write, located by the length of the one before it, or, where octets came late, by a
+    Marker.  FPDUs that one frame brought, and that were placed then, are one *arrival*; every other FPDU has its own.
 
     Args:
         offset: of the first octet.
         crc: GOOD or UNCHECKED of :mod:`scapy_mpa.values.records`.
-        is_delivered: whether each is delivered by the frame that brought it; else none ever is.
+        is_delivered: whether they are delivered when all before them are there; else they never are.
 
     Attributes:
         end: the offset after the last octet.
         starts: the offset of each FPDU.
         fpdus: ULPDU_Length and, times 2^16, the opcode of each.
         headers: the first octets of the ULPDU of each, TAGGED_HEADER_LENGTH.
-        frames: those that brought them, ascending; ``times`` the time of each.
-        firsts: the index of the first FPDU that each frame brought.
+        firsts: the index of the first FPDU of each arrival.
+        frames: the frame at which those of each arrival are placed; ``times`` its time.
+        began: the first frame that brought octets of them, and ``ended`` the last; empty where all arrivals are of one
+            frame, at which they are placed.
+        is_ordered: whether ``frames`` ascends.
+        delivered_late: how many were placed before they were delivered.
         markers: how many they hold.
         ulpdu_octets: the sum of their ULPDU_Lengths.
         write: STag and TO at which the Write goes on after them, None if none is open.
     """
 
     __slots__ = (
-        "crc", "end", "firsts", "fpdus", "frames", "headers", "is_delivered", "markers", "offset", "starts", "times",
-        "ulpdu_octets", "write",
+        "began", "crc", "delivered_late", "end", "ended", "firsts", "fpdus", "frames", "headers", "is_delivered",
+        "is_ordered", "markers", "offset", "starts", "times", "ulpdu_octets", "write",
     )  # fmt: skip
 
     def __init__(self, offset: int, crc: int, is_delivered: bool) -> None:
@@ -102,17 +119,45 @@ class PlainRun:
         self.starts, self.fpdus = array("q"), array("q")
         self.headers = bytearray()
         self.frames, self.times, self.firsts = array("q"), array("q"), array("q")
-        self.markers = self.ulpdu_octets = 0
+        self.began = self.ended = _NONE
+        self.is_ordered = True
+        self.delivered_late = self.markers = self.ulpdu_octets = 0
         self.write: tuple[int, int] | None = None
 
     def may_go_on(self, at: int, is_delivered: bool) -> bool:
         """Return True if FPDUs that another frame brought, from an offset on, may be added."""
         return self.end == at and self.is_delivered == is_delivered and len(self.starts) < MOST_TOGETHER
 
-    def take_back(self, count: int) -> None:
-        """Take back the FPDUs after the first ``count`` ones, all of which the last frame brought."""
+    def arrive(self, frame: int, time: int, first: int, last: int) -> None:
+        """Let FPDUs that are added next be placed at a frame; the frames from ``first`` to ``last`` brought them."""
+        if self.frames and frame < self.frames[-1]:
+            self.is_ordered = False
+        if (first != frame or last != frame) and self.began is _NONE:
+            self.began, self.ended = self.frames[:], self.frames[:]
+        append_number(self.firsts, len(self.starts))
+        append_number(self.frames, frame)
+        append_number(self.times, time)
+        if self.began is not _NONE:
+            append_number(self.began, first)
+            append_number(self.ended, last)
+
+    def add(self, at: int, ulpdu_length: int, markers: int, octets: Octets, ulpdu: int) -> None:
+        """Add an FPDU at an offset, whose ULPDU begins at an index of ``octets``."""
+        append_number(self.starts, at)
+        append_number(self.fpdus, ulpdu_length)
+        append_octets(self.headers, octets, ulpdu, TAGGED_HEADER_LENGTH)
+        self.markers += markers
+        self.ulpdu_octets += ulpdu_length
+
+    def take_back(self, count: int, markers: int, ulpdu_octets: int) -> None:
+        """Take back the FPDUs after the first ``count`` ones, all of which the last frame brought.
+
+        The others hold so many Markers, and octets of ULPDUs.
+        """
+        self.markers, self.ulpdu_octets = markers, ulpdu_octets
         if self.firsts and self.firsts[-1] >= count:
-            del self.firsts[-1:], self.frames[-1:], self.times[-1:]
+            for numbers in (self.firsts, self.frames, self.times, self.began, self.ended):
+                del numbers[-1:]
         del self.starts[count:], self.fpdus[count:], self.headers[count * TAGGED_HEADER_LENGTH :]
 
     def end_of(self, index: int) -> int:
@@ -120,21 +165,19 @@ class PlainRun:
         return self.starts[index + 1] if index + 1 < len(self.starts) else self.end
 
     def moment_of(self, index: int) -> Moment:
-        """Return the frame that brought an FPDU, and its time."""
+        """Return the frame at which an FPDU is placed, and its time."""
         number = bisect_right(self.firsts, index) - 1
         return self.frames[number], self.times[number]
 
-    def fpdu_at(self, offset: int) -> LocatedFPDU:
-        """Return the FPDU that holds the octet at an offset, without its octets."""
+    def span_of(self, index: int) -> tuple[int, int]:
+        """Return the first and the last frame that brought octets of an FPDU."""
+        number = bisect_right(self.firsts, index) - 1
+        return (self.began[number], self.ended[number]) if self.began else (self.frames[number],) * 2
+
+    def fpdu_at(self, offset: int) -> tuple[int, int, int]:
+        """Return where the FPDU that holds the octet at an offset begins and ends, and the last frame of its octets."""
         index = bisect_right(self.starts, offset) - 1
-        start, end, length = self.starts[index], self.end_of(index), self.fpdus[index]
-        has_marker = self.markers and not start % MARKER_INTERVAL
-        markers = (end - start - plain_length(length)) // MARKER_LENGTH
-        moment = self.moment_of(index)
-        return LocatedFPDU(
-            start, start + (MARKER_LENGTH if has_marker else 0), length, end, markers, self.crc, LENGTH, moment[:1],
-            moment, moment, 0, _NO_OCTETS,
-        )  # fmt: skip
+        return self.starts[index], self.end_of(index), self.span_of(index)[1]
 
 
 class PlainWrites:
@@ -142,15 +185,19 @@ class PlainWrites:
 
     Args:
         origin: what FPDUPTR counts from in the connection's profile.
+
+    Attributes:
+        takes_all: whether FPDUs are plain that several frames brought, or that were placed late: nobody keeps rows.
     """
 
     __slots__ = (
         "_before", "_control", "_end", "_longest", "_longest_part", "_origin", "_stag", "_stag_before", "_state", "_to",
-        "_to_before",
+        "_to_before", "takes_all",
     )  # fmt: skip
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, origin: Origin, takes_all: bool) -> None:
         self._origin: Origin = origin
+        self.takes_all = takes_all
         self._control = -1
         self._longest = self._longest_part = 0
         self._state, self._stag, self._to, self._end = _UNKNOWN, 0, 0, -1
@@ -163,7 +210,7 @@ class PlainWrites:
         """
         self._control, self._longest, self._longest_part = control, longest, longest_part
 
-    def fits(self, data: memoryview, index: int, header: int, ulpdu_length: int, control: int, phase: int) -> bool:
+    def fits(self, data: Octets, index: int, header: int, ulpdu_length: int, control: int, phase: int) -> bool:
         """Return True if the next FPDU, good and whole in ``data`` from an index on, is plain; then it is passed.
 
         Args:

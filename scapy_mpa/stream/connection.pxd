@@ -7,16 +7,18 @@ from scapy_mpa.values._octets cimport head, own_octets, queued, sum_of, word
 from scapy_mpa.values.options cimport timestamps_of
 from scapy_mpa.values.segment cimport Segment
 
+cdef long long BEGINNING, CLOSE, LARGEST_SHIFT, LARGEST_WINDOW, MOST_BEFORE_SYN, MOST_FINS, MOST_PATHS, MOST_READ
+cdef long long MOST_UNREAD, NEAR, NEVER, PATH_MTU, RST, SEQ_MASK, SYN
 cdef long long ACK_FLAG, _PLAIN_HEADER, _STAMPED_HEADER, FIN, STATE_FLAGS, WRONG, RIGHT, UNKNOWN, NOWHERE, USUAL_KINDS
 
 cdef class Arrival:
     cdef public bint acknowledged, is_out_of_order
-    cdef public long long captured, end, frame, new, start
-    cdef public object ack, reason, time, tsval
+    cdef public long long captured, end, frame, new, start, time
+    cdef public object ack, reason, tsval
     cdef public long long hop_limit
 
 cpdef Arrival arrival_of(
-    long long frame, object time, long long start, long long end, long long new, bint is_out_of_order, bint acknowledged,
+    long long frame, long long time, long long start, long long end, long long new, bint is_out_of_order, bint acknowledged,
     long long hop_limit, long long captured, object reason, object tsval, object ack
 )
 
@@ -26,23 +28,26 @@ cdef class TCPHalf:
     cdef public list _dropped, fins, late, resets
     cdef public long long _expected, believed, first_frame, highest, keep_from, last_frame, needed, passed, reset_count
     cdef public long long syn_length
-    cdef public object fin, last_time, retransmissions, shift_count, start
+    cdef public long long last_time
+    cdef public object fin, retransmissions, shift_count, start
     cdef public PeerState peer
     cdef public RecentOctets _recent
     cdef public SequenceSpace space
 
-    @cython.locals(space=SequenceSpace, ahead=cython.longlong, close=cython.longlong)
+    @cython.locals(space=SequenceSpace, ahead=cython.longlong)
     cpdef bint is_close(self, long long seq) except -1
     @cython.locals(frame=cython.longlong, lowest=cython.longlong, read=cython.longlong)
     cpdef long long hold(self, long long start, long long end, Copy copy) except -1
     cpdef doubt_of(self, Copy copy)
-    @cython.locals(peer=PeerState, copies=Copies, nowhere=cython.longlong, edge=cython.longlong, before=cython.longlong)
+    @cython.locals(peer=PeerState, copies=Copies, is_known=cython.bint, edge=cython.longlong, before=cython.longlong)
     cpdef bint acknowledge(self, long long frame, long long ack, long long window) except -1
-    @cython.locals(copy=Copy)
+    @cython.locals(copies=Copies, copy=Copy, index=cython.Py_ssize_t)
     cpdef forget(self, long long below)
     cpdef bint is_read(self) except -1
     @cython.locals(start=cython.longlong)
     cpdef read(self, long long end, Segment seg)
+
+cdef class Flow
 
 cdef class TCPConnection:
     cdef public bint advanced, has_end, has_syn
@@ -50,7 +55,9 @@ cdef class TCPConnection:
     cdef public set flow_paths
     cdef public long long _tsecr, first_frame, last_frame
     cdef public Arrival arrival
-    cdef public object beside, first_time, flow, own_paths, strays, user
+    cdef public Flow flow
+    cdef public long long first_time
+    cdef public object beside, own_paths, strays, user
     cdef public tuple _shift_counts, halves
 
     @cython.locals(
@@ -58,14 +65,14 @@ cdef class TCPConnection:
         other_peer=PeerState, frame=cython.longlong, seq=cython.longlong, ack=cython.longlong, flags=cython.longlong,
         first=cython.longlong, last=cython.longlong, tcp=cython.longlong, length=cython.longlong, tsval=cython.longlong,
         tsecr=cython.longlong, offset=cython.longlong, end=cython.longlong, highest=cython.longlong, new=cython.longlong,
-        distance=cython.longlong, close=cython.longlong, is_near=cython.bint, shift=cython.longlong, window=cython.longlong, wnd=cython.longlong, acked=cython.longlong,
+        distance=cython.longlong, is_near=cython.bint, shift=cython.longlong, window=cython.longlong, wnd=cython.longlong, acked=cython.longlong,
     )
     cpdef receive(self, Segment seg, Py_ssize_t d, bint is_syn=*)
-    @cython.locals(half=TCPHalf, flow=Flow)
+    @cython.locals(half=TCPHalf, d=cython.Py_ssize_t)
     cpdef bint is_steady(self) except -1
     @cython.locals(
         half=TCPHalf, other=TCPHalf, peer=PeerState, distance=cython.longlong, acked=cython.longlong, length=cython.longlong,
-        offset=cython.longlong, close=cython.longlong, header=cython.longlong, tsval=cython.longlong,
+        offset=cython.longlong, header=cython.longlong, tsval=cython.longlong,
         kinds=cython.longlong,
     )
     cpdef long long offset_in_turn(self, Segment seg, Py_ssize_t d) except? -2

@@ -287,11 +287,11 @@ class TCPHalf:
 
     def is_close(self, seq: int) -> bool:
         """Return True if a sequence number is surely this direction's: where it just was, and not before the SYN."""
-        space, start, close = self.space, self.start, CLOSE
+        space, start = self.space, self.start
         if space.base is None:
             return False
         ahead = space.distance_from_last(seq)
-        if not -close < ahead < close:
+        if not -CLOSE < ahead < CLOSE:
             return False
         return start is None or (space.nearest(seq)[1] if space.others else space.last + ahead) >= start - 1
 
@@ -337,7 +337,7 @@ class TCPHalf:
         # A keep-alive may bring an octet of anything (RFC 9293 §3.8.4).
         read = max(self.needed, self.passed)
         if start < read and data is not None and not end == start + 1 == self.highest:
-            held = self.copies.chosen(start, min(end, read))
+            held = self.copies.chosen_in(start, min(end, read))
             rival = self._recent.compare(start, read, copy, held, self.peer.last_ack_sent)
             if rival is not None and len(self.late) < MOST_RESETS:
                 self.late.append(rival)
@@ -467,11 +467,11 @@ class TCPHalf:
 
     def acknowledge(self, frame: int, ack: int, window: int) -> bool:
         """Take an acknowledgement of the peer; True if it advanced.  ``window`` is -1 if its scale is not known."""
-        peer, copies, nowhere = self.peer, self.copies, NOWHERE
+        peer, copies = self.peer, self.copies
         edge, before = peer.edge, peer.acked
         advanced = peer.acknowledge(frame, ack, window)
         # Octets beyond the window, as far as it was known, were accepted: ACKs that opened it were not captured.
-        is_known = edge != nowhere and before != nowhere
+        is_known = edge != NOWHERE and before != NOWHERE
         if advanced and is_known and (ack > edge or copies.has_alone(before, ack, DropReason.OVERWINDOW)):
             copies.window_known = frame
         for one in self._dropped:
@@ -487,11 +487,13 @@ class TCPHalf:
         """Let go of the octets below an offset, all of which were read."""
         if below > self.needed:
             self.needed = below
-            below = min(below, self.keep_from)
-            for start, copy in self.copies.drop(below):
+            below, copies = min(below, self.keep_from), self.copies
+            for index in range(copies.head, copies.index_of(below)):
+                copy = copies.chosen[index]
                 if copy.data is not None:
-                    data, reason, checksum = copy.data, copy.reason, copy.checksum
+                    start, data, reason, checksum = copies.starts[index], copy.data, copy.reason, copy.checksum
                     self._recent.keep(start, copy.frame, copy.time, reason, checksum, data, 0, len(data))
+            copies.drop(below)
             self.peer.forget(below)
 
     def is_read(self) -> bool:
@@ -776,8 +778,8 @@ class TCPConnection:
             other_space, other_peer = other.space, other.peer
             if other_space.base is None:
                 other.begin(ack, False)
-            distance, close = other_space.distance_from_last(ack), CLOSE
-            is_near = -close < distance < close or other_space.nearest(ack)[0] <= NEAR
+            distance = other_space.distance_from_last(ack)
+            is_near = -CLOSE < distance < CLOSE or other_space.nearest(ack)[0] <= NEAR
             if not is_near and other.last_frame:
                 # Nothing that the other side sent is near: after a hole in both directions its next segment will be.
                 reason = max(reason, DropReason.INVALID_ACK)
@@ -805,7 +807,8 @@ class TCPConnection:
         """True if both directions are under way, alone on their addresses and ports, and nothing is remarkable."""
         if self.flow is None or len(self.flow.connections) != 1 or self.flow.has_paths or self.has_end:
             return False
-        for half in self.halves:
+        for d in (0, 1):
+            half = self.halves[d]
             if not half.last_frame or half.fins or half.resets or half._dropped or half.late:
                 return False
         return True
@@ -819,8 +822,8 @@ class TCPConnection:
         half, other = self.halves[d], self.halves[1 - d]
         peer, length = half.peer, seg.length
         distance, acked = half.space.distance_from_last(seg.seq), other.space.distance_from_last(seg.ack)
-        offset, close, header = half.space.last + distance, CLOSE, seg.start - seg.tcp
-        is_close = -close < distance < close and -close < acked < close
+        offset, header = half.space.last + distance, seg.start - seg.tcp
+        is_close = -CLOSE < distance < CLOSE and -CLOSE < acked < CLOSE
         if seg.tcp < 0 or not seg.flags & ACK_FLAG or seg.flags & STATE_FLAGS or not is_close:
             return -1
         if length and (seg.end - seg.start != length or offset != half.needed or offset != half.highest):

@@ -1,42 +1,59 @@
 cimport cython
+from cpython cimport array
 from scapy_mpa.stream.peer_state cimport PeerState
+from scapy_mpa.values._octets cimport append_number, index_in, number_at, put_octets
+
+cdef long long MOST_CONTESTED, MOST_FAILED, NEVER, _FEW
 
 cdef class Copy:
-    cdef public long long checksum, frame
-    cdef public object data, reason, time
+    cdef public long long checksum, frame, time
+    cdef public object data, reason
 
-cpdef Copy copy_of(long long frame, object time, object reason, long long checksum, object data)
+cpdef Copy copy_of(long long frame, long long time, object reason, long long checksum, object data)
 
 cdef class Copies:
-    cdef public Py_ssize_t _head
+    cdef public Py_ssize_t head
     cdef public bint has_doubts
+    cdef public bytearray _joined
     cdef public dict _rivals, _valid
-    cdef public list _chosen, _ends, _starts
+    cdef public list chosen
+    cdef public array.array ends, starts
     cdef public long long _changes, dropped, held, window_known
     cdef public object _failed
     cdef public PeerState _peer
 
-    cpdef Py_ssize_t _index(self, long long at) except -1
-    @cython.locals(index=cython.Py_ssize_t, count=cython.Py_ssize_t, ends=list, starts=list)
+    cpdef bint reaches_beyond(self, long long at) except -1
+    @cython.locals(count=cython.Py_ssize_t)
+    cpdef Py_ssize_t index_of(self, long long at) except -1
+    @cython.locals(index=cython.Py_ssize_t, count=cython.Py_ssize_t, ends=array.array, starts=array.array)
     cpdef long long edge(self, long long at, long long enough=*) except? -1
-    @cython.locals(index=cython.Py_ssize_t)
+    @cython.locals(index=cython.Py_ssize_t, start=cython.longlong)
     cpdef long long next_start(self, long long at) except? -1
-    @cython.locals(index=cython.Py_ssize_t, first=cython.longlong, stop=cython.longlong, parts=list)
+    @cython.locals(index=cython.Py_ssize_t, first=cython.longlong)
     cpdef octets(self, long long start, long long end)
+    @cython.locals(
+        index=cython.Py_ssize_t, at=cython.longlong, first=cython.longlong, stop=cython.longlong, copy=Copy,
+    )
+    cpdef bytearray join(self, long long start, long long end)
     @cython.locals(index=cython.Py_ssize_t)
     cpdef tuple piece(self, long long at)
-    @cython.locals(index=cython.Py_ssize_t, starts=list, chosen=list, frame=cython.longlong, copy=Copy, latest=Copy)
+    @cython.locals(index=cython.Py_ssize_t, frame=cython.longlong, time=cython.longlong, copy=Copy, latest=Copy)
     cpdef tuple frames(self, long long start, long long end)
+    @cython.locals(
+        index=cython.Py_ssize_t, first=cython.longlong, last=cython.longlong, time=cython.longlong, copy=Copy,
+    )
+    cpdef (long long, long long, long long) span(self, long long start, long long end) except *
     cpdef bint is_settled(self, Copy copy) except -1
     @cython.locals(
         captured=cython.longlong, new=cython.longlong, at=cython.longlong, stop=cython.longlong, index=cython.Py_ssize_t,
-        starts=list, ends=list,
+        starts=array.array, ends=array.array,
     )
     cpdef long long add(self, long long start, long long end, Copy copy) except -1
-    @cython.locals(starts=list, ends=list, chosen=list, room=cython.Py_ssize_t)
+    @cython.locals(starts=array.array, ends=array.array, chosen=list, room=cython.Py_ssize_t)
     cpdef Py_ssize_t _insert(self, Py_ssize_t index, long long start, long long end, Copy copy) except -1
     @cython.locals(
-        ends=list, starts=list, chosen=list, dropped=list, head=cython.Py_ssize_t, index=cython.Py_ssize_t,
-        at=cython.Py_ssize_t,
+        ends=array.array, starts=array.array, chosen=list, head=cython.Py_ssize_t, index=cython.Py_ssize_t,
+        at=cython.Py_ssize_t, count=cython.Py_ssize_t,
     )
-    cpdef list drop(self, long long below)
+    cpdef drop(self, long long below)
+    cpdef bint has_alone(self, long long start, long long end, object reason) except -1

@@ -9,12 +9,13 @@ that is equal to one held, and no better, is a retransmission: nothing is kept o
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from scapy_mpa.stream.drop_reason import NO_REASON, DropReason
 from scapy_mpa.stream.peer_state import NEVER, PeerState
+from scapy_mpa.values.octets import append_number, index_in, number_at, put_octets
 
 #: Copies of the same octets that differ and are kept, and frames whose copies are tried for an FPDU that is not valid,
 #: alone, two together, all, all but one: a bound of time, 91 attempts at most.
@@ -25,6 +26,8 @@ MOST_CONTESTED: Final = 1 << 7
 #: FPDUs that no choice of copies made valid, of which is remembered what was tried: a bound of memory.  Chains beside
 #: the main one come to theirs in turn.
 MOST_FAILED: Final = 1 << 6
+#: Pieces that were dropped and leave their room to none, so that others are moved seldom.
+_FEW: Final = 32
 #: Whether the TCP checksum of a segment is right, wrong, or says nothing (offloaded, cut, no header).
 UNKNOWN, RIGHT, WRONG = 0, 1, 2
 
@@ -38,14 +41,14 @@ class Copy:
     time: int
     reason: DropReason
     checksum: int
-    data: memoryview | None
+    data: bytes | None
 
-    def with_data(self, data: memoryview | None) -> Copy:
+    def with_data(self, data: bytes | None) -> Copy:
         """Return a copy of other octets, brought by the same frame."""
         return copy_of(self.frame, self.time, self.reason, self.checksum, data)
 
 
-def copy_of(frame: int, time: int, reason: DropReason, checksum: int, data: memoryview | None) -> Copy:
+def copy_of(frame: int, time: int, reason: DropReason, checksum: int, data: bytes | None) -> Copy:
     """Return a :class:`Copy` of these values: a function in C takes numbers as they are, a class does not."""
     one = Copy()
     one.frame, one.time, one.reason, one.checksum, one.data = frame, time, reason, checksum, data
@@ -69,7 +72,7 @@ class Rival(NamedTuple):
     other_reason: DropReason
     differs_at: int | None
     decided_by: str
-    octets: memoryview
+    octets: bytes
     has_right_checksums: bool
     is_sole: bool = False
     is_late: bool = False
@@ -80,11 +83,10 @@ class Rival(NamedTuple):
         return self._replace(start=self.start - origin, end=self.end - origin, differs_at=at)
 
 
-def first_difference(octets: memoryview, others: memoryview) -> int | None:
+def first_difference(mine: bytes, theirs: bytes) -> int | None:
     """Return the first index at which octets differ, as far as there are of both; None if they do not."""
-    low, high = 0, min(len(octets), len(others))
-    mine, theirs = octets[:high].tobytes(), others[:high].tobytes()
-    if mine == theirs:
+    low, high = 0, min(len(mine), len(theirs))
+    if mine[:high] == theirs[:high]:
         return None
     while high - low > 1:
         middle = (low + high) // 2
@@ -141,21 +143,22 @@ class Copies:
         dropped: segments of which something was not kept, because too many copies differ.
         window_known: the frame up to which OVERWINDOW says nothing, since ACKs were not captured.
         has_doubts: False if each octet held has one copy, which was captured and has no reason to be dropped.
+        starts: where pieces begin, ``ends`` where they end, and ``chosen`` the copy chosen for each
+        head: the index of the first piece: those before it were dropped, or are room for octets that come late.
     """
 
     __slots__ = (
-        "_changes", "_chosen", "_ends", "_failed", "_head", "_peer", "_rivals", "_starts", "_valid",
-        "dropped", "has_doubts", "held", "window_known",
+        "_changes", "_failed", "_joined", "_peer", "_rivals", "_valid", "chosen", "dropped", "ends", "has_doubts",
+        "head", "held", "starts", "window_known",
     )  # fmt: skip
 
     def __init__(self, peer: PeerState) -> None:
         self._peer = peer
-        #: Where pieces begin and end, and the copy chosen for each.
-        self._starts: list[int] = []
-        self._ends: list[int] = []
-        self._chosen: list[Copy] = []
-        #: The first piece: those before it were dropped, or are room for octets that come late.
-        self._head = 0
+        self.starts, self.ends = array("q"), array("q")
+        self.chosen: list[Copy] = []
+        self.head = 0
+        #: The octets that were asked for last which lie in several pieces.
+        self._joined = bytearray()
         #: All copies of a piece that has several, the chosen one included, by where it starts.
         self._rivals: dict[int, list[Copy]] = {}
         #: How often a rival was added.
@@ -174,30 +177,37 @@ class Copies:
 
     def __len__(self) -> int:
         """Return how many pieces there are."""
-        return len(self._starts) - self._head
+        return len(self.starts) - self.head
 
     @property
     def start(self) -> int:
         """The offset of the first octet held, NEVER if there is none."""
-        return self._starts[self._head] if self._head < len(self._starts) else NEVER
+        return self.starts[self.head] if self.head < len(self.starts) else NEVER
 
     @property
     def middle(self) -> int:
         """The offset of which half of the pieces, one at least, end below or at it."""
-        return self._ends[(self._head + len(self._ends) - 1) // 2]
+        return self.ends[(self.head + len(self.ends) - 1) // 2]
 
     @property
     def end(self) -> int:
         """The offset after the last octet held, -NEVER if there is none."""
-        return self._ends[-1] if self._head < len(self._ends) else -NEVER
+        return self.ends[-1] if self.head < len(self.ends) else -NEVER
 
-    def _index(self, at: int) -> int:
+    def reaches_beyond(self, at: int) -> bool:
+        """Return True if an octet is held at an offset or after it."""
+        return self.head < len(self.ends) and number_at(self.ends, len(self.ends) - 1) > at
+
+    def index_of(self, at: int) -> int:
         """Return the index of the piece that holds ``at``, or of the first one after it."""
-        return bisect_right(self._ends, at, self._head)
+        count = len(self.ends)
+        if count > self.head and number_at(self.starts, count - 1) <= at < number_at(self.ends, count - 1):
+            return count - 1
+        return index_in(self.ends, at + 1, self.head)
 
     def _indexes(self, start: int, end: int) -> Iterator[int]:
-        index = self._index(start)
-        while index < len(self._starts) and self._starts[index] < end:
+        index = self.index_of(start)
+        while index < len(self.starts) and self.starts[index] < end:
             yield index
             index += 1
 
@@ -206,18 +216,16 @@ class Copies:
 
         Where they reach ``enough``, any offset from there on to their end may be returned.
         """
-        ends, starts = self._ends, self._starts
+        ends, starts = self.ends, self.starts
         count = len(ends)
-        if count == self._head or at >= ends[-1]:
+        if count == self.head or at >= number_at(ends, count - 1):
             return at
-        if starts[-1] <= at:
-            return ends[-1]
-        index = bisect_right(ends, at, self._head)
-        if index < count and starts[index] <= at:
-            at = ends[index]
+        index = self.index_of(at)
+        if number_at(starts, index) <= at:
+            at = number_at(ends, index)
             index += 1
-            while at < enough and index < count and starts[index] == at:
-                at = ends[index]
+            while at < enough and index < count and number_at(starts, index) == at:
+                at = number_at(ends, index)
                 index += 1
         return at
 
@@ -226,8 +234,8 @@ class Copies:
 
         Where they begin at ``enough`` or before it, any offset from there on down may be returned.
         """
-        index, starts = self._index(at), self._starts
-        while index > self._head and starts[index] > enough and self._ends[index - 1] == starts[index]:
+        index, starts = self.index_of(at), self.starts
+        while index > self.head and starts[index] > enough and self.ends[index - 1] == starts[index]:
             index -= 1
         return starts[index]
 
@@ -241,64 +249,84 @@ class Copies:
 
     def next_start(self, at: int) -> int:
         """Return the offset of the first octet held at ``at`` or after it, NEVER if there is none."""
-        index = self._index(at)
-        return max(at, self._starts[index]) if index < len(self._starts) else NEVER
+        index = self.index_of(at)
+        if index == len(self.starts):
+            return NEVER
+        start = number_at(self.starts, index)
+        return at if at > start else start
 
     def segment_starts(self, low: int, high: int, most: int) -> list[int]:
         """Return where pieces begin in [low, high), ``most`` of them: FPDUs begin there rather than elsewhere."""
-        index = self._index(low)
-        return [start for start in self._starts[index : index + most] if low <= start < high]
+        index = self.index_of(low)
+        return [start for start in self.starts[index : index + most] if low <= start < high]
 
     def is_captured(self, start: int, end: int) -> bool:
         """Return True if none of the octets of [start, end), all of them held, was cut off."""
-        return not self.has_doubts or all(self._chosen[index].data is not None for index in self._indexes(start, end))
+        return not self.has_doubts or all(self.chosen[index].data is not None for index in self._indexes(start, end))
 
     def captured_end(self, start: int, end: int) -> int:
         """Return the offset of the first octet of [start, end), all of them held, that was cut off; ``end`` if none."""
         for index in self._indexes(start, end):
-            if self._chosen[index].data is None:
-                return max(start, self._starts[index])
+            if self.chosen[index].data is None:
+                return max(start, self.starts[index])
         return end
 
     def octets(self, start: int, end: int) -> memoryview:
         """Return the chosen octets of [start, end), all of which must be held and captured."""
-        index = self._index(start)
-        if self._ends[index] >= end:
-            data = self._chosen[index].data
-            assert data is not None
-            first = start - self._starts[index]
-            return data[first : first + end - start]
-        parts = []
-        while start < end:
-            data = self._chosen[index].data
-            assert data is not None
-            first, stop = start - self._starts[index], min(end, self._ends[index])
-            parts.append(data[first : first + stop - start])
-            start = stop
+        index = self.index_of(start)
+        if number_at(self.ends, index) < end:
+            return memoryview(bytes(self.join(start, end)[: end - start]))
+        data = self.chosen[index].data
+        assert data is not None
+        first = start - number_at(self.starts, index)
+        return memoryview(data)[first : first + end - start]
+
+    def join(self, start: int, end: int) -> bytearray:
+        """Return the chosen octets of [start, end), as :meth:`octets` does, until others are asked for; more follow."""
+        index, at = self.index_of(start), start
+        while at < end:
+            copy = self.chosen[index]
+            first, stop = at - number_at(self.starts, index), number_at(self.ends, index)
+            stop = end if end < stop else stop
+            assert copy.data is not None
+            put_octets(self._joined, at - start, copy.data, first, stop - at)
+            at = stop
             index += 1
-        return memoryview(b"".join(parts))
+        return self._joined
 
     def piece(self, at: int) -> tuple[int, int, Copy]:
         """Return where the piece that holds ``at`` begins and ends, and the copy chosen; ``at`` must be held."""
-        index = -1 if self._starts[-1] <= at else self._index(at)
-        return self._starts[index], self._ends[index], self._chosen[index]
+        index = self.index_of(at)
+        return self.starts[index], self.ends[index], self.chosen[index]
 
     def frames(self, start: int, end: int) -> tuple[tuple[int, ...], int, int]:
         """Return the frames of the copies chosen for [start, end), ascending, and the last one with its time."""
-        index = self._index(start)
-        latest = self._chosen[index]
-        if self._ends[index] >= end:
+        index = self.index_of(start)
+        latest = self.chosen[index]
+        if number_at(self.ends, index) >= end:
             return (latest.frame,), latest.frame, latest.time
-        starts, chosen = self._starts, self._chosen
-        frame, time, found = latest.frame, latest.time, {latest.frame}
-        index += 1
-        while index < len(starts) and starts[index] < end:
-            copy = chosen[index]
+        _, frame, time = self.span(start, end)
+        index, found = index + 1, {latest.frame}
+        while index < len(self.starts) and number_at(self.starts, index) < end:
+            copy = self.chosen[index]
             found.add(copy.frame)
-            if copy.frame > frame:
-                frame, time = copy.frame, copy.time
             index += 1
         return tuple(sorted(found)), frame, time
+
+    def span(self, start: int, end: int) -> tuple[int, int, int]:
+        """Return the first and the last frame of the copies chosen for [start, end), and the time of the last."""
+        index = self.index_of(start)
+        copy = self.chosen[index]
+        first, last, time = copy.frame, copy.frame, copy.time
+        index += 1
+        while index < len(self.starts) and number_at(self.starts, index) < end:
+            copy = self.chosen[index]
+            if copy.frame > last:
+                last, time = copy.frame, copy.time
+            elif copy.frame < first:
+                first = copy.frame
+            index += 1
+        return first, last, time
 
     def is_settled(self, copy: Copy) -> bool:
         """Return True if a chosen copy stays chosen, whatever is captured later: nothing speaks against it."""
@@ -308,7 +336,7 @@ class Copies:
         """Return the strongest reason of the copies chosen for [start, end): 0 if all of them are settled."""
         strongest = 0
         for index in self._indexes(start, end) if self.has_doubts else ():
-            copy = self._chosen[index]
+            copy = self.chosen[index]
             if not self.is_settled(copy):
                 strongest = max(strongest, DropReason.CHECKSUM if copy.checksum == WRONG else copy.reason)
         return strongest
@@ -320,19 +348,19 @@ class Copies:
         return min(
             effective_reason(copy, has_right, self.window_known)
             for index in self._indexes(start, end)
-            for copy in self._rivals.get(self._starts[index], (self._chosen[index],))
+            for copy in self._rivals.get(self.starts[index], (self.chosen[index],))
         )
 
     def pieces_below(self, offset: int) -> int:
         """Return how many pieces end at or below an offset."""
-        return bisect_right(self._ends, offset, self._head) - self._head
+        return self.index_of(offset) - self.head
 
     def has_alone(self, start: int, end: int, reason: DropReason) -> bool:
         """Return True if octets of [start, end) have one copy alone, and with this reason to be dropped."""
-        return self.has_doubts and any(
-            self._chosen[index].reason == reason and self._starts[index] not in self._rivals
-            for index in self._indexes(start, end)
-        )
+        for index in self._indexes(start, end) if self.has_doubts else ():
+            if self.chosen[index].reason == reason and self.starts[index] not in self._rivals:
+                return True
+        return False
 
     # --- copies come and go ---
 
@@ -342,14 +370,14 @@ class Copies:
         ``copy.data`` may have fewer octets than that: a snapshot length cut them off.
         """
         reason, data = copy.reason, copy.data
-        starts, ends = self._starts, self._ends
+        starts, ends = self.starts, self.ends
         captured = start if data is None else start + len(data)
         if reason or copy.checksum == WRONG or captured < end:
             self.has_doubts = True
-        elif not ends or start >= ends[-1]:
-            starts.append(start)
-            ends.append(end)
-            self._chosen.append(copy)
+        elif not ends or start >= number_at(ends, len(ends) - 1):
+            append_number(starts, start)
+            append_number(ends, end)
+            self.chosen.append(copy)
             self.held += end - start
             return end - start
         if start < captured < end:
@@ -360,7 +388,7 @@ class Copies:
             self._insert(len(starts), start, end, copy)
             return end - start
         is_full = len(self._rivals) >= MOST_CONTESTED
-        new, at, index = 0, start, self._index(start)
+        new, at, index = 0, start, self.index_of(start)
         while at < end:
             if index == len(starts) or at < starts[index]:
                 stop = end if index == len(starts) else min(end, starts[index])
@@ -370,7 +398,7 @@ class Copies:
                 # No more than what is not held yet is kept.
                 self.dropped += 1
                 stop = min(end, self.edge(at, end))
-                index = self._index(stop)
+                index = self.index_of(stop)
             else:
                 stop = min(end, ends[index])
                 index = self._compete(index, at, stop, _part(copy, start, at, stop))
@@ -379,39 +407,40 @@ class Copies:
 
     def _insert(self, index: int, start: int, end: int, copy: Copy) -> int:
         """Put a piece in front of the one at an index; return its own."""
-        starts, ends, chosen = self._starts, self._ends, self._chosen
+        starts, ends, chosen = self.starts, self.ends, self.chosen
         self.held += end - start
-        if index > self._head or index == len(starts):
+        if index > self.head or index == len(starts):
             starts.insert(index, start)
             ends.insert(index, end)
             chosen.insert(index, copy)
             return index
-        if not self._head:
+        if not self.head:
             # Octets that come in reverse order must not move all others each time.
             room = len(starts)
-            starts[:0], ends[:0], chosen[:0] = [-NEVER] * room, [-NEVER] * room, [copy] * room
-            self._head = room
-        self._head -= 1
-        starts[self._head], ends[self._head], chosen[self._head] = start, end, copy
-        return self._head
+            starts[:0], ends[:0] = array("q", [-NEVER]) * room, array("q", [-NEVER]) * room
+            chosen[:0] = [copy] * room
+            self.head = room
+        self.head -= 1
+        starts[self.head], ends[self.head], chosen[self.head] = start, end, copy
+        return self.head
 
     def _compete(self, index: int, start: int, end: int, copy: Copy) -> int:
         """Compare a copy with what is held of [start, end), in the piece at an index; return the index after it."""
-        first, chosen = start - self._starts[index], self._chosen[index]
+        first, chosen = start - self.starts[index], self.chosen[index]
         if copy.data is None or chosen.data is None:
             # Octets that were cut off equal any; who was captured whole brings them.
             if copy.data is not None:
                 index = self._split(index, start, end)
-                self._chosen[index] = chosen.with_data(copy.data)
-            return self._index(start) + 1
-        copies = self._rivals.get(self._starts[index], (chosen,))
+                self.chosen[index] = chosen.with_data(copy.data)
+            return self.index_of(start) + 1
+        copies = self._rivals.get(self.starts[index], (chosen,))
         if any(_is_no_better(copy, one, first, end - start) for one in copies):
             return index + 1
         if len(copies) > MOST_RIVALS or (len(copies) == 1 and len(self._rivals) >= MOST_CONTESTED):
             self.dropped += 1
             return index + 1
         index = self._split(index, start, end)
-        copies = self._rivals.setdefault(start, [self._chosen[index]])
+        copies = self._rivals.setdefault(start, [self.chosen[index]])
         copies.append(copy)
         self.has_doubts = True
         self.held += end - start
@@ -423,17 +452,17 @@ class Copies:
         return index + 1
 
     def _choose(self, index: int, copies: Sequence[Copy]) -> None:
-        start = self._starts[index]
+        start = self.starts[index]
         if start in self._valid:
             # Of what makes the FPDU valid there may be a better copy.
-            copies = [copy for copy in copies if copy.data == self._chosen[index].data]
-        acked_frame = self._peer.acked_frame(start, self._ends[index])
-        self._chosen[index] = choose(copies, acked_frame, None, self.window_known)
+            copies = [copy for copy in copies if copy.data == self.chosen[index].data]
+        acked_frame = self._peer.acked_frame(start, self.ends[index])
+        self.chosen[index] = choose(copies, acked_frame, None, self.window_known)
 
     def _split(self, index: int, start: int, end: int) -> int:
         """Make [start, end) a piece of its own; return its index."""
         for at in (start, end):
-            first, last, whole = self._starts[index], self._ends[index], self._chosen[index]
+            first, last, whole = self.starts[index], self.ends[index], self.chosen[index]
             if not first < at < last:
                 continue
             rivals = self._rivals.pop(first, None)
@@ -442,7 +471,7 @@ class Copies:
                 self._rivals[at] = [_part(one, first, at, last) for one in rivals]
                 if first in self._valid:
                     self._valid[at] = self._valid[first]
-            self._ends[index], self._chosen[index] = at, _part(whole, first, first, at)
+            self.ends[index], self.chosen[index] = at, _part(whole, first, first, at)
             self.held -= last - at
             self._insert(index + 1, at, last, _part(whole, first, at, last))
             if at == start:
@@ -451,48 +480,34 @@ class Copies:
 
     def _cut(self, at: int) -> None:
         """Let a piece begin at an offset that is held."""
-        index = self._index(at)
-        if index < len(self._starts) and self._starts[index] < at:
-            self._split(index, at, self._ends[index])
+        index = self.index_of(at)
+        if index < len(self.starts) and self.starts[index] < at:
+            self._split(index, at, self.ends[index])
 
-    def drop(self, below: int) -> list[tuple[int, Copy]]:
-        """Let go of the pieces that end at or below an offset; return where each began, and the copy chosen."""
-        ends, head = self._ends, self._head
-        if head == len(ends) or ends[head] > below:
-            return []
-        if not self.has_doubts and ends[-1] <= below:
-            # Nothing is left, as nearly always.
-            starts, chosen = self._starts, self._chosen
-            if len(ends) == 1:
-                dropped = [(starts[0], chosen[0])]
-            else:
-                dropped = list(zip(starts[head:], chosen[head:], strict=True))
-            starts.clear()
-            ends.clear()
-            chosen.clear()
-            self._head = self.held = 0
-            return dropped
-        index = self._index(below)
-        dropped = list(zip(self._starts[head:index], self._chosen[head:index], strict=True))
+    def drop(self, below: int) -> None:
+        """Let go of the pieces that end at or below an offset."""
+        ends, starts, chosen, head = self.ends, self.starts, self.chosen, self.head
+        count, index = len(ends), self.index_of(below)
+        if index == head:
+            return
         for at in range(head, index):
-            self.held -= ends[at] - self._starts[at]
-            rivals = self._rivals.pop(self._starts[at], None) if self._rivals else None
+            self.held -= number_at(ends, at) - number_at(starts, at)
+            rivals = self._rivals.pop(starts[at], None) if self._rivals else None
             if rivals is not None:
                 for one in rivals[1:]:
                     self.held -= len(one.data or b"")
-                self._valid.pop(self._starts[at], None)
-            self._chosen[at] = _GONE
-        self._head = index
-        if 2 * index >= len(ends):
-            del self._starts[:index], ends[:index], self._chosen[:index]
-            self._head = 0
-        self.has_doubts = self.has_doubts and self._head < len(ends)
-        return dropped
+                self._valid.pop(starts[at], None)
+            chosen[at] = _GONE
+        self.head = index
+        if index == count or 2 * index >= count > _FEW:
+            del starts[:index], ends[:index], chosen[:index]
+            self.head = 0
+        self.has_doubts = self.has_doubts and index < count
 
     def shift(self, origin: int) -> None:
         """Count offsets from what is now ``origin``."""
-        self._starts = [start - origin for start in self._starts]
-        self._ends = [end - origin for end in self._ends]
+        self.starts = array("q", [start - origin for start in self.starts])
+        self.ends = array("q", [end - origin for end in self.ends])
         self._rivals = {start - origin: rivals for start, rivals in self._rivals.items()}
         self._valid = {at - origin: (start - origin, end - origin) for at, (start, end) in self._valid.items()}
         self._failed.clear()
@@ -501,12 +516,12 @@ class Copies:
 
     def has_rivals(self, start: int, end: int) -> bool:
         """Return True if several copies of octets of [start, end) are held."""
-        return bool(self._rivals) and any(self._starts[i] in self._rivals for i in self._indexes(start, end))
+        return bool(self._rivals) and any(self.starts[i] in self._rivals for i in self._indexes(start, end))
 
     def settle(self, start: int, end: int) -> None:
         """Choose anew where copies of [start, end) compete: their receiver may have acknowledged octets since."""
         for index in self._indexes(start, end) if self._rivals else ():
-            if copies := self._rivals.get(self._starts[index]):
+            if copies := self._rivals.get(self.starts[index]):
                 self._choose(index, copies)
 
     def make_valid(self, start: int, end: int, valid_end: Callable[[], int]) -> bool:
@@ -519,7 +534,7 @@ class Copies:
         if not self._rivals or (before, changes) == (end, self._changes):
             return False
         self._cut(start)
-        contested = [index for index in self._indexes(start, end) if self._starts[index] in self._rivals]
+        contested = [index for index in self._indexes(start, end) if self.starts[index] in self._rivals]
         if before != end:
             tried = set()
         #: The other copies by their frames, and the pieces whose copies they may replace.
@@ -532,22 +547,22 @@ class Copies:
             if others is None:
                 others = self._others(contested)
             for index, chosen in replaced.items():
-                self._chosen[index] = chosen
+                self.chosen[index] = chosen
             replaced = {}
             # The copy of the first of these frames counts.
             for frame in reversed(frames):
                 for index, copy in others.get(frame, ()):
-                    replaced.setdefault(index, self._chosen[index])
-                    self._chosen[index] = copy
+                    replaced.setdefault(index, self.chosen[index])
+                    self.chosen[index] = copy
             if last := valid_end():
-                starts = [self._starts[index] for index in replaced]
+                starts = [self.starts[index] for index in replaced]
                 # Of a segment that is damaged in this FPDU, the next one may have accepted its part.
                 self._cut(last)
                 self._valid.update((at, (start, last)) for at in starts if at < last)
                 self.settle(last, end)
                 return True
         for index, chosen in replaced.items():
-            self._chosen[index] = chosen
+            self.chosen[index] = chosen
         if start not in self._failed and len(self._failed) >= MOST_FAILED:
             del self._failed[next(iter(self._failed))]
         self._failed[start] = end, self._changes, tried
@@ -557,8 +572,8 @@ class Copies:
         """Return by frame its copies that differ from those chosen, each with the index of its piece."""
         found: dict[int, list[tuple[int, Copy]]] = {}
         for index in contested:
-            data = self._chosen[index].data
-            for copy in self._rivals[self._starts[index]]:
+            data = self.chosen[index].data
+            for copy in self._rivals[self.starts[index]]:
                 if copy.data != data:
                     found.setdefault(copy.frame, []).append((index, copy))
         return found
@@ -567,8 +582,8 @@ class Copies:
         """Yield the frames whose copies may have been accepted in place of those chosen, the likeliest first."""
         ranks: dict[int, tuple[int, int]] = {}
         for index in contested:
-            at, chosen = self._starts[index], self._chosen[index]
-            acked_frame = self._peer.acked_frame(at, self._ends[index])
+            at, chosen = self.starts[index], self.chosen[index]
+            acked_frame = self._peer.acked_frame(at, self.ends[index])
             for copy in self._rivals[at]:
                 # What came after the ACK cannot have been taken in place of what was acknowledged.
                 if copy.data != chosen.data and (copy.frame < acked_frame or chosen.frame >= acked_frame):
@@ -583,21 +598,21 @@ class Copies:
         yield latest
         yield from (tuple(one for one in latest if one != frame) for frame in latest)
 
-    def chosen(self, start: int, end: int) -> Iterator[tuple[int, Copy]]:
+    def chosen_in(self, start: int, end: int) -> Iterator[tuple[int, Copy]]:
         """Yield where each piece of [start, end) begins, and the copy chosen for it."""
         for index in self._indexes(start, end):
-            yield self._starts[index], self._chosen[index]
+            yield self.starts[index], self.chosen[index]
 
     def rivals(self, start: int, end: int) -> list[Rival]:
         """Return the copies of [start, end) that are not those chosen, the first place of each pair of frames."""
         found: dict[tuple[int, int], Rival] = {}
         indexes = list(self._indexes(start, end)) if self._rivals and start < end else []
-        sole = {self._chosen[index].frame for index in indexes if self._starts[index] not in self._rivals}
+        sole = {self.chosen[index].frame for index in indexes if self.starts[index] not in self._rivals}
         for index in indexes:
-            at, chosen = self._starts[index], self._chosen[index]
+            at, chosen = self.starts[index], self.chosen[index]
             copies = self._rivals.get(at, ())
-            low, high = max(at, start), min(self._ends[index], end)
-            acked_frame = self._peer.acked_frame(at, self._ends[index]) if copies else 0
+            low, high = max(at, start), min(self.ends[index], end)
+            acked_frame = self._peer.acked_frame(at, self.ends[index]) if copies else 0
             has_right = any(copy.checksum != WRONG for copy in copies)
             for copy in copies:
                 pair = chosen.frame, copy.frame
@@ -636,6 +651,5 @@ def _is_no_better(copy: Copy, held: Copy, first: int, length: int) -> bool:
     """Return True if a copy is equal to a part of one that was captured before and has no stronger reason."""
     if copy.reason < held.reason or (held.checksum == WRONG and copy.checksum != WRONG):
         return False
-    # Compared as bytes, which is far faster than octet by octet as memoryview does.
     assert copy.data is not None and held.data is not None
-    return copy.data.tobytes() == held.data[first : first + length].tobytes()
+    return copy.data == held.data[first : first + length]

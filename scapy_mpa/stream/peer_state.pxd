@@ -2,12 +2,12 @@ cimport cython
 from cpython cimport array
 from scapy_mpa.values._octets cimport append_number, index_in
 
-cdef long long _FEW
+cdef long long MOST_ACKNOWLEDGED, OLDER, PAWS_WINDOW, SEQ_MASK, SHORTEST_TICK, TICK_SLACK
+cdef long long _FEW, _NOWHERE
 
 cdef class PeerState:
     cdef public long long _last_ack, _ts_time, acked, edge, last_frame, least_acked, ts_recent, wnd
-    cdef public object _acks
-    cdef public array.array _ends, _frames, _starts
+    cdef public array.array _acks, _ends, _frames, _starts
 
     cpdef bint has_room_for(self, long long end) except -1
     @cython.locals(latest=cython.longlong, before=cython.longlong)
@@ -15,12 +15,8 @@ cdef class PeerState:
     @cython.locals(starts=array.array, ends=array.array, frames=array.array, index=cython.Py_ssize_t)
     cpdef _insert(self, long long frame, long long start, long long end)
     cpdef long long _most_ticks(self, long long time) except -1
-    @cython.locals(
-        age=cython.longlong, mask=cython.longlong, older=cython.longlong, paws_window=cython.longlong,
-        edge=cython.longlong,
-    )
+    @cython.locals(age=cython.longlong, edge=cython.longlong)
     cpdef drop_reason(self, long long start, long long end, long long tsval, long long time, long long believed)
-    @cython.locals(mask=cython.longlong)
     cpdef echo(self, long long tsecr, long long time)
     @cython.locals(count=cython.Py_ssize_t)
     cpdef forget(self, long long below)

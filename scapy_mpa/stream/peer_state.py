@@ -23,6 +23,8 @@ MOST_ACKNOWLEDGED: Final = 1 << 16
 MOST_ACKS: Final = 64
 #: An offset before all others, where none is known.
 NOWHERE: Final = -NEVER
+#: The same for this module, where it is a number of C if it is compiled.
+_NOWHERE: Final = NOWHERE
 #: Ranges that are kept though nobody asks for them, so that they are dropped seldom: a batch's size.
 _FEW = 64
 #: Ticks: a timestamp that differs by as much or more is older, not newer (RFC 7323 §5.2).
@@ -52,7 +54,7 @@ class PeerState:
         self.last_frame = 0
         self.ts_recent = -1
         #: The acknowledgement numbers sent last.
-        self._acks: list[int] = []
+        self._acks = array("q")
         self._ts_time = 0
         # Ranges of octets, disjoint and ascending, and the frame that acknowledged each of them first.
         self._starts, self._ends, self._frames = array("q"), array("q"), array("q")
@@ -60,17 +62,17 @@ class PeerState:
     @property
     def last_ack_sent(self) -> int | None:
         """The highest SEG.ACK captured."""
-        return None if self.acked == NOWHERE else self.acked
+        return None if self.acked == _NOWHERE else self.acked
 
     @property
     def acked_lately(self) -> int | None:
         """The lower of the last two SEG.ACK captured."""
-        return None if self.least_acked == NOWHERE else self.least_acked
+        return None if self.least_acked == _NOWHERE else self.least_acked
 
     @property
     def right_edge(self) -> int | None:
         """The highest SEG.ACK + SEG.WND captured."""
-        return None if self.edge == NOWHERE else self.edge
+        return None if self.edge == _NOWHERE else self.edge
 
     @property
     def rcv_wnd(self) -> int | None:
@@ -79,13 +81,13 @@ class PeerState:
 
     def has_room_for(self, end: int) -> bool:
         """Return True if octets up to an offset lie below the right edge of the window, or none is known."""
-        return self.edge in (NOWHERE, end) or end < self.edge
+        return self.edge in (_NOWHERE, end) or end < self.edge
 
     def acknowledge(self, frame: int, ack: int, window: int) -> bool:
         """Take SEG.ACK as an offset and SEG.WND in octets, -1 if its scale is not known; True if RCV.NXT advanced."""
         self.last_frame = frame
         latest, self._last_ack, before = self._last_ack, ack, self.acked
-        self.least_acked = ack if ack < latest or latest == NOWHERE else latest
+        self.least_acked = ack if ack < latest or latest == _NOWHERE else latest
         if window >= 0:
             if window > self.wnd:
                 self.wnd = window
@@ -94,7 +96,7 @@ class PeerState:
         if ack <= before:
             return False
         self.acked = ack
-        self._acks.append(ack)
+        append_number(self._acks, ack)
         if len(self._acks) == 2 * MOST_ACKS:
             del self._acks[:MOST_ACKS]
         self._insert(frame, before, ack)
@@ -169,7 +171,7 @@ class PeerState:
             if self._frames[index] <= frame:
                 return self._ends[index]
         start = self._starts[first] if self._starts else self.acked
-        return NEVER if start < NOWHERE // 2 else start
+        return NEVER if start < _NOWHERE // 2 else start
 
     def acknowledged_by(self, end: int) -> int:
         """Return a frame by which all octets below an offset were acknowledged, NEVER if they were not.
@@ -192,8 +194,7 @@ class PeerState:
 
     def echo(self, tsecr: int, time: int) -> None:
         """Take a timestamp that the receiver echoed: TS.Recent is not older (RFC 7323 §4.3)."""
-        mask = SEQ_MASK
-        if self.ts_recent >= 0 and 0 < (tsecr - self.ts_recent) & mask <= self._most_ticks(time):
+        if self.ts_recent >= 0 and 0 < (tsecr - self.ts_recent) & SEQ_MASK <= self._most_ticks(time):
             self.ts_recent, self._ts_time = tsecr, time
 
     def _most_ticks(self, time: int) -> int:
@@ -214,20 +215,19 @@ class PeerState:
                 would not be; so the window has moved on where ACKs were not captured.
         """
         if tsval >= 0:
-            mask, paws_window, older = SEQ_MASK, PAWS_WINDOW, OLDER
-            age = 0 if self.ts_recent < 0 else (self.ts_recent - tsval) & mask
-            if paws_window < age and age < mask + 1 - self._most_ticks(time):
+            age = 0 if self.ts_recent < 0 else (self.ts_recent - tsval) & SEQ_MASK
+            if age > PAWS_WINDOW and age < SEQ_MASK + 1 - self._most_ticks(time):
                 return DropReason.PAWS
-            if (not age or age >= older) and start <= self.acked <= end:
+            if (not age or age >= OLDER) and start <= self.acked <= end:
                 self.ts_recent, self._ts_time = tsval, time
         edge = self.edge
-        if edge == NOWHERE or start <= edge or (believed > edge and start <= believed + max(self.wnd, 0)):
+        if edge == _NOWHERE or start <= edge or (believed > edge and start <= believed + max(self.wnd, 0)):
             return NO_REASON
         return DropReason.OVERWINDOW
 
     def forget(self, below: int) -> None:
         """Drop what was acknowledged below an offset: nobody asks for it any more; SACKs beyond SEG.ACK are counted."""
-        if self.acked != NOWHERE and self.acked < below:
+        if self.acked != _NOWHERE and self.acked < below:
             below = self.acked
         if len(self._ends) > _FEW and self._ends[0] <= below:
             count = index_in(self._ends, below + 1)
@@ -235,7 +235,7 @@ class PeerState:
 
     def sacked_octets(self, end: int) -> int:
         """Return how many octets below an offset, beyond SEG.ACK, were acknowledged selectively."""
-        low = end if self.acked == NOWHERE else self.acked
+        low = end if self.acked == _NOWHERE else self.acked
         return sum(
             max(0, min(last, end) - max(first, low)) for first, last in zip(self._starts, self._ends, strict=True)
         )
@@ -243,9 +243,10 @@ class PeerState:
     def shift(self, origin: int) -> None:
         """Count offsets from what is now ``origin``."""
         self.acked, self.least_acked, self._last_ack, self.edge = (
-            one if one == NOWHERE else one - origin for one in (self.acked, self.least_acked, self._last_ack, self.edge)
+            one if one == _NOWHERE else one - origin
+            for one in (self.acked, self.least_acked, self._last_ack, self.edge)
         )
-        self._acks = [ack - origin for ack in self._acks]
+        self._acks = array("q", [ack - origin for ack in self._acks])
         self._starts = array("q", [start - origin for start in self._starts])
         self._ends = array("q", [end - origin for end in self._ends])
 

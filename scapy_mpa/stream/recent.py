@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from scapy_mpa.framing.markers import Octets
 from scapy_mpa.stream.copies import RIGHT, WRONG, Copy, Rival, copy_of, effective_reason, first_difference
 from scapy_mpa.stream.drop_reason import DropReason
 from scapy_mpa.values.octets import PIECE_LENGTH, piece_in, put_piece
@@ -30,7 +31,7 @@ class RecentBudget:
         self._written = 0
 
     def keep(
-        self, start: int, frame: int, time: int, check: int, before: int, octets: memoryview, first: int, last: int
+        self, start: int, frame: int, time: int, check: int, before: int, octets: Octets, first: int, last: int
     ) -> int:
         """Keep ``octets[first:last]`` as a piece; return its place, which goes up, -1 if there is no room at all."""
         most, size = MOST_OCTETS, PIECE_LENGTH + last - first
@@ -43,7 +44,7 @@ class RecentBudget:
         self._written += size
         return self._written - size
 
-    def piece(self, place: int) -> tuple[int, int, int, int, int, memoryview] | None:
+    def piece(self, place: int) -> tuple[int, int, int, int, int, bytes] | None:
         """Return a piece as it was kept: start, frame, time, check, before, octets; None if others took its place."""
         if place < 0 or place < self._written - MOST_OCTETS:
             return None
@@ -63,7 +64,7 @@ class RecentOctets:
         self._origin = 0
 
     def keep(
-        self, start: int, frame: int, time: int, reason: int, checksum: int, octets: memoryview, first: int, last: int
+        self, start: int, frame: int, time: int, reason: int, checksum: int, octets: Octets, first: int, last: int
     ) -> None:
         """Keep a piece that was read: ``octets[first:last]``, the first of which is at the offset ``start``."""
         check, start = checksum | reason << 2, start + self._origin

@@ -1,14 +1,13 @@
 cimport cython
 
+cdef long long CLOSE, HALF, LARGEST_WINDOW, MOST_PLACES, NEAR, NOWHERE, SEQ_MASK
+
 cdef class SequenceSpace:
     cdef public long long last
     cdef public object base
     cdef public list others
 
-    @cython.locals(base=cython.longlong, last=cython.longlong, mask=cython.longlong, half=cython.longlong)
+    @cython.locals(base=cython.longlong, last=cython.longlong)
     cpdef long long distance_from_last(self, long long seq) except? -1
-    @cython.locals(
-        base=cython.longlong, last=cython.longlong, mask=cython.longlong, half=cython.longlong, near=cython.longlong,
-        ahead=cython.longlong, offset=cython.longlong,
-    )
+    @cython.locals(base=cython.longlong, last=cython.longlong, ahead=cython.longlong, offset=cython.longlong)
     cpdef long long offset_of(self, long long seq, long long length, long long rcv_wnd, long long acked=*) except? -1

@@ -57,8 +57,8 @@ class SequenceSpace:
     def distance_from_last(self, seq: int) -> int:
         """Return the signed distance in octets from the place met last."""
         assert self.base is not None
-        base, last, mask, half = self.base, self.last, SEQ_MASK, HALF
-        return ((seq - base - last + half) & mask) - half
+        base, last = self.base, self.last
+        return ((seq - base - last + HALF) & SEQ_MASK) - HALF
 
     def offset_of(self, seq: int, length: int, rcv_wnd: int, acked: int = NOWHERE) -> int:
         """Return the offset of a segment's first octet, and remember that the stream is now after its last one.
@@ -70,16 +70,16 @@ class SequenceSpace:
             acked: the offset up to which its receiver acknowledged octets lately, NOWHERE if it is not known.
         """
         assert self.base is not None
-        base, last, mask, half, near = self.base, self.last, SEQ_MASK, HALF, NEAR
-        ahead = ((seq - base - last + half) & mask) - half
-        if -near < ahead < near:
+        base, last = self.base, self.last
+        ahead = ((seq - base - last + HALF) & SEQ_MASK) - HALF
+        if -NEAR < ahead < NEAR:
             offset = last + ahead
             self.last = offset + length
             return offset
         offset, index = self._place_far(seq, rcv_wnd, acked)
         edges = [last, *self.others]
         # Where it is far, it may be a stray: the stream may go on where it was.
-        if index >= 0 and abs(offset - edges[index]) < near:
+        if index >= 0 and abs(offset - edges[index]) < NEAR:
             del edges[index]
         self.last, self.others = offset + length, edges[: MOST_PLACES - 1]
         return offset

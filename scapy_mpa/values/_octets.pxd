@@ -11,13 +11,15 @@ cpdef long long sum_of(object octets, Py_ssize_t at, Py_ssize_t end) except -1
 
 cpdef int append_octets(bytearray taken, object octets, Py_ssize_t at, Py_ssize_t count) except -1
 cpdef bint is_zero(object octets, Py_ssize_t at, Py_ssize_t count) except -1
-cpdef object own_octets(object octets, Py_ssize_t at, Py_ssize_t end)
+cpdef bytes own_octets(object octets, Py_ssize_t at, Py_ssize_t end)
+cpdef int put_octets(bytearray taken, Py_ssize_t at, object octets, Py_ssize_t first, Py_ssize_t count) except -1
 cpdef int put_piece(
     bytearray pieces, Py_ssize_t at, long long start, long long frame, long long time, long long check,
     long long before, object octets, Py_ssize_t first, Py_ssize_t last
 ) except -1
 cpdef int append_number(array.array numbers, long long number) except -1
-cpdef Py_ssize_t index_in(array.array ascending, long long number) except -1
+cpdef long long number_at(array.array numbers, Py_ssize_t index) except? -1
+cpdef Py_ssize_t index_in(array.array ascending, long long number, Py_ssize_t low=*) except -1
 cdef struct Field:
     unsigned int at
     unsigned int value

@@ -7,7 +7,7 @@ from cpython cimport array
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Check, PyByteArray_GET_SIZE, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from cpython.memoryview cimport PyMemoryView_Check, PyMemoryView_FromObject, PyMemoryView_GET_BUFFER
+from cpython.memoryview cimport PyMemoryView_Check, PyMemoryView_GET_BUFFER
 from libc.string cimport memcpy
 
 
@@ -93,9 +93,9 @@ cpdef bint is_zero(object octets, Py_ssize_t at, Py_ssize_t count) except -1:
     return True
 
 
-cpdef object own_octets(object octets, Py_ssize_t at, Py_ssize_t end):
+cpdef bytes own_octets(object octets, Py_ssize_t at, Py_ssize_t end):
     cdef const unsigned char *p = lying_in(octets, at, end - at)
-    return PyMemoryView_FromObject(PyBytes_FromStringAndSize(<const char *>p, end - at))
+    return PyBytes_FromStringAndSize(<const char *>p, end - at)
 
 
 cpdef int append_octets(bytearray taken, object octets, Py_ssize_t at, Py_ssize_t count) except -1:
@@ -104,6 +104,16 @@ cpdef int append_octets(bytearray taken, object octets, Py_ssize_t at, Py_ssize_
     # Resized first: it raises if something else looks into it.
     PyByteArray_Resize(taken, size + count)
     memcpy(PyByteArray_AS_STRING(taken) + size, p, count)
+    return 0
+
+
+cpdef int put_octets(bytearray taken, Py_ssize_t at, object octets, Py_ssize_t first, Py_ssize_t count) except -1:
+    cdef const unsigned char *p = lying_in(octets, first, count)
+    if at < 0 or at > PyByteArray_GET_SIZE(taken):
+        raise IndexError(at)
+    if at + count > PyByteArray_GET_SIZE(taken):
+        PyByteArray_Resize(taken, at + count)
+    memcpy(PyByteArray_AS_STRING(taken) + at, p, count)
     return 0
 
 
@@ -133,10 +143,20 @@ cpdef int append_number(array.array numbers, long long number) except -1:
     return 0
 
 
-cpdef Py_ssize_t index_in(array.array ascending, long long number) except -1:
-    cdef Py_ssize_t low = 0, high = len(ascending), middle
+cpdef long long number_at(array.array numbers, Py_ssize_t index) except? -1:
+    if numbers.ob_descr.typecode != b"q":
+        raise TypeError("not an array of 64 bits each")
+    if index < 0 or index >= len(numbers):
+        raise IndexError(index)
+    return numbers.data.as_longlongs[index]
+
+
+cpdef Py_ssize_t index_in(array.array ascending, long long number, Py_ssize_t low=0) except -1:
+    cdef Py_ssize_t high = len(ascending), middle
     if ascending.ob_descr.typecode != b"q":
         raise TypeError("not an array of 64 bits each")
+    if low < 0:
+        raise IndexError(low)
     while low < high:
         middle = (low + high) // 2
         if ascending.data.as_longlongs[middle] < number:

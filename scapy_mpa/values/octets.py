@@ -53,14 +53,19 @@ def append_octets(taken: bytearray, octets: Octets, at: int, count: int) -> None
     taken += octets[at : at + count]
 
 
+def put_octets(taken: bytearray, at: int, octets: Octets, first: int, count: int) -> None:
+    """Put so many octets, from the index ``first`` on, at an index of others, which may be their end."""
+    taken[at : at + count] = octets[first : first + count]
+
+
 def is_zero(octets: Octets, at: int, count: int) -> bool:
     """Return True if so many octets from an index on are zero."""
     return not any(octets[at : at + count])
 
 
-def own_octets(octets: Octets, at: int, end: int) -> memoryview:
-    """Return the octets [at, end), which keep nothing else alive."""
-    return memoryview(bytes(octets[at:end]))
+def own_octets(octets: Octets, at: int, end: int) -> bytes:
+    """Return the octets [at, end)."""
+    return bytes(octets[at:end])
 
 
 #: In front of a piece of octets that were read: the offset of the first, frame, time, checksum and reason, the place of
@@ -89,11 +94,10 @@ def put_piece(
     pieces[at + PIECE_LENGTH : at + PIECE_LENGTH + last - first] = octets[first:last]
 
 
-def piece_in(pieces: bytearray, at: int) -> tuple[int, int, int, int, int, memoryview]:
+def piece_in(pieces: bytearray, at: int) -> tuple[int, int, int, int, int, bytes]:
     """Return what :func:`put_piece` put at an index."""
     start, frame, time, check, before, length = _PIECE.unpack_from(pieces, at)
-    octets = bytes(pieces[at + PIECE_LENGTH : at + PIECE_LENGTH + length])
-    return start, frame, time, check, before, memoryview(octets)
+    return start, frame, time, check, before, bytes(pieces[at + PIECE_LENGTH : at + PIECE_LENGTH + length])
 
 
 def append_number(numbers: array[int], number: int) -> None:
@@ -101,9 +105,14 @@ def append_number(numbers: array[int], number: int) -> None:
     numbers.append(number)
 
 
-def index_in(ascending: array[int], number: int) -> int:
-    """Return the index of the first number that is not below ``number``, in an array of 64 bits each."""
-    return bisect_left(ascending, number)
+def number_at(numbers: array[int], index: int) -> int:
+    """Return the number at an index of an array of 64 bits each."""
+    return numbers[index]
+
+
+def index_in(ascending: array[int], number: int, low: int = 0) -> int:
+    """Return the index, ``low`` or higher, of the first number not below ``number``, in an array of 64 bits each."""
+    return bisect_left(ascending, number, low)
 
 
 class Fields:
@@ -139,8 +148,10 @@ if not TYPE_CHECKING:
             head,
             index_in,
             is_zero,
+            number_at,
             own_octets,
             place,
+            put_octets,
             put_piece,
             queued,
             sum_of,

@@ -118,8 +118,8 @@ class CopyWatch:
             return None
         if not isinstance(found, PlainRun):
             return found
-        one = found.fpdu_at(offset)
-        return _Passed(one.offset, one.end, one.crc, one.frames[-1])
+        start, end, frame = found.fpdu_at(offset)
+        return _Passed(start, end, found.crc, frame)
 
     # --- copies that compete ---
 
@@ -200,7 +200,9 @@ class CopyWatch:
         first = fpdu.offset
         if rival.start > first:
             return False
-        return FPDUWindow(rival.octets[first - rival.start :], first, self._layout).is_whole_and_valid(first)
+        return FPDUWindow(memoryview(rival.octets)[first - rival.start :], first, self._layout).is_whole_and_valid(
+            first
+        )
 
     # --- segments that nothing competes with ---
 

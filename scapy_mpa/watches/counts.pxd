@@ -2,35 +2,49 @@ cimport cython
 from cpython cimport array
 from scapy_mpa.receiver.plain cimport PlainRun
 from scapy_mpa.stream.connection cimport Arrival
-from scapy_mpa.values._octets cimport append_number, index_in
+from scapy_mpa.values._octets cimport append_number, index_in, number_at
 
-cdef class _Unjudged:
+cdef long long BAD, MOST_UNJUDGED, NEVER, NOWHERE, REMEMBERED
+
+cdef class UnalignedSegment:
     cdef public Arrival arrival
-    cdef public object idle, number
+    cdef public bint is_part
+    cdef public long long aligned, idle, number
+    cdef public object repeats
 
 cdef class Counts:
     cdef public array.array _brought, _brought_by, _brought_end, _ends, _left_out_ends, _left_out_starts, _starts
     cdef public list _late, _unjudged
-    cdef public object _next, _time
+    cdef public long long _next, _time
     cdef public long long _located, _rest_end, _seen, crc_errors, cut_fpdus, delivered_late, fpdu_aligned_segments, fpdus
     cdef public long long header_aligned_segments, marker_count, missing_octets, out_of_order_segments
     cdef public long long retransmitted_segments, segments, stream_octets, ulpdu_octets, undelivered, unknown_segments
     cdef public long long unlocated_octets
 
-    @cython.locals(start=cython.longlong, end=cython.longlong, one=_Unjudged, unjudged=list)
+    @cython.locals(
+        start=cython.longlong, end=cython.longlong, number=cython.longlong, one=UnalignedSegment, last=UnalignedSegment,
+        unjudged=list,
+    )
     cpdef arrived(self, Arrival arrival)
-    cpdef arrived_aligned(self, long long start, long long end, long long frame, object time)
+    cpdef arrived_aligned(self, long long start, long long end, long long frame, long long time)
     cpdef _bring(self, long long start, long long end, long long frame)
     @cython.locals(offset=cython.longlong, end=cython.longlong)
     cpdef passed(self, object fpdu, long long delivered)
     @cython.locals(offset=cython.longlong, end=cython.longlong, count=cython.longlong)
     cpdef passed_run(self, PlainRun run)
+    @cython.locals(before=cython.Py_ssize_t, after=cython.Py_ssize_t)
     cpdef bint _is_unknown(self, long long start) except -1
     cpdef bint _is_left_out(self, long long start, long long end) except -1
-    @cython.locals(found=list, unjudged=list, at=cython.Py_ssize_t, limit=cython.longlong, one=_Unjudged)
+    @cython.locals(
+        found=list, unjudged=list, at=cython.Py_ssize_t, count=cython.Py_ssize_t, limit=cython.longlong,
+        one=UnalignedSegment, late=list,
+    )
     cpdef list judged(self, object up_to=*)
-    @cython.locals(arrival=Arrival, starts=array.array, start=cython.longlong, end=cython.longlong, index=cython.Py_ssize_t)
-    cpdef _judge(self, _Unjudged one, list found)
+    @cython.locals(
+        arrival=Arrival, starts=array.array, start=cython.longlong, end=cython.longlong, index=cython.Py_ssize_t,
+        first=cython.longlong, is_part=cython.bint,
+    )
+    cpdef _judge(self, UnalignedSegment one, list found)
     cpdef bint _is_boundary(self, long long offset) except -1
 
 @cython.locals(index=cython.Py_ssize_t)

@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 from scapy_mpa.receiver.plain import PlainRun
 from scapy_mpa.receiver.values import Gap, LeftOut, LocatedFPDU
 from scapy_mpa.stream.connection import Arrival
-from scapy_mpa.values.octets import append_number, index_in
+from scapy_mpa.stream.peer_state import NEVER, NOWHERE
+from scapy_mpa.values.octets import append_number, index_in, number_at
 from scapy_mpa.values.records import BAD
 
 #: FPDUs, and segments, whose places are remembered: a retransmission of anything before them is not known to begin with
@@ -40,13 +41,15 @@ class Sent(NamedTuple):
     octets: int
 
 
-class UnalignedSegment(NamedTuple):
-    """A segment that does not begin with an FPDU.
+class UnalignedSegment:
+    """A segment that waits for the FPDUs around it; once they are passed, one that does not begin with an FPDU.
 
-    ``number`` segments came before it, the last of them ``idle`` nanoseconds before; ``aligned`` of those judged by now
+    ``number`` segments came before it, the last one ``idle`` nanoseconds before; ``aligned`` of those judged by then
     begin with an FPDU.  ``is_part``: it neither begins nor ends an FPDU.  ``repeats``: offset and frame of the earlier
     segment that brought its first octet and began with an FPDU, None if it is no retransmission of one.
     """
+
+    __slots__ = ("aligned", "arrival", "idle", "is_part", "number", "repeats")
 
     arrival: Arrival
     number: int
@@ -58,15 +61,6 @@ class UnalignedSegment(NamedTuple):
 
 #: What nobody adds to: numbers of which there are none.
 _NONE: Final = array("q")
-
-
-class _Unjudged:
-    """A segment that waits for the FPDUs around it; ``number`` and ``idle`` as in :class:`UnalignedSegment`."""
-
-    __slots__ = ("arrival", "idle", "number")
-
-    def __init__(self, arrival: Arrival, number: int, idle: int) -> None:
-        self.arrival, self.number, self.idle = arrival, number, idle
 
 
 class Counts:
@@ -118,15 +112,15 @@ class Counts:
         self.unknown_segments = 0
         #: FPDUs placed before they were delivered, and never delivered.
         self.delivered_late = self.undelivered = 0
-        #: Octets that FPDUs hold, the end of the last one, and where the next one begins, None if that is not known.
-        self._located, self._seen, self._next = 0, 0, begins_at
+        #: Octets that FPDUs hold, the end of the last one, and where the next one begins, NOWHERE if that is not known.
+        self._located, self._seen, self._next = 0, 0, NOWHERE if begins_at is None else begins_at
         #: Where the octets of an FPDU end that is not complete.
         self._rest_end = 0
         #: Where FPDUs begin, ascending, and where one ends after which none is known to begin.
         self._starts = self._ends = _NONE
         #: Segments not judged yet by where they end; and those that came late, a heap by end, start and number.
-        self._unjudged: list[_Unjudged] = []
-        self._late: list[tuple[int, int, int, _Unjudged]] = []
+        self._unjudged: list[UnalignedSegment] = []
+        self._late: list[tuple[int, int, int, UnalignedSegment]] = []
         self._time = 0
         #: Where octets that were not believed begin and end, ascending.
         self._left_out_starts = self._left_out_ends = _NONE
@@ -165,8 +159,11 @@ class Counts:
         self.stream_octets += min(arrival.new, end)  # the first may begin with the startup frame
         unjudged, number = self._unjudged, self.segments - 1
         if start >= 0 and len(unjudged) + len(self._late) < MOST_UNJUDGED:
-            one = _Unjudged(arrival, number, arrival.time - self._time if self._time else 0)
-            if not unjudged or end > unjudged[-1].arrival.end:
+            one = UnalignedSegment()
+            one.arrival, one.number = arrival, number
+            one.idle = arrival.time - self._time if self._time else 0
+            last = unjudged[-1] if unjudged else None
+            if last is None or end > last.arrival.end:
                 unjudged.append(one)
             else:
                 heappush(self._late, (end, start, number, one))
@@ -216,7 +213,7 @@ class Counts:
         self._seen = max(end, self._seen)
         if fpdu.crc == BAD:
             self.crc_errors += 1
-            self._next = None  # its length is not to be trusted
+            self._next = NOWHERE  # its length is not to be trusted
             return
         self._next = end
         if not delivered:
@@ -239,18 +236,20 @@ class Counts:
             del self._starts[:-REMEMBERED], self._ends[:-REMEMBERED]
         self._located += end - max(offset, self._seen)
         self._seen = self._next = end
-        if not run.is_delivered:
+        if run.is_delivered:
+            self.delivered_late += run.delivered_late
+        else:
             self.undelivered += count
 
     def lost(self, gap: Gap) -> None:
         """Count octets that no frame brought."""
         self.missing_octets += gap.end - gap.start
-        if self._next is not None and self._next < gap.start:
+        if NOWHERE != self._next < gap.start:
             self.cut_fpdus += 1
             if self._starts is _NONE:
                 self._starts, self._ends = array("q"), array("q")
             append_number(self._starts, self._next)
-        self._next = None
+        self._next = NOWHERE
 
     def left_out(self, octets: LeftOut) -> None:
         """Take out octets that were not believed, and the segments that brought no others; ranges come ascending."""
@@ -269,7 +268,7 @@ class Counts:
         found: list[UnalignedSegment] = []
         unjudged, late, at = self._unjudged, self._late, 0
         limit = self._seen if up_to is None else up_to
-        if up_to is None and self._next is None and self._starts:
+        if up_to is None and self._next == NOWHERE and self._starts:
             # The next FPDU may begin in one that is bad: where segments end there is not known before.
             limit = min(limit, self._starts[-1])
         while True:
@@ -287,7 +286,7 @@ class Counts:
         del unjudged[:at]
         return found
 
-    def _judge(self, one: _Unjudged, found: list[UnalignedSegment]) -> None:
+    def _judge(self, one: UnalignedSegment, found: list[UnalignedSegment]) -> None:
         arrival, starts = one.arrival, self._starts
         start, end = arrival.start, arrival.end
         if self._left_out_starts and self._is_left_out(start, end):
@@ -295,26 +294,26 @@ class Counts:
             self.out_of_order_segments -= arrival.is_out_of_order
             return
         index = index_in(starts, start)
-        first = starts[index] if index < len(starts) else None
+        first = number_at(starts, index) if index < len(starts) else NEVER
         if first == start or start == self._next:
             self.header_aligned_segments += 1
             self.fpdu_aligned_segments += self._is_boundary(end)
         elif self._is_unknown(start):
             self.unknown_segments += arrival.new > 0
         else:
-            is_part = (first is None or first > end) and not start < self._seen <= end
-            repeats = None if arrival.new else self._repeated(start)
-            number, aligned = one.number, self.header_aligned_segments
-            found.append(UnalignedSegment(arrival, number, one.idle, aligned, is_part, repeats))
+            is_part = first > end and not start < self._seen <= end
+            one.aligned, one.is_part = self.header_aligned_segments, is_part
+            one.repeats = None if arrival.new else self._repeated(start)
+            found.append(one)
 
     def _is_unknown(self, start: int) -> bool:
         """Return True if no FPDU was located around an offset: one may begin there."""
         before = index_in(self._starts, start + 1) - 1
         if before < 0:
             return False
-        after = index_in(self._ends, self._starts[before] + 1)
+        after = index_in(self._ends, number_at(self._starts, before) + 1)
         if after < len(self._ends):
-            return self._ends[after] <= start
+            return number_at(self._ends, after) <= start
         return before == len(self._starts) - 1 and start >= max(self._seen, self._rest_end)
 
     def sent_after(self, frame: int) -> Sent | None:
@@ -358,4 +357,4 @@ class Counts:
 
 def _holds(ascending: array[int], offset: int) -> bool:
     index = index_in(ascending, offset)
-    return index < len(ascending) and ascending[index] == offset
+    return index < len(ascending) and number_at(ascending, index) == offset

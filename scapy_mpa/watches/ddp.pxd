@@ -1,6 +1,10 @@
 cimport cython
 from scapy_mpa.receiver.plain cimport PlainRun
-from scapy_mpa.values._octets cimport head, place, queued, word
+from cpython cimport array
+from scapy_mpa.values._octets cimport head, number_at, place, queued, word
+
+cdef long long CONTROL_LENGTH, IMMEDIATE_LENGTH, INSPECTED_OCTETS, MAX_ULPDU_LENGTH, READ_REQUEST_LENGTH
+cdef long long _ATOMIC_ALIGNMENT, _ATOMIC_HEADER, _ATOMIC_STAG, _LAST_MSN, _RESERVED, _ULPDU_LENGTH
 
 cdef unsigned long long _LAST_TO
 cdef long long LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MARKER_LENGTH, MIN_MULPDU, TAGGED_HEADER_LENGTH, TERMINATE_OPCODE
@@ -18,6 +22,11 @@ cdef class DDPWatch:
     cdef public object _answer, _response, _write, first_part
 
     cpdef passed_run(self, PlainRun run)
+    @cython.locals(
+        goes_on=cython.bint, placed=cython.longlong, number=cython.Py_ssize_t, index=cython.Py_ssize_t,
+        frame=cython.longlong, is_last=cython.longlong, headers=bytearray, firsts=array.array, frames=array.array,
+    )
+    cpdef _place_run(self, PlainRun run)
     @cython.locals(length=cython.longlong, control=cython.longlong, opcode=cython.longlong)
     cpdef passed(self, object fpdu, object ulpdu)
     cpdef _take_breaches(self)

@@ -26,7 +26,7 @@ from scapy_mpa.framing.mulpdu import MIN_MULPDU
 from scapy_mpa.framing.requests import ReadRequest, atomic_request_id, original_request_id, read_requests
 from scapy_mpa.receiver.plain import PlainRun
 from scapy_mpa.receiver.values import Breach, LocatedFPDU, Moment
-from scapy_mpa.values.octets import head, place, queued, word
+from scapy_mpa.values.octets import head, number_at, place, queued, word
 
 #: Octets of a ULPDU that are inspected: an untagged header and the body of an RDMA Read Request (RFC 5040 §4.4), which
 #: has 32 octets in some user-space stacks.
@@ -208,7 +208,7 @@ class DDPWatch:
         """Note segments of RDMA Writes that show nothing remarkable, but for the order in which they were placed."""
         if run.offset != self.end:
             self._lose(run.offset)
-        if self._write is not None and run.frames[0] < self._placed:
+        if not run.is_ordered or (self._write is not None and run.frames[0] < self._placed):
             self._place_run(run)
         elif run.write is not None:
             self._placed = run.frames[-1]
@@ -219,17 +219,23 @@ class DDPWatch:
         return self._take_breaches()
 
     def _place_run(self, run: PlainRun) -> None:
-        """Take a run of which the first segments were placed before others of their message."""
+        """Take a run of which segments were placed before others of their message."""
+        goes_on, placed, number = self._write is not None, self._placed, -1
+        firsts, frames, headers = run.firsts, run.frames, run.headers
         for index in range(len(run.starts)):
-            if run.headers[index * TAGGED_HEADER_LENGTH] & _LAST >> 8:
-                frame, time = run.moment_of(index)
-                if frame < self._placed:
-                    stag, to = place(run.headers, index * TAGGED_HEADER_LENGTH + 2)
-                    after = to + (run.fpdus[index] & _ULPDU_LENGTH) - TAGGED_HEADER_LENGTH
-                    self._place_early("RDMA Write", run.starts[index], (frame, time), stag, after)
-                self._placed = run.frames[-1]
-                return
-        self._placed = max(self._placed, run.frames[-1])
+            if number + 1 < len(firsts) and number_at(firsts, number + 1) == index:
+                number += 1
+            frame = number_at(frames, number)
+            is_last = headers[index * TAGGED_HEADER_LENGTH] & _LAST >> 8
+            if not is_last:
+                placed = frame if frame > placed or not goes_on else placed
+            elif goes_on and frame < placed:
+                stag, to = place(run.headers, index * TAGGED_HEADER_LENGTH + 2)
+                after = to + (run.fpdus[index] & _ULPDU_LENGTH) - TAGGED_HEADER_LENGTH
+                self._placed = placed
+                self._place_early("RDMA Write", run.starts[index], (frame, run.times[number]), stag, after)
+            goes_on = not is_last
+        self._placed = placed
 
     def _place_early(self, name: str, offset: int, moment: Moment, stag: int, after: int) -> None:
         """The last octet of a message, before TO ``after``, was placed before others of it (RFC 5040 §5.5)."""

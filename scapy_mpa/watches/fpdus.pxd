@@ -3,6 +3,8 @@ from scapy_mpa.receiver.plain cimport has_usual_octets
 from scapy_mpa.watches.ddp cimport DDPWatch, ulpdu_of
 from scapy_mpa.watches.sizes cimport SizeWatch
 
+cdef long long CRC_LENGTH, GOOD, HEADER_OCTETS, LENGTH_FIELD_LENGTH, LONGEST_FPDU, MARKER_LENGTH, TERMINATE_OCTETS
+cdef long long UNTAGGED_HEADER_LENGTH, _LOW_BITS
 cdef long long BAD, CUT, MARKER_INTERVAL, MAX_ULPDU_LENGTH, TERMINATE_OPCODE
 
 cdef class FPDUWatch:

@@ -2,6 +2,8 @@ cimport cython
 from scapy_mpa.receiver.plain cimport PlainRun
 from scapy_mpa.stream.connection cimport Arrival
 
+cdef long long BAD, NEAR
+
 cdef class GapWatch:
     cdef public bint _crc, _is_beginning, has_gap
     cdef public long long _cut_end, _located_end, _lost_end

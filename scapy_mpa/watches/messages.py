@@ -104,8 +104,8 @@ class MessageWatch:
                 continue
             for index, length in enumerate(one.fpdus):
                 header = one.headers[index * TAGGED_HEADER_LENGTH : (index + 1) * TAGGED_HEADER_LENGTH]
-                end, frame = one.end_of(index), one.moment_of(index)[0]
-                yield _Kept(end, frame, frame, end - one.starts[index], length, bytes(header))
+                end = one.end_of(index)
+                yield _Kept(end, *one.span_of(index), end - one.starts[index], length, bytes(header))
 
     def unacknowledged(self, end: int) -> int:
         """Count the messages with octets between what the peer acknowledged and ``end``, the last octet captured.

@@ -1,13 +1,19 @@
 cimport cython
 from scapy_mpa.stream.connection cimport Arrival
+from scapy_mpa.watches.counts cimport UnalignedSegment
+
+cdef long long FEWEST_SEGMENTS, FEWEST_TINY, MIN_MULPDU, NOT_TINY, PAUSE
 
 cdef class SegmentWatch:
     cdef public Arrival first
     cdef public long long longest
-    cdef public long long _hop_limit
-    cdef public object _path_mtu, _pause, _tiny, _unaligned
+    cdef public long long _hop_limit, _tiny
+    cdef public object _path_mtu, _unaligned
+    cdef public UnalignedSegment _pause
 
     @cython.locals(length=cython.longlong, limit=cython.longlong, before=cython.longlong)
     cpdef arrived(self, Arrival arrival)
     cpdef bint is_expected(self, long long hop_limit) except -1
     cpdef arrived_aligned(self, long long length)
+    @cython.locals(arrival=Arrival, pause=UnalignedSegment, length=cython.longlong)
+    cpdef unaligned(self, UnalignedSegment segment)

@@ -80,16 +80,14 @@ class SegmentWatch:
 
     def unaligned(self, segment: UnalignedSegment) -> Sequence[Breach]:
         """Inspect a segment that does not begin with an FPDU."""
-        arrival, pause = segment.arrival, self._pause
-        place = arrival.start, arrival.frame, arrival.time
-        length = arrival.end - arrival.start
+        arrival, pause, length = segment.arrival, self._pause, segment.arrival.end - segment.arrival.start
         if not arrival.new:
             if segment.repeats is None or length == 1:  # a keep-alive, perhaps (RFC 9293 §3.8.4)
                 return ()
             first, frame = segment.repeats
             detail = f"repeats frame {frame} from its octet {arrival.start - first}, in the middle of an FPDU"
-            return (Breach("alignment-retransmission", *place, detail),)
-        self._unaligned = self._unaligned or place
+            return (Breach("alignment-retransmission", arrival.start, arrival.frame, arrival.time, detail),)
+        self._unaligned = self._unaligned or (arrival.start, arrival.frame, arrival.time)
         if arrival.acknowledged and segment.idle >= PAUSE and (pause is None or pause.aligned != segment.aligned):
             self._pause = segment
         if not segment.is_part or arrival.is_out_of_order:
@@ -98,7 +96,8 @@ class SegmentWatch:
         if self._tiny != FEWEST_TINY:
             return ()
         detail = f"segments of {length} octets, while others had {self.longest}"
-        return self.explained((Breach("attack-path-mtu", *place, detail),), length)
+        found = Breach("attack-path-mtu", arrival.start, arrival.frame, arrival.time, detail)
+        return self.explained((found,), length)
 
     def finish(self, counts: Counts, fits: bool, now: Moment) -> Sequence[Breach]:
         """Judge the alignment of all segments; ``fits``: every FPDU fits into a segment."""

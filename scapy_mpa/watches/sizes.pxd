@@ -1,3 +1,5 @@
+cdef long long MAX_MULPDU, MAX_ULPDU_LENGTH, SMALLEST_EMSS
+
 cdef class SizeWatch:
     cdef public bint _markers
     cdef public long long _emss, _limit, _longest_fpdu, longest

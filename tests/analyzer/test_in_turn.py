@@ -11,6 +11,7 @@ from scapy_mpa import analyze
 from scapy_mpa.analyzer.analyzer import Analyzer
 from scapy_mpa.craft.conversation import Conversation
 from scapy_mpa.craft.traffic import Traffic
+from scapy_mpa.framing.role import ROLES
 
 IMPAIRED: list[tuple[str, ...]] = [
     (), ("reorder",), ("lose:probability=0.02",), ("capture-loss:probability=0.02",), ("snap",), ("corrupt",),
@@ -33,19 +34,52 @@ def found(capture: BytesIO, patch: pytest.MonkeyPatch, *, in_turn: bool) -> tupl
         return analyze(capture).as_dict(), count
 
 
+def made(impairments: tuple[str, ...], markers: int, segmentation: str, size: int, octets: int = 1_200_000) -> BytesIO:
+    """RDMA Writes of ``size`` octets, so many in all, and some Sends of the peer."""
+    talk = Conversation(m=(markers, markers), segmentation=segmentation)
+    for number in range(octets // size):
+        talk.write("initiator", size, stag=7, to=size * number)
+        if not number % 20:
+            talk.send("responder", bytes(100))
+    capture = BytesIO()
+    Traffic([talk], impairments, seed=1).write(capture)
+    return capture
+
+
 @pytest.mark.uncompiled  # a method is replaced
 @pytest.mark.parametrize("markers", [0, 1])
 @pytest.mark.parametrize("impairments", IMPAIRED, ids=lambda names: names[0] if names else "none")
 def test_the_general_way_finds_the_same(
     impairments: tuple[str, ...], markers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    talk = Conversation(m=(markers, markers))
-    for number in range(200):
-        talk.write("initiator", 6000, stag=7, to=6000 * number)
-        if not number % 20:
-            talk.send("responder", bytes(100))
-    capture = BytesIO()
-    Traffic([talk], impairments, seed=1).write(capture)
+    capture = made(impairments, markers, "aligned", 6000)
     report, count = found(capture, monkeypatch, in_turn=True)
     assert count
     assert report == found(capture, monkeypatch, in_turn=False)[0]
+
+
+@pytest.mark.uncompiled  # a method is replaced
+@pytest.mark.parametrize("markers", [0, 1])
+def test_segments_that_do_not_end_with_an_fpdu_are_left_to_the_general_way(
+    markers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capture = made((), markers, "packed", 500, 100_000)
+    assert found(capture, monkeypatch, in_turn=True)[0] == found(capture, monkeypatch, in_turn=False)[0]
+
+
+@pytest.mark.parametrize("size", [40, 500, 6000])
+@pytest.mark.parametrize("segmentation", ["aligned", "packed", "unaligned"])
+@pytest.mark.parametrize("markers", [0, 1])
+@pytest.mark.parametrize("impairments", IMPAIRED, ids=lambda names: names[0] if names else "none")
+def test_what_is_read_in_runs_is_found_as_what_is_listed(
+    impairments: tuple[str, ...], markers: int, segmentation: str, size: int
+) -> None:
+    """Where nobody keeps rows, FPDUs that several frames brought, or that came late, are read in runs, too."""
+    capture = made(impairments, markers, segmentation, size, 150_000)
+    capture.seek(0)
+    listed = analyze(capture, fpdus=True)
+    for connection in listed.connections:
+        for role in ROLES:
+            assert connection.half(role).counts.fpdus == len(connection.half(role).fpdus)
+    capture.seek(0)
+    assert analyze(capture, fpdus=False).as_dict() == listed.as_dict()

@@ -18,7 +18,7 @@ def test_what_is_held_differs_as_octet_by_octet(sent: list[tuple[int, bytes]], s
     copies = Copies(PeerState())
     held: dict[int, list[tuple[int, int]]] = {}
     for frame, (at, octets) in enumerate(sent, 1):
-        copies.add(at, at + len(octets), copy_of(frame, frame, DropReason.NONE, RIGHT, memoryview(octets)))
+        copies.add(at, at + len(octets), copy_of(frame, frame, DropReason.NONE, RIGHT, octets))
         for offset, octet in enumerate(octets, at):
             held.setdefault(offset, []).append((frame, octet))
     end = start + length
@@ -46,5 +46,5 @@ def test_what_is_held_differs_as_octet_by_octet(sent: list[tuple[int, bytes]], s
 @given(st.binary(max_size=300), st.binary(max_size=300))
 def test_the_first_difference(one: bytes, two: bytes) -> None:
     differing = [at for at, (mine, other) in enumerate(zip(one, two, strict=False)) if mine != other]
-    assert first_difference(memoryview(one), memoryview(two)) == (differing[0] if differing else None)
-    assert first_difference(memoryview(one), memoryview(one)) is None
+    assert first_difference(one, two) == (differing[0] if differing else None)
+    assert first_difference(one, one) is None

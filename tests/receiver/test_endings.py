@@ -158,7 +158,7 @@ def test_how_much_is_kept_of_all_directions(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def copy_of(frame: int, octets: bytes) -> Copy:
-    return make_copy(frame, frame, DropReason.NONE, RIGHT, memoryview(octets))
+    return make_copy(frame, frame, DropReason.NONE, RIGHT, octets)
 
 
 def compared(recent: RecentOctets, start: int, octets: bytes) -> Rival | None:

@@ -46,7 +46,7 @@ def noise(octets: int, seed: int = 1) -> bytes:
 
 
 def copy_of(octets: bytes, frame: int = 1) -> Copy:
-    return make_copy(frame, frame * MILLISECOND, DropReason.NONE, UNKNOWN, memoryview(octets))
+    return make_copy(frame, frame * MILLISECOND, DropReason.NONE, UNKNOWN, octets)
 
 
 def half_of(octets: bytes, *, size: int = 1400, at: int = 0) -> TCPHalf:

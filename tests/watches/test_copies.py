@@ -33,7 +33,7 @@ def rival(chosen: int, other: int, octets: bytes = b"x", decided_by: str = "firs
     """Return a copy in frame ``other`` that differs at offset 40 from that in frame ``chosen``."""
     start = 40 if len(octets) < 108 else 0
     moments = (chosen, chosen * SECOND), (other, other * SECOND)
-    one = Rival(start, start + len(octets), *moments, DropReason.NONE, 40, decided_by, memoryview(octets), True)
+    one = Rival(start, start + len(octets), *moments, DropReason.NONE, 40, decided_by, octets, True)
     return one._replace(**changes)  # type: ignore[arg-type]
 
 

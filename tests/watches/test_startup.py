@@ -416,7 +416,7 @@ def test_fpdus_after_a_rejection() -> None:
     ],
 )
 def test_copies_of_a_frame(decided_by: str, detail: str) -> None:
-    octets = memoryview(startup_frame("request", m=1).encode())
+    octets = startup_frame("request", m=1).encode()
     rival = Rival(0, 20, (4, 4 * SECOND), (9, 9 * SECOND), DropReason.NONE, 16, decided_by, octets, True)
     after = rival._replace(start=20, end=40, differs_at=20)
     breaches = list(copies_of_frame([rival, after], REQUEST))
