@@ -990,11 +990,11 @@ class FPDUReader:
     def _is_named(self, at: int, end: int, octets: Octets, origin: int) -> bool:
         """Return True if a Marker in a whole FPDU names its start: it can be placed before the one before it.
 
-        ``octets`` begin at the offset ``origin``.
+        ``octets`` begin at the offset ``origin``; the last ones may be cut off.
         """
+        end = min(end, origin + len(octets))
         window = FPDUWindow(memoryview(own_octets(octets, at - origin, end - origin)), at, self.layout)
-        last = min(end, window.end) - MARKER_LENGTH + 1
-        return any(window.names(marker, at) for marker in self.layout.marker_positions(at, last))
+        return any(window.names(marker, at) for marker in self.layout.marker_positions(at, end - MARKER_LENGTH + 1))
 
     def _crc_in_dialect(self, crc: int) -> int:
         """Return the code of an FPDU of a dialect: one whose CRC is as its sender sends them is good."""

@@ -65,6 +65,8 @@ def is_zero(octets: Octets, at: int, count: int) -> bool:
 
 def own_octets(octets: Octets, at: int, end: int) -> bytes:
     """Return the octets [at, end)."""
+    if not 0 <= at <= end <= len(octets):
+        raise IndexError(f"octets {at} to {end} of {len(octets)}")
     return bytes(octets[at:end])
 
 

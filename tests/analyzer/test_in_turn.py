@@ -15,6 +15,7 @@ from scapy_mpa.framing.role import ROLES
 
 IMPAIRED: list[tuple[str, ...]] = [
     (), ("reorder",), ("lose:probability=0.02",), ("capture-loss:probability=0.02",), ("snap",), ("corrupt",),
+    ("reorder", "snap"),
 ]  # fmt: skip
 
 
@@ -48,7 +49,7 @@ def made(impairments: tuple[str, ...], markers: int, segmentation: str, size: in
 
 @pytest.mark.uncompiled  # a method is replaced
 @pytest.mark.parametrize("markers", [0, 1])
-@pytest.mark.parametrize("impairments", IMPAIRED, ids=lambda names: names[0] if names else "none")
+@pytest.mark.parametrize("impairments", IMPAIRED, ids=lambda names: "-".join(names) or "none")
 def test_the_general_way_finds_the_same(
     impairments: tuple[str, ...], markers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,7 +71,7 @@ def test_segments_that_do_not_end_with_an_fpdu_are_left_to_the_general_way(
 @pytest.mark.parametrize("size", [40, 500, 6000])
 @pytest.mark.parametrize("segmentation", ["aligned", "packed", "unaligned"])
 @pytest.mark.parametrize("markers", [0, 1])
-@pytest.mark.parametrize("impairments", IMPAIRED, ids=lambda names: names[0] if names else "none")
+@pytest.mark.parametrize("impairments", IMPAIRED, ids=lambda names: "-".join(names) or "none")
 def test_what_is_read_in_runs_is_found_as_what_is_listed(
     impairments: tuple[str, ...], markers: int, segmentation: str, size: int
 ) -> None:
