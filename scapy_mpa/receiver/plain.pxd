@@ -8,11 +8,11 @@ cdef long long BAD, LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MIN_MULPDU, TAGGED_HEA
 cdef long long _CLOSED, _LAST, _OPEN, _UNKNOWN
 
 cdef class PlainRun:
-    cdef public bint is_delivered, is_ordered
+    cdef public bint is_delivered, is_open, is_ordered
     cdef public bytearray headers
     cdef public array.array began, ended, firsts, fpdus, frames, starts, times
-    cdef public long long crc, delivered_late, end, markers, offset, ulpdu_octets
-    cdef public object write
+    cdef public long long _last, crc, delivered_late, end, markers, offset, ulpdu_octets
+    cdef public unsigned long long stag, to
 
     cpdef bint may_go_on(self, long long at, bint is_delivered) except -1
     cpdef arrive(self, long long frame, long long time, long long first, long long last)

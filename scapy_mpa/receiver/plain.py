@@ -104,12 +104,12 @@ class PlainRun:
         delivered_late: how many were placed before they were delivered.
         markers: how many they hold.
         ulpdu_octets: the sum of their ULPDU_Lengths.
-        write: STag and TO at which the Write goes on after them, None if none is open.
+        is_open: whether the Write goes on after them; ``stag`` and ``to`` where.
     """
 
     __slots__ = (
-        "began", "crc", "delivered_late", "end", "ended", "firsts", "fpdus", "frames", "headers", "is_delivered",
-        "is_ordered", "markers", "offset", "starts", "times", "ulpdu_octets", "write",
+        "_last", "began", "crc", "delivered_late", "end", "ended", "firsts", "fpdus", "frames", "headers",
+        "is_delivered", "is_open", "is_ordered", "markers", "offset", "stag", "starts", "times", "to", "ulpdu_octets",
     )  # fmt: skip
 
     def __init__(self, offset: int, crc: int, is_delivered: bool) -> None:
@@ -122,7 +122,13 @@ class PlainRun:
         self.began = self.ended = _NONE
         self.is_ordered = True
         self.delivered_late = self.markers = self.ulpdu_octets = 0
-        self.write: tuple[int, int] | None = None
+        self.is_open = False
+        self.stag = self.to = self._last = 0
+
+    @property
+    def write(self) -> tuple[int, int] | None:
+        """STag and TO at which the Write goes on after them, None if none is open."""
+        return (self.stag, self.to) if self.is_open else None
 
     def may_go_on(self, at: int, is_delivered: bool) -> bool:
         """Return True if FPDUs that another frame brought, from an offset on, may be added."""
@@ -130,8 +136,9 @@ class PlainRun:
 
     def arrive(self, frame: int, time: int, first: int, last: int) -> None:
         """Let FPDUs that are added next be placed at a frame; the frames from ``first`` to ``last`` brought them."""
-        if self.frames and frame < self.frames[-1]:
+        if frame < self._last:
             self.is_ordered = False
+        self._last = frame
         if (first != frame or last != frame) and self.began is _NONE:
             self.began, self.ended = self.frames[:], self.frames[:]
         append_number(self.firsts, len(self.starts))
@@ -275,4 +282,4 @@ class PlainWrites:
     def passed_run(self, run: PlainRun, end: int) -> None:
         """Let a run end at an offset, after the last FPDU that was plain."""
         self._end = run.end = end
-        run.write = (self._stag, self._to) if self._state == _OPEN else None
+        run.is_open, run.stag, run.to = self._state == _OPEN, self._stag, self._to

@@ -472,7 +472,12 @@ class TCPHalf:
         advanced = peer.acknowledge(frame, ack, window)
         # Octets beyond the window, as far as it was known, were accepted: ACKs that opened it were not captured.
         is_known = edge != NOWHERE and before != NOWHERE
-        if advanced and is_known and (ack > edge or copies.has_alone(before, ack, DropReason.OVERWINDOW)):
+        has_doubts = copies.has_doubts
+        if (
+            advanced
+            and is_known
+            and (ack > edge or (has_doubts and copies.has_alone(before, ack, DropReason.OVERWINDOW)))
+        ):
             copies.window_known = frame
         for one in self._dropped:
             if one.flags & FIN and one.reason == DropReason.OVERWINDOW and one.offset == ack - 1:
@@ -745,7 +750,8 @@ class TCPConnection:
         half.syn_length = seg.length
         self._shift_counts = self._shift_count(0), self._shift_count(1)
         self.has_syn = self.has_syns[d] = True
-        self.receive(seg.replace(seq=first, flags=seg.flags & ~SYN), d, is_syn=True)
+        place = seg.buffer, seg.start, seg.end, seg.tcp, seg.length
+        self.receive(Segment(seg.frame, seg.time, seg.key, first, seg.ack, seg.flags & ~SYN, *place), d, is_syn=True)
         return True
 
     def receive(self, seg: Segment, d: int, is_syn: bool = False) -> None:

@@ -506,8 +506,9 @@ class Copies:
 
     def shift(self, origin: int) -> None:
         """Count offsets from what is now ``origin``."""
-        self.starts = array("q", [start - origin for start in self.starts])
-        self.ends = array("q", [end - origin for end in self.ends])
+        for numbers in (self.starts, self.ends):
+            for index in range(len(numbers)):
+                numbers[index] -= origin
         self._rivals = {start - origin: rivals for start, rivals in self._rivals.items()}
         self._valid = {at - origin: (start - origin, end - origin) for at, (start, end) in self._valid.items()}
         self._failed.clear()

@@ -246,9 +246,9 @@ class PeerState:
             one if one == _NOWHERE else one - origin
             for one in (self.acked, self.least_acked, self._last_ack, self.edge)
         )
-        self._acks = array("q", [ack - origin for ack in self._acks])
-        self._starts = array("q", [start - origin for start in self._starts])
-        self._ends = array("q", [end - origin for end in self._ends])
+        for numbers in (self._acks, self._starts, self._ends):
+            for index in range(len(numbers)):
+                numbers[index] -= origin
 
     def last_acknowledged(self) -> int:
         """Return the offset after the last octet that was acknowledged, by SEG.ACK or SACK; below all without any."""

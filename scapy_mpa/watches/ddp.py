@@ -210,7 +210,7 @@ class DDPWatch:
             self._lose(run.offset)
         if not run.is_ordered or (self._write is not None and run.frames[0] < self._placed):
             self._place_run(run)
-        elif run.write is not None:
+        elif run.is_open:
             self._placed = run.frames[-1]
         if self._response is not None and self._write is None:
             self._end_response(place(run.headers, CONTROL_LENGTH), run.offset, run.moment_of(0))
