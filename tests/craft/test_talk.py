@@ -108,3 +108,13 @@ def test_timestamps() -> None:
     bare = talk(timestamps=False)
     assert bare.emss == 1460
     assert [len(octets) for _, octets in bare.open()] == [62, 62, 54]
+
+
+def test_a_segment_out_of_order_is_not_echoed() -> None:
+    """TS.Recent is that of the last segment in order (RFC 7323 §4.3)."""
+    connection = talk()
+    list(connection.open())
+    packets = [*connection.transfer("client", b"aabbcc", [(0, 2), (4, 6), (2, 4)])]
+    stamps = [struct.unpack_from("!II", octets, 58) for _, octets in packets]
+    first, _, _, last, _ = (tsval for tsval, _ in stamps)
+    assert [tsecr for _, tsecr in stamps[2::2]] == [first, last]
