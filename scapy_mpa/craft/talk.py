@@ -3,7 +3,7 @@
 What each side wants to send goes in; packets come out, with the sequence and acknowledgement numbers, timestamps and
 acknowledgements a real connection has. ``Talk`` is a wire between two ``TCP``s: it brings each packet to the other side
 before the next is made. Times are drawn from an iterator that the caller gives, one a packet, so that many talks can
-share it. Its packets are values (``TcpPacket``); those of a ``TcpTalk`` are octets.
+share it. Its packets are values (``TcpPacket``), of which ``frames`` makes octets.
 """
 
 from __future__ import annotations
@@ -148,58 +148,22 @@ def other(side: Side) -> Side:
     return "server" if side == "client" else "client"
 
 
-class TcpTalk:
-    """A talk whose packets are octets: frames between two endpoints."""
-
-    def __init__(
-        self,
-        client: Endpoint,
-        server: Endpoint,
-        *,
-        clock: Iterator[int],
-        client_isn: int = 0,
-        server_isn: int = 0,
-        timestamps: bool = True,
-        mtu: int = ETHERNET_MTU,
-    ) -> None:
-        one = SentHalf(0, "initiator", FrameMaker(client, server), client_isn)
-        two = SentHalf(0, "responder", FrameMaker(server, client), server_isn)
-        one.peer, two.peer = two, one
-        self._talk = Talk({"client": one, "server": two}, clock, timestamps=timestamps, mtu=mtu)
-
-    @property
-    def emss(self) -> int:
-        """Octets of a full segment."""
-        return self._talk.emss
-
-    def open(self) -> Iterator[Packet]:
-        """SYN, SYN and ACK, ACK."""
-        return _frames(self._talk.open())
-
-    def send(self, side: Side, octets: bytes) -> Iterator[Packet]:
-        """Octets that fit in one segment."""
-        return _frames(self._talk.send(side, octets))
-
-    def transfer(self, side: Side, octets: bytes, cuts: Iterable[Cut], start: int = 0) -> Iterator[Packet]:
-        """Send octets as :meth:`Talk.transfer` does."""
-        return _frames(self._talk.transfer(side, octets, cuts, start))
-
-    def acknowledge(self, side: Side) -> Iterator[Packet]:
-        """``side`` acknowledges what it has not yet, if anything."""
-        return _frames(self._talk.acknowledge(side))
-
-    def finish(self, side: Side) -> Iterator[Packet]:
-        """``side`` sends FIN."""
-        return _frames(self._talk.finish(side))
-
-    def close(self, side: Side = "client") -> Iterator[Packet]:
-        """Both sides send FIN, ``side`` first."""
-        return _frames(self._talk.close(side))
-
-    def reset(self, side: Side) -> Iterator[Packet]:
-        """``side`` sends RST."""
-        return _frames(self._talk.reset(side))
+def between(
+    client: Endpoint,
+    server: Endpoint,
+    clock: Iterator[int],
+    *,
+    isns: tuple[int, int] = (0, 0),
+    timestamps: bool = True,
+    mtu: int = ETHERNET_MTU,
+) -> Talk:
+    """Return a talk between two endpoints; ``isns`` are the initial sequence numbers of client and server."""
+    one = SentHalf(0, "initiator", FrameMaker(client, server), isns[0])
+    two = SentHalf(0, "responder", FrameMaker(server, client), isns[1])
+    one.peer, two.peer = two, one
+    return Talk({"client": one, "server": two}, clock, timestamps=timestamps, mtu=mtu)
 
 
-def _frames(packets: Iterator[TcpPacket]) -> Iterator[Packet]:
+def frames(packets: Iterable[TcpPacket]) -> Iterator[Packet]:
+    """Yield packets as octets, with their times."""
     return ((packet.time, octets_of(packet)) for packet in packets)
