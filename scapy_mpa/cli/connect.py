@@ -20,6 +20,8 @@ from scapy_mpa.live.driver import LiveSession, NobodyListens
 from scapy_mpa.live.replay import Replay, captured_side
 from scapy_mpa.live.script import Script
 
+#: What may be wrong where ULPDUs are sent as they were captured.
+_VERBATIM = ": its STags and MSNs are other ones; without --verbatim those of the capture become the peer's"
 #: Options that decide about Rev and the enhanced data of a Request (RFC 6581).
 _ENHANCED = {"rev", "profile", "kind", "ird", "order", "peer_to_peer", "rtr"}
 
@@ -95,7 +97,7 @@ def connect_command(
         # What the peer asks for is answered as the captured side answered it.
         replay = talking.transparent(_of_request(side.request))
         if verbatim:
-            return replay.run(talk, lambda rdmap: Script(rdmap, side.items(), wait=talking.wait))
+            return replay.run(talk, lambda rdmap: Script(rdmap, side.items(), wait=talking.wait, doubt=_VERBATIM))
         return replay.run(talk, lambda rdmap: Replay(rdmap, side, wait=talking.wait))
 
 

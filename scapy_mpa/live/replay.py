@@ -56,6 +56,8 @@ _SECOND = 1_000_000_000
 #: Limits of memory: messages of a kind that a live peer may be ahead of the capture; STags that are remembered, and
 #: places in the memory of each.
 _MOST_AHEAD, _MOST_STAGS, _MOST_PLACES = 1 << 12, 1 << 14, 1 << 8
+#: In place of a queue: Read Responses, of which one is under way at a time.
+_TAGGED = -1
 _INVALIDATING = (ulpdus.SEND_INVALIDATE, ulpdus.SEND_SE_INVALIDATE)
 _MSN_MASK, _TO_MASK = (1 << 32) - 1, (1 << 64) - 1
 #: Where a Read Request and an Atomic Request name the peer's memory, STag and TO (RFC 5040 §4.4, RFC 7306 §5.2.1).
@@ -141,9 +143,12 @@ class _Messages:
         That leaves out RDMA Writes (RFC 5040 §5.1), and the answers to Reads of nothing.
         """
         header = decode_ddp(ulpdu)
-        if header is None or header.opcode == ulpdus.RDMA_WRITE:
+        if isinstance(header, UntaggedHeader) and QUEUE_OF.get(header.opcode) == header.qn:
+            queue = header.qn
+        elif isinstance(header, TaggedHeader) and header.opcode == ulpdus.READ_RESPONSE:
+            queue = _TAGGED
+        else:
             return None
-        queue = header.qn if isinstance(header, UntaggedHeader) else -1
         payload = ulpdu[len(ulpdu) - header.payload_length :]
         head = self._heads.pop(queue, b"")
         head += payload[: LOOKED_AT - len(head)]
@@ -152,9 +157,9 @@ class _Messages:
             self._heads[queue] = head
             return None
         length = self._lengths.pop(queue)
-        name = "Send" if header.opcode in SEND_OPCODES else OPCODE_NAMES[header.opcode]
-        if name is None or (header.opcode == ulpdus.READ_RESPONSE and not length):
+        if header.opcode == ulpdus.READ_RESPONSE and not length:
             return None
+        name = "Send" if header.opcode in SEND_OPCODES else OPCODE_NAMES[header.opcode] or ""
         return _Delivered(name, header.opcode, head, length)
 
 
@@ -206,8 +211,8 @@ class Replay(Script):
         #: Live messages that the capture has not come to, by kind.
         self._ahead: dict[str, deque[_Delivered]] = {}
         #: Requests of the peer that are not answered: sinks of Reads, IDs of Atomics, captured and live.
-        self._reads: deque[tuple[NamedMemory, NamedMemory]] = deque()
-        self._request_ids: deque[int] = deque()
+        self._reads: deque[tuple[NamedMemory, NamedMemory]] = deque(maxlen=_MOST_AHEAD)
+        self._request_ids: deque[int] = deque(maxlen=_MOST_AHEAD)
         #: By queue: the live MSN less the captured one.
         self._shifts: dict[int, int] = {}
         self._matched = 0

@@ -149,15 +149,23 @@ class Script:
         items: what to say, drawn as it is said; ``None`` in it means that more may come later.
         wait: seconds to listen after the last of them.
         ends: nothing more comes behind the last item; without it the peer ends the connection.
+        doubt: why a peer may fall silent, or close before everything was sent.
     """
 
     def __init__(
-        self, rdmap: RDMAPEndpoint, items: Iterable[Item | None], *, wait: float = 0.0, ends: bool = True
+        self,
+        rdmap: RDMAPEndpoint,
+        items: Iterable[Item | None],
+        *,
+        wait: float = 0.0,
+        ends: bool = True,
+        doubt: str = NOT_THE_SAME,
     ) -> None:
         self._rdmap = rdmap
         self._items = iter(items)
         self._wait = wait
         self._ends = ends
+        self._doubt = doubt
         self._came: Counter[str] = Counter()
         self._waits_for: str | None = None
         #: Memory that the peer named, and what is said of it as soon as it has.
@@ -179,7 +187,7 @@ class Script:
     @property
     def doubt(self) -> str:
         """Why a peer may fall silent, or close before everything was sent."""
-        return NOT_THE_SAME
+        return self._doubt
 
     def begin(self) -> None:
         """It begins when it is asked to go on."""

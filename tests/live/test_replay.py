@@ -18,6 +18,7 @@ from scapy_mpa.craft.ulpdus import (
     FETCH_ADD,
     READ_REQUEST,
     READ_RESPONSE,
+    SEND,
     SEND_INVALIDATE,
     TERMINATE,
     atomic_request_body,
@@ -127,6 +128,14 @@ def test_a_peer_of_another_upper_layer_is_not_blamed_for_ulp(pcap: Any) -> None:
     assert status == 2
     assert "nothing came for 1 seconds: after 0 messages of the peer, the capture has an RDMA Read Request" in out
     assert "--ulp" not in out
+
+
+def test_a_peer_that_gives_up_verbatim_octets(pcap: Any) -> None:
+    with listening("--count", "1", "--ulp", "rping") as (_, port):
+        words = ("connect", "127.0.0.1", str(port), "--from", str(pcap("siw-rping")), "--verbatim", "--timeout", "1")
+        status, out, _ = finished(command(*words))
+    assert status == 2
+    assert "closed the connection before everything was sent: its STags and MSNs are other ones" in out
 
 
 def test_verbatim_is_about_a_replay(pcap: Any) -> None:
@@ -273,5 +282,7 @@ def test_octets_that_are_no_messages_do_no_harm(tmp_path: Path) -> None:
     with replaying(talk, tmp_path) as pair:
         pair.sent()
         odd = [b"", b"\0", bytes(17), b"\xff" * 40, untagged(READ_REQUEST, 0, 1, b""), send(1, b"x", last=False)]
+        odd += [untagged(SEND, queue, 1, b"x" * 100, last=False) for queue in range(1, 300)]
         assert pair.came(*odd) == []
+        assert len(pair.replay._live._heads) == 1
         assert pair.came(send(1, named(*NOW), message_offset=1)) == [send(2, b"end")]
