@@ -7,12 +7,17 @@ import struct
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from scapy_mpa.craft.packets import Endpoint
+from scapy_mpa.craft.packets import Endpoint, FrameMaker
 from scapy_mpa.craft.talk import Talk, between, frames
-from scapy_mpa.craft.tcppacket import TcpPacket
+from scapy_mpa.craft.tcppacket import SentHalf, TcpPacket
+from scapy_mpa.framing.role import Role
 
 CLIENT = Endpoint("10.0.0.1", 40000, bytes.fromhex("020000000001"))
 SERVER = Endpoint("10.0.0.2", 7471, bytes.fromhex("020000000002"))
+SIDES: tuple[tuple[Role, tuple[Endpoint, Endpoint]], ...] = (
+    ("initiator", (CLIENT, SERVER)),
+    ("responder", (SERVER, CLIENT)),
+)
 START, STEP = 1_700_000_000_000_000_000, 1_000_000
 
 
@@ -118,3 +123,19 @@ def test_a_segment_out_of_order_is_not_echoed() -> None:
     stamps = [struct.unpack_from("!II", octets, 58) for _, octets in packets]
     first, _, _, last, _ = (tsval for tsval, _ in stamps)
     assert [tsecr for _, tsecr in stamps[2::2]] == [first, last]
+
+
+def test_a_small_window_fills_and_opens_again() -> None:
+    """What the application does not read takes room; once it has read, its side says so (RFC 9293 §3.8.6)."""
+    one, two = (SentHalf(0, role, FrameMaker(*ends), 0) for role, ends in SIDES)
+    one.peer, two.peer = two, one
+    connection = Talk({"client": one, "server": two}, itertools.count(START), windows={"client": None, "server": 100})
+    _, answer, _ = connection.open()
+    assert (answer.window, answer.window_shift) == (100, 0)
+    connection.hold("server")
+    *_, full = connection.transfer("client", bytes(100), [(0, 60), (60, 100)])
+    assert (full.half, full.ack, full.window) == (two, 100, 0)
+    (opened,) = connection.read("server")
+    assert (opened.half, opened.ack, opened.window) == (two, 100, 100)
+    connection.hold("server")
+    assert [*connection.read("server")] == []
