@@ -130,7 +130,7 @@ test-latest: ## make test with the newest versions of everything, in build/lates
 
 test-oldest test-newest: $(INSTALLED_TEST) ## tests/cli and tests/layers with the oldest or newest versions and Python
 	$(PIP) install --quiet uv
-	$(BIN)/python -m scripts.try_versions $(@:test-%=%)
+	$(BIN)/python -m scripts.dev.try_versions $(@:test-%=%)
 
 lint: $(INSTALLED_TEST) ## ruff, mypy and import-linter alone
 	$(BIN)/ruff check .
@@ -154,22 +154,22 @@ dist: $(INSTALLED) ## build sdist and wheel into dist/, check them, and run both
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python -m twine check --strict dist/*
 	@# What others install knows of no lock.
-	env -u PIP_CONSTRAINT -u PIP_BUILD_CONSTRAINT $(BIN)/python -m scripts.check_dist dist
+	env -u PIP_CONSTRAINT -u PIP_BUILD_CONSTRAINT $(BIN)/python -m scripts.dev.check_dist dist
 
 benchmark: $(INSTALLED_TEST) ## measure what is aimed at, into docs/performance.md
-	$(BIN)/python scripts/benchmark.py --aims --update
+	$(BIN)/python scripts/dev/benchmark.py --aims --update
 
 fuzz: $(INSTALLED_TEST) ## hand a million mutated captures to the analysis (FUZZ_ARGS="--count 10000 --jobs 2")
-	$(BIN)/python -m scripts.fuzz_captures $(FUZZ_ARGS)
+	$(BIN)/python -m scripts.dev.fuzz_captures $(FUZZ_ARGS)
 
 cases: $(INSTALLED_TEST) ## hand 100,000 cases of scapy-mpa fuzz to the analysis, 2,000 to tshark (CASES_ARGS="--jobs 2")
-	$(BIN)/python -m scripts.fuzz_cases --keep fuzz $(CASES_ARGS)
-	$(BIN)/python -m scripts.fuzz_cases --keep fuzz --tshark --count 2000
+	$(BIN)/python -m scripts.dev.fuzz_cases --keep fuzz $(CASES_ARGS)
+	$(BIN)/python -m scripts.dev.fuzz_cases --keep fuzz --tshark --count 2000
 
 atheris: $(INSTALLED_TEST) ## let coverage guide the search for captures that break it, for ten minutes
 	$(PIP) install --quiet $(EDITABLE) '.[fuzz]'
 	@mkdir -p fuzz
-	$(BIN)/python -m scripts.atheris_target fuzz/corpus -artifact_prefix=fuzz/ $(ATHERIS_ARGS)
+	$(BIN)/python -m scripts.dev.atheris_target fuzz/corpus -artifact_prefix=fuzz/ $(ATHERIS_ARGS)
 
 sanitize: $(INSTALLED_TEST) ## 100,000 mutated captures under ASAN and UBSAN (SANITIZE_ARGS="--count 2000")
 	@# Here setup.py runs without pip, which would bring what building needs.
@@ -178,7 +178,7 @@ sanitize: $(INSTALLED_TEST) ## 100,000 mutated captures under ASAN and UBSAN (SA
 	@for folder in scripts tests pcaps; do ln -sfn $(CURDIR)/$$folder $(SANITIZED)/lib/$$folder; done
 	cd $(SANITIZED)/lib && LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libubsan.so)" \
 		PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-		$(abspath $(BIN))/python -m scripts.fuzz_captures --untimed $(SANITIZE_ARGS)
+		$(abspath $(BIN))/python -m scripts.dev.fuzz_captures --untimed $(SANITIZE_ARGS)
 
 clean: ## remove what was made
 	rm -rf .venv build dist *.egg-info htmlcov .coverage .coverage.* .hypothesis fuzz
@@ -194,7 +194,8 @@ $(CREATED):
 
 $(INSTALLED): pyproject.toml $(LOCK) $(HOT) $(CREATED)
 	$(provide_compiler)
-	$(PIP) install --quiet $(EDITABLE) .
+	$(call offer,command -v tshark,tshark,crosscheck does not run)
+	$(PIP) install --quiet $(EDITABLE) '.[wireshark]'
 	@touch $@
 
 $(INSTALLED_TEST): pyproject.toml $(LOCK) $(HOT) $(CREATED)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from scapy_mpa.errors import FramingError as FramingError
     from scapy_mpa.errors import MPAError as MPAError
     from scapy_mpa.framing.mulpdu import mulpdu as mulpdu
+    from scapy_mpa.fuzz.run import Fuzzer as Fuzzer
     from scapy_mpa.layers import FPDU as FPDU
     from scapy_mpa.layers import DDPTagged as DDPTagged
     from scapy_mpa.layers import DDPUntagged as DDPUntagged
@@ -75,6 +76,7 @@ _WHERE = {
     "CaptureError": "scapy_mpa.errors",
     "ConversationError": "scapy_mpa.craft.setup",
     "FramingError": "scapy_mpa.errors",
+    "Fuzzer": "scapy_mpa.fuzz.run",
     "MPAError": "scapy_mpa.errors",
     "Malformed": "scapy_mpa.catalogue.malformed",
     "mulpdu": "scapy_mpa.framing.mulpdu",

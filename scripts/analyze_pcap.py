@@ -1,18 +1,16 @@
 #!/usr/bin/env python3
-"""The Python API in one page: what is in a capture, which FPDUs came early, and what is wrong.
-
-Usage: analyze_pcap.py CAPTURE
-"""
+"""Report what a capture holds, which FPDUs could be placed early, and what is wrong."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 
 from scapy_mpa import CaptureError, analyze, iter_fpdus
 
 
 def main(path: str) -> int:
-    """Print what the capture at ``path`` holds; 1 if something in it is an error."""
+    """Print what the capture at ``path`` holds; return 1 if something in it is an error, else 0."""
     report = analyze(path)
     for connection in report.connections:
         print(f"{connection.initiator.endpoint} > {connection.responder.endpoint} ({connection.profile.title})")
@@ -31,7 +29,9 @@ def main(path: str) -> int:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("capture", help="a capture file of any format that scapy-mpa reads")
     try:
-        sys.exit(main(sys.argv[1]))
+        sys.exit(main(parser.parse_args().capture))
     except CaptureError as error:
-        sys.exit(str(error))
+        parser.error(str(error))

@@ -1,53 +1,49 @@
 #!/usr/bin/env python3
-"""Making traffic from Python: two connections on a bad network, their capture, and what is to be found in it.
-
-Usage: craft_pcap.py CAPTURE
-"""
+"""Make a connection on a bad network, write its capture, and check that the analysis finds in it what was sent."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 
-from scapy_mpa import ConversationError, analyze
-from scapy_mpa.craft.conversation import Conversation
-from scapy_mpa.craft.traffic import Traffic
-from scapy_mpa.craft.truth import Truth
+from scapy.utils import wrpcap
+
+from scapy_mpa import ConversationError, MPAConnection, analyze
 
 
 def main(path: str) -> int:
-    """Write a capture to ``path``; 1 if the analysis does not find in it what was sent."""
-    # Markers towards the Responder, which places what comes out of order; pairs are (Initiator's, Responder's).
-    storage = Conversation(m=(0, 1), segmentation="random", ports=(40000, 5445), seed=7)
-    storage.send("initiator", b"read the first 20000 octets")
-    storage.write("responder", 20000, stag=0x1234).send("responder", b"here they are")
-    storage.write("initiator", 50000, stag=0x5678).pause(0.01).send("initiator", b"and these are for you")
-
-    # RFC 6581, peer to peer: the ready-to-receive message comes by itself.
+    """Write a capture to ``path``; return 1 if the analysis does not find in it what was sent, else 0."""
+    # RFC 6581, peer to peer: the ready-to-receive message comes by itself. Markers go towards the Responder, which
+    # places what arrives out of order. Pairs are the Initiator's value and the Responder's.
     peer = {"a": 1, "c": 1, "ird": 4, "ord": 4}
-    cluster = Conversation(profile="rfc6581", enhanced=(peer, peer), segmentation="packed", seed=8)
-    for _ in range(20):
-        cluster.send("initiator", 100).send("responder", 40)
-    cluster.read("initiator", 9000).close("rst", by="responder")
+    impairments = ["lose:probability=0.03", "reorder", "corrupt:probability=0.01"]
+    connection = MPAConnection(
+        profile="rfc6581", enhanced=(peer, peer), m=(0, 1), segmentation="random", impair=impairments, seed=7
+    )
+    connection.send("initiator", b"read the first 20000 octets")
+    connection.write("responder", 20000, stag=0x1234).send("responder", b"here they are")
+    connection.write("initiator", 50000, stag=0x5678).pause(0.01).send("initiator", b"and these are for you")
+    connection.read("initiator", 9000).close("rst", by="responder")
 
     # Rules of MPA are kept, unless one says otherwise.
     try:
-        Conversation().send("responder", b"me first")
+        MPAConnection().send("responder", b"me first")
     except ConversationError as error:
         print(error)
 
-    traffic = Traffic([storage, cluster], ["lose:probability=0.03", "reorder", "corrupt:probability=0.01"], seed=1)
-    truth = Truth()
-    with open(path, "wb") as file:
-        packets = traffic.write(file, truth=truth)
-    expected = list(truth.records())
-    early = sum(record["located_by"] == "marker" for record in expected)
-    print(f"{packets} packets, {len(expected)} FPDUs, {early} of them first found by a Marker")
+    wrpcap(path, connection.packets(), nano=True)
+    sent = connection.truth()
+    early = sum(record["located_by"] == "marker" for record in sent)
+    print(f"{len(connection)} packets, {len(sent)} FPDUs, {early} of them first found by a Marker")
 
-    found = [
-        record for one in analyze(path).connections for half in (one.initiator, one.responder) for record in half.fpdus
-    ]
-    return int([record.as_dict() for record in found] != expected)
+    (found,) = analyze(path).connections
+    return int([fpdu.as_dict() for half in (found.initiator, found.responder) for fpdu in half.fpdus] != sent)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("capture", help="the capture file that is written")
+    try:
+        sys.exit(main(parser.parse_args().capture))
+    except OSError as error:
+        parser.error(str(error))

@@ -11,7 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from scripts.architecture_picture import BEGIN, DOCUMENT, END, Graph, arrows, imports, picture, together, with_picture
+from scripts.dev.architecture_picture import (
+    BEGIN,
+    DOCUMENT,
+    END,
+    Graph,
+    arrows,
+    imports,
+    picture,
+    together,
+    with_picture,
+)
 from tests.conftest import REPO
 from tests.receive.cases import Talk, broken, follow, only, records, started
 
@@ -30,7 +40,7 @@ A_FUNCTION = re.compile(r"(\w+)\(\)")
 
 def test_the_picture_is_drawn_from_the_source() -> None:
     drawn = TEXT.partition(BEGIN)[2].partition(END)[0].strip()
-    assert drawn == picture().strip(), "python -m scripts.architecture_picture"
+    assert drawn == picture().strip(), "python -m scripts.dev.architecture_picture"
     assert with_picture(TEXT) == TEXT
 
 

@@ -22,7 +22,7 @@ from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.crc import crc32c
 from scapy_mpa.values import octets as read
 from scapy_mpa.values.segment import CarriedSegment, Segment
-from scripts.fuzz_captures import case
+from scripts.dev.fuzz_captures import case
 from tests.capture.blocks import capture_ng, interface, packet, section
 from tests.capture.frames import capture, ethernet, linked
 from tests.conftest import REPO, captures

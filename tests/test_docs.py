@@ -7,7 +7,8 @@ A fenced block says by its language what is done with it:
               whose line ends in a backslash continues. In the output ``...`` at the end of a line stands for
               the rest of it, and alone on a line for any number of lines; blanks at line ends do not count.
     pycon     Python as typed at the prompt (``>>>``), compared by doctest with ELLIPSIS.
-    python    Python without prompts; it must print nothing, for what it prints would not be compared.
+    python    Python without prompts; it must print nothing, for what it prints would not be compared. A line
+              ``--8<-- "file"`` alone shows that file on the site; a console block of the page runs it.
     sh        What cannot be run here, from a short list: getting and installing the project, make.
     others    Samples of data (json, text, toml, ...) that hold no commands.
 
@@ -61,7 +62,7 @@ NOT_RUN = re.compile(
     |   ip\ (-n\ peer\ )?(netns\ add|link|address\ add|route\ add)\ [\w./ ]+
     |   ip\ netns\ exec\ peer\ scapy-mpa\ listen\ .+
     |   scapy-mpa\ (connect|listen)\ 192\.0\.2\.\d\ .+
-    |   python\ -m\ scripts\.siw_(interop|probe)\ .+
+    |   python\ -m\ scripts\.dev\.siw_(interop|probe)\ .+
     # What needs traffic of another interface, a card with tracers, or another system.
     |   (tcpdump|dumpcap)\ -i\ (eth\d|t5nex0)\ .+
     |   cxgbetool\ t5nex0\ tracer\ \d\ (tx0|rx0|disable)
@@ -75,6 +76,7 @@ NOT_RUN = re.compile(
     """,
     re.VERBOSE,
 )
+INCLUDED = re.compile(r'--8<-- "(\S+)"\n')
 SAMPLES = {"json", "jsonl", "text", "toml", "csv", "yaml", "ini", "lua", "mermaid", "diff"}
 LOOKS_RUN = re.compile(r"\s*(\$|>>>|#!|scapy-mpa\b|make\b|python3?\b|pip\b|import\b|from \S+ import\b)")
 
@@ -202,7 +204,9 @@ def run_document(markdown: str, name: str, cwd: Path) -> str:
     problems = []
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks(markdown):
-        if block.language == "console":
+        if INCLUDED.fullmatch(block.text):
+            continue
+        elif block.language == "console":
             problems += [run_command(command, cwd) for command in commands(block)]
         elif block.language == "pycon":
             problems.append(run_prompt(block, namespace, name))
@@ -228,6 +232,9 @@ def misplaced(markdown: str) -> list[str]:
                 for command in commands(block)
                 if {line.rstrip() for line in command.output} == {"..."}
             ]
+        elif included := INCLUDED.fullmatch(block.text):
+            if not (REPO / included[1]).is_file() or f"$ python {included[1]} " not in markdown:
+                problems.append(f"line {block.line}: {included[1]} is not there, or no command runs it")
         elif block.language == "python" and ">>>" in block.text:
             problems.append(f"line {block.line}: prompts belong in pycon")
         elif block.language in SAMPLES:
@@ -313,6 +320,7 @@ def test_harness_names_the_line(checkout: Path) -> None:
         "```sh\nmake demo\nmake test # both\n```",
         "```sh\ngit clone https://example.org/x && cd x\npip install 'scapy-mpa[wireshark]'\n```",
         '```json\n{"schema": 1}\n```',
+        '```console\n$ python scripts/fuzz_pcap.py a 1 b\n```\n```python\n--8<-- "scripts/fuzz_pcap.py"\n```',
         "```console\n$ echo a\n...\na\n```",
     ],
 )
@@ -332,6 +340,8 @@ def test_what_need_not_be_run(markdown: str) -> None:
         "```text\n$ make demo\n```",
         "```json\nscapy-mpa analyze --format json x.pcap\n```",
         "```python\n>>> 1\n2\n```",
+        '```python\n--8<-- "scripts/fuzz_pcap.py"\n```',
+        '```console\n$ python scripts/none.py x\n```\n```python\n--8<-- "scripts/none.py"\n```',
         "```console\n$ echo a\n...\n```",
     ],
 )

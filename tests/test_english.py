@@ -22,7 +22,7 @@ BANNED = re.compile(
 #: The most words of a sentence in help and messages.
 MOST_WORDS = 30
 PAGES = sorted([*REPO.glob("*.md"), *(REPO / "docs").glob("*.md"), *(REPO / "pcaps").glob("*.md")])
-MODULES = sorted([*(REPO / "scapy_mpa").rglob("*.py"), *(REPO / "scripts").glob("*.py")])
+MODULES = sorted([*(REPO / "scapy_mpa").rglob("*.py"), *(REPO / "scripts").rglob("*.py")])
 
 
 def banned_in(text: str) -> list[str]:

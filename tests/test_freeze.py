@@ -1,4 +1,4 @@
-"""`scripts/freeze.py`: ten captures are hashed alike twice, and a change of what the program says is told."""
+"""`scripts/dev/freeze.py`: ten captures are hashed alike twice, and a change of what the program says is told."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from scripts.freeze import main, read
+from scripts.dev.freeze import main, read
 from tests.conftest import REPO
 
 NUMBER = 10

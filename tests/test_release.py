@@ -12,7 +12,7 @@ import pytest
 
 from scapy_mpa.compiled import hot_sources
 from scapy_mpa.version import __version__
-from scripts.check_dist import CheckFailed, built, main, missing_sources
+from scripts.dev.check_dist import CheckFailed, built, main, missing_sources
 from tests.conftest import REPO
 
 if sys.version_info >= (3, 11):

@@ -19,7 +19,7 @@ from markdown_it import MarkdownIt
 import scapy_mpa
 from scapy_mpa.cli.group import COMMANDS
 from scapy_mpa.rules.table import RULES
-from scripts.reference_pages import COMMANDS_PAGE, EXAMPLES, RULES_PAGE, commands_page, rules_page
+from scripts.dev.reference_pages import COMMANDS_PAGE, EXAMPLES, RULES_PAGE, commands_page, rules_page
 from tests.conftest import REPO
 from tests.test_docs import DOCUMENTS, blocks, commands
 
@@ -129,12 +129,12 @@ def test_the_page_of_commands_is_current() -> None:
         for command in commands(block)
     }
     assert EXAMPLES.keys() == set(COMMANDS)
-    assert commands_page(lambda command: printed.get(command, "")) == text, "python -m scripts.reference_pages"
+    assert commands_page(lambda command: printed.get(command, "")) == text, "python -m scripts.dev.reference_pages"
 
 
 def test_the_page_of_rules_is_current() -> None:
     text = RULES_PAGE.read_text(encoding="utf-8")
-    assert rules_page() == text, "python -m scripts.reference_pages"
+    assert rules_page() == text, "python -m scripts.dev.reference_pages"
     assert anchors(RULES_PAGE) >= set(RULES)
 
 

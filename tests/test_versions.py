@@ -10,7 +10,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from scripts.try_versions import build_requires
+from scripts.dev.try_versions import build_requires
 from tests.conftest import REPO
 
 LOCK = (REPO / "requirements.lock").read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ from scapy_mpa.catalogue.mutation import mutation
 from scapy_mpa.catalogue.packet import COPY, find
 from scapy_mpa.craft.injecting import aged, forged
 from scapy_mpa.craft.packets import ACK, FIN, RST, SYN
-from scapy_mpa.craft.talk import WINDOW_SHIFT
+from scapy_mpa.craft.tcp import WINDOW_SHIFT
 from scapy_mpa.craft.tcppacket import SentHalf, TcpPacket
 from scapy_mpa.framing.role import Role
 

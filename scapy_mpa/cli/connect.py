@@ -17,7 +17,13 @@ from scapy_mpa.cli.types import Word
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.live.driver import LiveSession, NobodyListens
-from scapy_mpa.live.script import Script, said_again
+from scapy_mpa.live.replay import Replay, captured_side
+from scapy_mpa.live.script import Script
+
+#: What may be wrong where ULPDUs are sent as they were captured.
+_VERBATIM = ": its STags and MSNs are other ones; without --verbatim those of the capture become the peer's"
+#: Options that decide about Rev and the enhanced data of a Request (RFC 6581).
+_ENHANCED = {"rev", "profile", "kind", "ird", "order", "peer_to_peer", "rtr"}
 
 
 @click.command("connect", epilog="live.md in the documentation shows conversations, step by step.")
@@ -28,9 +34,13 @@ from scapy_mpa.live.script import Script, said_again
     "capture",
     metavar="CAPTURE",
     type=click.Path(dir_okay=False),
-    help="Replay what one side of a capture sent: the same ULPDUs with the same pauses. M, C and Private Data are "
-    "those of its Request, unless you give them. Nothing is answered.",
+    help="Replay what one side of a capture sent, with the same pauses. STags, Tagged Offsets and MSNs become those "
+    "that the peer uses now. The Request is as captured, but for what you give.",
 )
+@click.option(
+    "--verbatim", is_flag=True,
+    help="With --from: send the ULPDUs as they are, and do not wait for what the peer sent in between.",
+)  # fmt: skip
 @click.option(
     "--retry",
     type=click.FloatRange(0, 1_000_000),
@@ -55,6 +65,7 @@ def connect_command(
     retry: float,
     settle: float,
     capture: str | None,
+    verbatim: bool,
     connection: int,
     direction: Role,
 ) -> int:
@@ -77,13 +88,17 @@ def connect_command(
             print_line("nothing was sent but the Request: use --say, --ulp and others to send messages", err=True)
 
     if capture is None:
+        if verbatim:
+            raise click.UsageError("--verbatim is about a replay: add --from CAPTURE")
         return talking.run(talk, talking.speaker("initiator"))
     if talking.ulp != "none" or talking.has_words:
         raise click.UsageError("--from decides what is sent: leave --ulp, --say, --scenario and --ulpdus out")
-    with said_again(capture, connection, direction) as said:
-        # Whoever says again what was said cannot answer anything else.
-        again = talking.transparent(_of_request(said.request))
-        return again.run(talk, lambda rdmap: Script(rdmap, said.items, wait=talking.wait))
+    with captured_side(capture, connection, direction) as side:
+        # What the peer asks for is answered as the captured side answered it.
+        replay = talking.transparent(_of_request(side.request))
+        if verbatim:
+            return replay.run(talk, lambda rdmap: Script(rdmap, side.items(), wait=talking.wait, doubt=_VERBATIM))
+        return replay.run(talk, lambda rdmap: Replay(rdmap, side, wait=talking.wait))
 
 
 def _refused(host: str) -> str:
@@ -101,9 +116,9 @@ def _of_request(request: StartupFrame | None) -> dict[str, Any]:
     if request is None:
         return {}
     context = click.get_current_context()
-    values = {"m": request.m, "c": request.c, "private_data": request.ulp_data}
-    return {
-        name: value
-        for name, value in values.items()
-        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE
-    }
+    given = {name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+    values: dict[str, Any] = {"m": request.m, "c": request.c, "private_data": request.ulp_data}
+    found = {name: value for name, value in values.items() if name not in given}
+    if not given & _ENHANCED and request.enhanced is not None:
+        found["enhanced"] = request.enhanced
+    return found

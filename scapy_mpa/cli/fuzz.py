@@ -21,7 +21,7 @@ from scapy_mpa.cli.output import (
 )
 from scapy_mpa.cli.settling import boots, recovers, settles
 from scapy_mpa.cli.types import Begun
-from scapy_mpa.cli.wirefuzz import OnTheWire, fuzz_peer
+from scapy_mpa.cli.wirefuzz import OnTheWire, fuzz_peer, write_program
 from scapy_mpa.fuzz.draw import MOST_CASES
 from scapy_mpa.system.cycles import look_often
 from scapy_mpa.system.names import printable
@@ -111,6 +111,10 @@ def _areas() -> Iterable[str]:
 @click.option("--restart", metavar="COMMAND", help="Command that restarts a live peer that is gone.")
 @click.option("--replay", type=click.IntRange(0, MOST_CASES - 1), metavar="N", help="Send a live peer only this case.")
 @click.option(
+    "--script", metavar="FILE", type=click.Path(dir_okay=False),
+    help="With --replay: write that case as a Python program that sends it to a peer, for a bug report.",
+)  # fmt: skip
+@click.option(
     "--minimize",
     "minimizes",
     is_flag=True,
@@ -151,6 +155,7 @@ def fuzz_command(
     command: str | None,
     restart: str | None,
     replay: int | None,
+    script: str | None,
     minimizes: bool,
     duration: float | None,
     timeout: float,
@@ -176,11 +181,22 @@ def fuzz_command(
         return 0
     look_often()
     wire = OnTheWire(
-        peer, listens, command, restart, timeout, settle, boot, recovery, duration, minimizes, replay is not None
+        peer,
+        listens,
+        command,
+        restart,
+        timeout,
+        settle,
+        boot,
+        recovery,
+        duration,
+        minimizes,
+        replay is not None,
+        script,
     )
     if complaint := wire.complaint():
         raise click.UsageError(complaint)
-    if wire.is_wanted:
+    if wire.is_wanted or script is not None:
         if number is not None:
             raise click.UsageError(f"a live peer gets one case by --replay: --replay {number}")
         if split is not None or per_file > 1 or most == 0:
@@ -191,7 +207,7 @@ def fuzz_command(
         numbers = range(replay, replay + 1) if replay is not None else range(first, first + (count or _DEFAULT_COUNT))
         return _on_the_wire(wire, numbers, output, seed, captures, connection, scenarios, areas, most)
     if replay is not None:
-        raise click.UsageError("--replay needs a live peer: name it with --to or --listen")
+        raise click.UsageError("--replay needs a live peer: name it with --to or --listen; or --script FILE")
     wanted = _Wanted(output, split, number, first, count)
     if complaint := wanted.complaint(per_file, is_from_captures=bool(captures), is_of_one=connection is not None):
         raise click.UsageError(complaint)
@@ -223,7 +239,7 @@ def _on_the_wire(
     areas: tuple[str, ...],
     most: int | None,
 ) -> int:
-    """Give cases to a live peer: those whose messages are changed."""
+    """Give cases to a live peer: those whose messages are changed; or write the one that is named as a program."""
     from scapy_mpa.fuzz.baselines import baselines
     from scapy_mpa.fuzz.recipe import MOST_MUTATIONS
     from scapy_mpa.fuzz.run import Fuzzer
@@ -239,6 +255,8 @@ def _on_the_wire(
             f"{', '.join(message_areas())}"
         )
     fuzzer = Fuzzer(seed, begin, areas=wanted, most=MOST_MUTATIONS if most is None else most, by_message=True)
+    if not wire.is_wanted:
+        return write_program(wire, fuzzer, numbers.start)
     return fuzz_peer(wire, fuzzer, numbers, output)
 
 

@@ -16,6 +16,7 @@ from scapy_mpa.cli.lines import print_lines
 from scapy_mpa.cli.output import (
     STANDARD_OUTPUT,
     check_empty,
+    check_folder_of,
     check_output,
     make_folder,
     names_folder,
@@ -84,6 +85,10 @@ def complete_case(_context: click.Context, _parameter: click.Parameter, incomple
     help="The capture to write (- is stdout); for several cases a folder, which also gets manifest.json.",
 )
 @click.option(
+    "--script", metavar="FILE", type=click.Path(dir_okay=False),
+    help="Write the CASE as a Python program that sends it to a peer, for a bug report; with --to, as it was sent.",
+)  # fmt: skip
+@click.option(
     "--crc",
     type=Word(_REPAIRS),
     default="repaired",
@@ -104,6 +109,7 @@ def malform_command(
     timeout: float,
     settle: float,
     output: str | None,
+    script: str | None,
     crc: Literal["repaired", "left"],
     lengths: Literal["repaired", "left"],
     output_format: Literal["text", "json", "md"] | None,
@@ -121,8 +127,8 @@ def malform_command(
         raise click.UsageError("--all selects all cases: leave it out, or leave out the other selection")
     if output_format is not None and not only_list:
         raise click.UsageError("--format is only for --list")
-    if only_list and output is not None:
-        raise click.UsageError("--list writes no files: leave out --list or -o")
+    if only_list and (output is not None or script is not None):
+        raise click.UsageError("--list writes no files: leave out --list, or leave out -o and --script")
     if not (is_chosen or everything or only_list):
         raise click.UsageError("no case is selected: give CASE, --rule, --area or --all; --list names the cases")
     cases = _chosen(names, rules, areas)
@@ -133,7 +139,13 @@ def malform_command(
     if peer is not None:
         if len(made) != 1 or not names:
             raise click.UsageError("--to sends one CASE; `scapy-mpa probe` sends many")
-        return _give(made[0], peer, timeout, settle, output)
+        return _give(made[0], peer, timeout, settle, output, script)
+    if script is not None:
+        if len(made) != 1:
+            raise click.UsageError(f"--script writes one CASE, but {len(made)} are selected")
+        _write_script(made[0], script)
+        if output is None:
+            return 0
     if output is None:
         raise click.UsageError("no output: -o names the capture to write, or the folder for several")
     if len(made) == 1 and not names_folder(output):
@@ -188,7 +200,7 @@ def _list(made: list[Malformed], output_format: str, *, in_full: bool, whole: bo
         click.echo(line)
 
 
-def _give(made: Malformed, peer: str, timeout: float, settle: float, output: str | None) -> int:
+def _give(made: Malformed, peer: str, timeout: float, settle: float, output: str | None, script: str | None) -> int:
     """Give a case to a live peer and tell what came back; returns the exit status of probe."""
     from scapy_mpa.probe.single import given
 
@@ -197,17 +209,31 @@ def _give(made: Malformed, peer: str, timeout: float, settle: float, output: str
         raise click.UsageError(f"--to takes HOST:PORT, not {printable(peer)!r}")
     with ExitStack() as files:
         file = None
+        # Before anything is sent: a peer that crashes on it may not do so twice.
         if output is not None:
-            # Before anything is sent: a peer that crashes on it may not do so twice.
             check_output((), output)
             file = files.enter_context(written(output))
+        if script is not None:
+            check_folder_of(script)
         found = given(made.case, made.left, host.strip("[]"), int(port), timeout, settle, RECOVERY)
         if file is not None:
             file.write(found.capture)
-    print_lines(found.lines, err=output == STANDARD_OUTPUT)
+    print_lines(found.lines, err=STANDARD_OUTPUT in (output, script))
+    if script is not None:
+        _write_script(made, script, found.capture)
     if output is not None:
         tell_written(output, plural(found.frames, "packet"))
     return GONE if found.is_gone else int(found.is_bad)
+
+
+def _write_script(made: Malformed, script: str, recorded: bytes | None = None) -> None:
+    from scapy_mpa.probe.case import ProbeCase
+    from scapy_mpa.probe.reproducer import case_reproducer
+
+    text = case_reproducer(ProbeCase(made.case, made.case.area), made.left, recorded)
+    with written(script) as file:
+        file.write(text.encode())
+    tell_written(script, f"sends {made.case.name} to HOST PORT")
 
 
 def _write_one(made: Malformed, output: str) -> None:

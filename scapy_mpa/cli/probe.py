@@ -134,6 +134,10 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
     "--write", "folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path),
     help="Write a capture of each case that fails.",
 )  # fmt: skip
+@click.option(
+    "--script", metavar="FILE", type=click.Path(dir_okay=False),
+    help="Write the one case that is selected as a Python program that sends the same, for a bug report.",
+)  # fmt: skip
 @click.option("--ulp", type=Word(_ULPS), default="none", show_default=True, help="The peer's upper layer.")
 @click.option("--buffer", type=BufferType(), metavar="STAG,TO,OCTETS", help="The peer's memory that may be written to.")
 @click.option("--private-data", type=OctetsType(), default="", metavar="OCTETS", help="A text, hex:00ff, or @FILE.")
@@ -175,6 +179,7 @@ def probe_command(
     junit: str | None,
     html: str | None,
     folder: Path | None,
+    script: str | None,
     ulp: str,
     buffer: tuple[int, int, int] | None,
     private_data: bytes,
@@ -213,11 +218,11 @@ def probe_command(
         repeat,
         1 / rate if rate is not None else 0.0,
         known_failures(expected) if expected is not None else frozenset(),
-        keeps=folder is not None,
+        keeps=folder is not None or script is not None,
         recovery=recovery,
     )
     is_chosen = bool(names or areas or clauses)
-    telling = _Telling(output_format, everything=everything, junit=junit, html=html, folder=folder)
+    telling = _Telling(output_format, everything=everything, junit=junit, html=html, folder=folder, script=script)
     telling.check()
     with ExitStack() as stack:
         if raw is None and (device, mtu) != (None, None):
@@ -227,6 +232,8 @@ def probe_command(
         given = peers(cases, target.role, ("tcp", "raw") if raw is not None else ("tcp",))
         if not given:
             raise MPAError(_nothing_to_give(cases, target.role, is_raw=raw is not None))
+        if script is not None and (len(given) != 1 or raw is not None):
+            raise click.UsageError("--script writes one case that a socket can send: --case NAME, without --raw")
         return _run(target, peer, settings, given, telling, is_chosen=is_chosen)
 
 
@@ -365,13 +372,21 @@ class _Telling:
     """Where results go."""
 
     def __init__(
-        self, output_format: str, *, everything: bool, junit: str | None, html: str | None, folder: Path | None
+        self,
+        output_format: str,
+        *,
+        everything: bool,
+        junit: str | None,
+        html: str | None,
+        folder: Path | None,
+        script: str | None,
     ) -> None:
         self._is_text = output_format == "text"
         self._everything = everything
         self._junit = junit
         self._html = html
         self._folder = folder
+        self._script = script
         #: The files of recordings, by case.
         self._captures: dict[str, str] = {}
         self._progress = StepProgress("case") if self._is_text else None
@@ -396,6 +411,8 @@ class _Telling:
                 raise click.UsageError("--html needs a file: standard output is used for the results")
             check_folder_of(self._html)
             check_jinja()
+        if self._script is not None:
+            check_folder_of(self._script)
         if self._folder is not None:
             check_empty(self._folder)
             make_folder(self._folder)
@@ -411,6 +428,11 @@ class _Telling:
             with written(capture) as file:
                 file.write(result.capture)
             self._captures[result.case.name] = capture
+        if self._script is not None and result.capture:
+            from scapy_mpa.probe.reproducer import case_reproducer
+
+            with written(self._script) as file:
+                file.write(case_reproducer(result.case, recorded=result.capture).encode())
         self.results[-1] = replace(result, capture=b"")
         if not self._is_text:
             click.echo(json_line(result, capture))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from scapy_mpa.cli.lines import print_line
-from scapy_mpa.cli.output import written
+from scapy_mpa.cli.output import STANDARD_OUTPUT, check_folder_of, written
 from scapy_mpa.cli.settling import GONE
 from scapy_mpa.errors import MPAError
 from scapy_mpa.fuzz.draw import MOST_CASES
@@ -21,6 +21,7 @@ from scapy_mpa.system.names import printable
 from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:
+    from scapy_mpa.framing.role import Role
     from scapy_mpa.fuzz.run import Fuzzer
     from scapy_mpa.probe.fuzzing import WireCase, WireFuzzer, WireResult
 
@@ -34,7 +35,8 @@ _MOST_LEFT_OUT = 20
 class OnTheWire:
     """Whom cases are given to, and how.
 
-    ``to`` and ``listens`` name the peer; times are seconds; ``replays``: it is one case, named by its number.
+    ``to`` and ``listens`` name the peer; times are seconds; ``replays``: it is one case, named by its number;
+    ``script`` is where that is written as a program.
     """
 
     to: str | None
@@ -48,6 +50,7 @@ class OnTheWire:
     duration: float | None
     minimizes: bool
     replays: bool = False
+    script: str | None = None
 
     @property
     def is_wanted(self) -> bool:
@@ -56,6 +59,8 @@ class OnTheWire:
 
     def complaint(self) -> str | None:
         """What options do not go together, None if they all do."""
+        if self.script is not None and not self.replays:
+            return "--script writes one case: name it with --replay"
         if not self.is_wanted:
             others = {"--run": self.command, "--restart": self.restart, "--duration": self.duration}
             strange = [name for name, value in others.items() if value is not None]
@@ -75,6 +80,8 @@ def fuzz_peer(wire: OnTheWire, fuzzer: Fuzzer, numbers: range, folder: str | Non
     from scapy_mpa.probe.exchange import Terms
     from scapy_mpa.probe.fuzzing import WireFuzzer
 
+    if wire.script is not None:
+        check_folder_of(wire.script)
     with ExitStack() as stack:
         where: tuple[str, ...] = ()
         if wire.to is not None:
@@ -88,6 +95,34 @@ def fuzz_peer(wire: OnTheWire, fuzzer: Fuzzer, numbers: range, folder: str | Non
         if remark:
             print_line(f"scapy-mpa: {printable(remark)}", err=True)
         return _Giving(run, wire, folder).all(numbers)
+
+
+def write_program(wire: OnTheWire, fuzzer: Fuzzer, number: int) -> int:
+    """Write a case as a program that sends it to a Responder which asks for no Markers; returns the exit status."""
+    from scapy_mpa.probe.fuzzing import wire_case
+
+    case = wire_case(fuzzer.recipe(number), "initiator", markers=False)
+    if not case.done:
+        raise MPAError(f"case {number} changes nothing in what an Initiator sends: --replay with another number")
+    _write_program(wire, case, "initiator")
+    return 0
+
+
+def _write_program(wire: OnTheWire, case: WireCase, by: Role) -> None:
+    """Write a case as a program, where that was asked for."""
+    from scapy_mpa.probe.reproducer import SentOctets, message_acts, reproducer
+
+    if wire.script is None:
+        return
+    recipe = case.recipe
+    acts = message_acts((SentOctets(one.octets, one.name) for one in case.messages if one.octets), by)
+    title = f"Case {recipe.case} of seed {recipe.seed}, from {recipe.exchange.source}."
+    text = reproducer(title, [f"{one.name}: {one.what}." for one in case.done], by, acts, wire.timeout)
+    with written(wire.script) as file:
+        file.write(text.encode())
+    if wire.script != STANDARD_OUTPUT:
+        # Standard output has the lines.
+        print_line(f"{printable(wire.script)}: sends case {recipe.case} to HOST PORT", err=wire.is_wanted)
 
 
 def _on_from(numbers: range) -> range:
@@ -118,6 +153,7 @@ class _Giving:
                 self._unchanged += 1
                 continue
             result = self._run.give(case)
+            _write_program(self._wire, result.case, self._run.by)
             self._not_given += not result.is_given
             self._tell(result)
             if result.is_gone and not self._go_on(result.case):
@@ -148,6 +184,7 @@ class _Giving:
         if self._wire.minimizes:
             try:
                 smaller, again = self._run.smaller(case)
+                _write_program(self._wire, smaller, self._run.by)
             except MPAError as error:
                 print_line(f"scapy-mpa: {printable(str(error))}", err=True)
                 return False

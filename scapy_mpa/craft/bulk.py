@@ -16,7 +16,8 @@ from scapy_mpa.craft.payload import POOL, pool
 from scapy_mpa.craft.pcapfile import Packet
 from scapy_mpa.craft.segments import Cut, aligned_cuts, below, displace, packed_cuts, random_cuts
 from scapy_mpa.craft.stream import HalfStream, LaidFPDU
-from scapy_mpa.craft.talk import TcpTalk
+from scapy_mpa.craft.talk import between, frames
+from scapy_mpa.craft.tcppacket import TcpPacket
 from scapy_mpa.craft.ulpdus import rdma_write, rdma_write_message, send
 from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH
 from scapy_mpa.framing.dialect import Dialect
@@ -62,20 +63,22 @@ class BulkConnection:
         self.fpdus = {"initiator": 0, "responder": 0}
         self._pool = pool(seed)
         self._rng = random.Random(seed << 32 | number)
-        self._talk = TcpTalk(
+        self._talk = between(
             Endpoint(
                 f"10.{number >> 16 & 0xFF}.{number >> 8 & 0xFF}.1",
                 40000 + number % 20000,
                 b"\x02\0\0\0\0\x01",
             ),
             Endpoint("10.255.0.2", 7471, b"\x02\0\0\0\0\x02"),
-            clock=clock,
-            client_isn=self._rng.getrandbits(32),
-            server_isn=self._rng.getrandbits(32),
+            clock,
+            isns=(self._rng.getrandbits(32), self._rng.getrandbits(32)),
         )
 
     def packets(self, rounds: int | None = None) -> Iterator[Packet]:
         """The whole connection, of ``rounds`` rounds; None: as many as there are until ``ending`` is set."""
+        return frames(self._packets(rounds))
+
+    def _packets(self, rounds: int | None) -> Iterator[TcpPacket]:
         plan, talk = self.plan, self._talk
         yield from talk.open()
         yield from talk.send("client", startup_frame("request", m=plan.markers, c=plan.crc).encode())

@@ -17,9 +17,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from scapy_mpa.craft.network import Arrived, Chance, damageable
+from scapy_mpa.craft.network import Chance, damageable
 from scapy_mpa.craft.packets import ACK, FIN, RST, SYN
 from scapy_mpa.craft.segments import below
+from scapy_mpa.craft.tcp import Arrived
 from scapy_mpa.craft.tcppacket import SentHalf, TcpPacket, damaged
 from scapy_mpa.framing.sequence import SEQ_MASK
 
@@ -141,7 +142,7 @@ def _start(seen: _Seen, what: str, where: str, distance: int, rng: random.Random
     if where == "behind":
         return -1 - distance
     if where == "window":
-        first = seen.received.next + 1
+        first = seen.received.rcv_nxt + 1
         room = min(seen.edge, first + (1 << 16)) - first
         return first + below(rng, room) if room > 0 else None
     start = 1 + below(rng, seen.acknowledged - 1) if seen.acknowledged > 1 else None
@@ -168,7 +169,7 @@ def _data(packet: TcpPacket, seen: _Seen, where: str, distance: int, rng: random
 def _refused(packet: TcpPacket, seen: _Seen) -> tuple[tuple[int, int], ...]:
     """What makes every FPDU bad of which the next packet in order holds octets; nothing if that cannot be done."""
     half = packet.half
-    if not half.crc or half.origin is None or packet.damage or packet.start != seen.received.next:
+    if not half.crc or half.origin is None or packet.damage or packet.start != seen.received.rcv_nxt:
         return ()
     places, first = damageable(packet), packet.start - half.origin
     for fpdu in half.fpdus_from(first):
@@ -194,7 +195,7 @@ def _made(
     if what == "ack":
         peer = seen.get(packet.half.peer)
         behind = peer.sent + distance if peer is not None else None
-        return None if behind is None else forged(packet, mine.received.next)._replace(ack=behind)
+        return None if behind is None else forged(packet, mine.received.rcv_nxt)._replace(ack=behind)
     start = _start(mine, what, where, distance, rng)
     if start is None or (what == "startup" and not mine.startup):
         return None

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from scapy_mpa.craft.fragments import fragment_places
 from scapy_mpa.craft.packets import FIN, RST, SYN
 from scapy_mpa.craft.segments import below, random_cuts
-from scapy_mpa.craft.talk import TIMESTAMPS
+from scapy_mpa.craft.tcp import TIMESTAMPS, Arrived
 from scapy_mpa.craft.tcppacket import IPFragment, SentHalf, TcpPacket
 from scapy_mpa.framing.crc import CRC_LENGTH
 from scapy_mpa.framing.ddp import UNTAGGED_HEADER_LENGTH
@@ -226,13 +226,13 @@ def acknowledged(packets: Packets) -> Packets:
         arrived = received.setdefault(half, Arrived())
         if not packet.is_dropped:
             value = int.from_bytes(options[4:8], "big")
-            if has_stamps and packet.start <= arrived.next and seq_diff(value, recent.setdefault(half, value)) > 0:
+            if has_stamps and packet.start <= arrived.rcv_nxt and seq_diff(value, recent.setdefault(half, value)) > 0:
                 recent[half] = value
             after = packet.end + bool(packet.flags & (SYN | FIN))
             if after > packet.start:
                 arrived.add(packet.start, after)
         if packet.ack is not None:
-            known = received.setdefault(half.peer, Arrived()).next
+            known = received.setdefault(half.peer, Arrived()).rcv_nxt
             if packet.ack > known:
                 more = packet.ack - known >> (0 if packet.flags & SYN else shifts.get(half, 0))
                 packet = packet._replace(ack=known, window=min(packet.window + more, _LARGEST_WINDOW))
@@ -255,24 +255,6 @@ def stamped(packets: Packets) -> Packets:
             elif packet.is_again:
                 packet = packet._replace(options=options[:4] + last.to_bytes(4, "big") + options[8:])
         yield packet
-
-
-class Arrived:
-    """Which octets of a stream have arrived; a SYN is octet -1."""
-
-    def __init__(self) -> None:
-        self.next = -1
-        self._beyond: list[tuple[int, int]] = []
-
-    def add(self, start: int, end: int) -> None:
-        """Octets [start, end) arrive."""
-        if start <= self.next and not self._beyond:
-            self.next = max(self.next, end)
-            return
-        self._beyond.append((start, end))
-        self._beyond.sort()
-        while self._beyond and self._beyond[0][0] <= self.next:
-            self.next = max(self.next, self._beyond.pop(0)[1])
 
 
 def _again(packet: TcpPacket) -> TcpPacket:

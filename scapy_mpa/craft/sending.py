@@ -12,11 +12,12 @@ from collections.abc import Iterator, Sequence
 from scapy_mpa.craft.deviating import DeviatingStream
 from scapy_mpa.craft.encapsulation import ENCAPSULATIONS
 from scapy_mpa.craft.messages import Message, Queues, segments
-from scapy_mpa.craft.packets import ACK, FrameMaker
+from scapy_mpa.craft.packets import FrameMaker
 from scapy_mpa.craft.segmentation import Segmentation, dynamic_mulpdu
 from scapy_mpa.craft.setup import ConversationError, Setup, nanoseconds
 from scapy_mpa.craft.stream import HalfStream, LaidFPDU
-from scapy_mpa.craft.talk import WINDOW, WINDOW_SHIFT, Party, Side, Talk
+from scapy_mpa.craft.talk import Side, Talk
+from scapy_mpa.craft.tcp import HEADERS, TIMESTAMPS
 from scapy_mpa.craft.tcppacket import SentHalf, TcpPacket
 from scapy_mpa.craft.turns import End, PathMTU, Pause, Say, Start, Step, Streaming, turns
 from scapy_mpa.framing.ddp import opcode_of
@@ -44,68 +45,6 @@ class Clock:
     def wait(self, duration: int) -> None:
         """The next packet comes so much later."""
         self._next += duration
-
-
-class _PacketTalk(Talk[TcpPacket]):
-    """A talk whose packets are values."""
-
-    def __init__(self, halves: dict[Side, SentHalf], setup: Setup, clock: Clock) -> None:
-        super().__init__(
-            ip_version=setup.ip_version,
-            clock=clock,
-            client_isn=halves["client"].isn,
-            server_isn=halves["server"].isn,
-            timestamps=setup.timestamps,
-            mtu=setup.mtu,
-        )
-        self._halves = halves
-        #: Small windows, in octets, by who receives and so offers them.
-        self._small = {side: setup.segmentation_of(half.peer.role).window(self.emss) for side, half in halves.items()}
-        #: Up to where the application has made room, and what of that was last told, while it does not read.
-        self._edges: dict[Side, int] = {}
-        self._told: dict[Side, int] = {}
-        self.in_operation = False
-
-    def sent(self, side: Side) -> int:
-        """Octets of its stream that a side has sent."""
-        return self._parties[side][0].sent - self._halves[side].isn - 1
-
-    def hold(self, side: Side) -> None:
-        """The application of ``side`` does not read: what comes now stays in its small window."""
-        self._edges[side] = self._parties[side][0].received + (self._small[side] or 0)
-
-    def read(self, side: Side) -> Iterator[TcpPacket]:
-        """It has read everything, and tells so if there is more room now than it told, or something to acknowledge."""
-        party, peer = self._parties[side]
-        del self._edges[side]
-        if party.unacknowledged or self._told[side] < (self._small[side] or 0):
-            yield self._packet(party, peer, flags=ACK, seq=party.sent)
-
-    def _window_shift(self, side: Side) -> int:
-        return WINDOW_SHIFT if self._small[side] is None else 0
-
-    def _window(self, receiver: Party) -> int:
-        """What the field says of the room that a side has."""
-        small = self._small[receiver.side]
-        if small is None:
-            return WINDOW
-        self._told[receiver.side] = self._edges.get(receiver.side, receiver.received + small) - receiver.received
-        return self._told[receiver.side]
-
-    def _make(self, sender: Party, time: int, payload: bytes, flags: int, seq: int, options: bytes) -> TcpPacket:
-        half = self._halves[sender.side]
-        return TcpPacket(
-            time,
-            half,
-            seq - half.isn - 1,
-            payload,
-            sender.received - half.peer.isn - 1 if flags & ACK else None,
-            flags,
-            self._window(sender),
-            options,
-            sender.identification,
-            self.in_operation,
-        )
 
 
 class _Sender:
@@ -210,7 +149,14 @@ class Sending:
             self._sides = {"initiator": "server", "responder": "client"}
         self._clock = Clock(nanoseconds(setup.time), nanoseconds(setup.gap))
         self._delay = nanoseconds(setup.delay)
-        self._talk = _PacketTalk({self._sides[half.role]: half for half in made}, setup, self._clock)
+        emss = setup.mtu - HEADERS[setup.ip_version] - (TIMESTAMPS.size if setup.timestamps else 0)
+        self._talk = Talk(
+            {self._sides[half.role]: half for half in made},
+            self._clock,
+            timestamps=setup.timestamps,
+            mtu=setup.mtu,
+            windows={self._sides[half.role]: setup.segmentation_of(half.peer.role).window(emss) for half in made},
+        )
         self._senders = {half.role: _Sender(setup, half.role, half, seed, self._talk.emss) for half in made}
         self._posted_emss: int | None = None
 
@@ -258,7 +204,7 @@ class Sending:
         self._clock.wait(self._delay)
         sender = self._senders[role]
         cuts = sender.way.startup_cuts(len(octets), self._talk.emss, sender.rng)
-        self._talk.in_operation = False
+        self._talk.operate(False)
         yield from self._talk.transfer(self._sides[role], octets, cuts)
 
     def _take_turn(self, role: Role, messages: list[Message]) -> Iterator[TcpPacket]:
@@ -271,7 +217,7 @@ class Sending:
         # What was posted for longer segments is a plain stream to TCP.
         window = sender.way.window(talk.emss)
         way = Segmentation("stream") if posted and posted > talk.emss and window is None else sender.way
-        talk.in_operation = True
+        talk.operate(True)
         cuts = way.cuts(laid, talk.emss, sender.rng)
         receiver: Side = "server" if side == "client" else "client"
         if window is None:

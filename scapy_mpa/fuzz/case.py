@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from scapy_mpa.craft.pcapfile import Packet
+from scapy_mpa.craft.pcapfile import Packet, PcapWriter
 from scapy_mpa.craft.tcppacket import TcpPacket, octets_of
 from scapy_mpa.fuzz.catalogue import Change, malform
 from scapy_mpa.fuzz.draft import Draft, DraftSide, LaidUnit, drafted
@@ -14,6 +15,7 @@ from scapy_mpa.fuzz.draw import pick
 from scapy_mpa.fuzz.laying import lay
 from scapy_mpa.fuzz.mutations import MUTATIONS
 from scapy_mpa.fuzz.recipe import Recipe, in_area
+from scapy_mpa.system.whole import whole_file
 
 #: Mutations that come to a draft of more packets than this are left out, so that their products stay small.
 _MOST_PACKETS = 1000
@@ -43,6 +45,11 @@ class FuzzCase(NamedTuple):
     def octets(self) -> int:
         """Octets of all packets."""
         return sum(len(octets) for _, octets in self.packets)
+
+    def write(self, path: str | os.PathLike[str]) -> int:
+        """Write a capture file; return the number of packets. Raises OSError."""
+        with whole_file(path) as file:
+            return PcapWriter(file).write(self.packets, self.snaplen)
 
     def as_dict(self) -> dict[str, Any]:
         """The case as logs have it."""

@@ -6,14 +6,14 @@ The network is perfect here; what else happens to packets is the business of mut
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from itertools import count
 
 from scapy_mpa.craft.deviating import DeviatingStream
-from scapy_mpa.craft.packets import ACK, Endpoint, FrameMaker
+from scapy_mpa.craft.packets import Endpoint, FrameMaker
 from scapy_mpa.craft.setup import ConversationError, Setup, nanoseconds
 from scapy_mpa.craft.stream import LaidFPDU
-from scapy_mpa.craft.talk import WINDOW, Party, Side, Talk
+from scapy_mpa.craft.talk import Side, Talk
+from scapy_mpa.craft.tcp import HEADERS, TIMESTAMPS
 from scapy_mpa.craft.tcppacket import SentHalf, TcpPacket
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.markers import MARKER_LENGTH, header_offset, marker_positions
@@ -26,39 +26,20 @@ _GAP = 12_000
 #: Nanoseconds between the first packets of two cases, longer than a case takes.
 _BETWEEN_CASES = 100_000_000
 _MACS = bytes.fromhex("020000000001"), bytes.fromhex("020000000002")
-_HEADERS = {4: 40, 6: 60}
-_TIMESTAMPS = 12
 _ADDRESSES = 1 << 24
 _RESPONDER = {4: "192.168.0.2", 6: "fd00:1::2"}
-
-
-class _PacketTalk(Talk[TcpPacket]):
-    """A talk whose packets are values."""
-
-    def __init__(self, halves: tuple[SentHalf, SentHalf], draft: Draft, clock: Iterator[int]) -> None:
-        self._halves: dict[Side, SentHalf] = {_SIDES[half.role]: half for half in halves}
-        super().__init__(
-            ip_version=draft.exchange.ip_version,
-            clock=clock,
-            client_isn=halves[0].isn,
-            server_isn=halves[1].isn,
-            timestamps=draft.timestamps,
-            mtu=draft.emss + _HEADERS[draft.exchange.ip_version] + _TIMESTAMPS * draft.timestamps,
-        )
-
-    def _make(self, sender: Party, time: int, payload: bytes, flags: int, seq: int, options: bytes) -> TcpPacket:
-        half = self._halves[sender.side]
-        ack = sender.received - half.peer.isn - 1 if flags & ACK else None
-        start = seq - half.isn - 1
-        in_operation = half.origin is not None and start >= half.origin
-        return TcpPacket(time, half, start, payload, ack, flags, WINDOW, options, sender.identification, in_operation)
 
 
 def lay(draft: Draft, rng: random.Random) -> None:
     """Make the packets of a draft; ``rng`` decides where streams are cut."""
     halves = _halves(draft)
     draft.halves = halves
-    talk = _PacketTalk(halves, draft, count(nanoseconds(Setup.time) + later(draft.case), _GAP))
+    talk = Talk(
+        {_SIDES[half.role]: half for half in halves},
+        count(nanoseconds(Setup.time) + later(draft.case), _GAP),
+        timestamps=draft.timestamps,
+        mtu=draft.emss + HEADERS[draft.exchange.ip_version] + TIMESTAMPS.size * draft.timestamps,
+    )
     opening = list(talk.open())
     packets = opening if draft.begins_with_syn else []
     streams = {half.role: _Stream(draft, half) for half in halves}
@@ -69,14 +50,20 @@ def lay(draft: Draft, rng: random.Random) -> None:
         cutting = draft.side(turn.role).cutting
         if octets:
             cuts = cutting.cuts(laid, draft.emss, rng)
-            packets += talk.transfer(_SIDES[turn.role], octets, cuts, start)
+            packets += map(_placed, talk.transfer(_SIDES[turn.role], octets, cuts, start))
     for role in ROLES:
-        packets += talk.acknowledge(_SIDES[role])
+        packets += map(_placed, talk.acknowledge(_SIDES[role]))
     if draft.close == "fin":
-        packets += talk.close(_SIDES[draft.closes])
+        packets += map(_placed, talk.close(_SIDES[draft.closes]))
     elif draft.close == "rst":
-        packets += talk.reset(_SIDES[draft.closes])
+        packets += map(_placed, talk.reset(_SIDES[draft.closes]))
     draft.packets = packets
+
+
+def _placed(packet: TcpPacket) -> TcpPacket:
+    """The packet, which says whether it belongs to Full Operation."""
+    origin = packet.half.origin
+    return packet._replace(in_operation=origin is not None and packet.start >= origin)
 
 
 def stream_of(draft: Draft, role: Role) -> bytes:

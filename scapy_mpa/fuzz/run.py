@@ -12,11 +12,20 @@ from scapy_mpa.fuzz.recipe import MOST_MUTATIONS, Changes, Recipe, in_area, reci
 
 
 class Fuzzer:
-    """The cases of a seed over some baselines, with mutations of ``areas`` (none: all).
+    """The cases of a seed: valid connections in which one or a few things are changed.
 
-    Without baselines they are the shipped scenarios and the catalogue. ``by_message`` draws no mutation of packets. A
-    case is made when it is asked for, from its
-    number alone. Raises MPAError for a seed below 0 and for an area that does not exist.
+    A case is made when it is asked for, and determined by its seed and number alone: ``Fuzzer(1).case(17)``, whose
+    ``packets`` are times in nanoseconds and octets, ``done`` names what was changed; ``write(path)`` writes a capture.
+
+    Args:
+        seed: 0 or more.
+        begin: what cases begin from; None: the shipped scenarios and the catalogue.
+        areas: of which mutations are drawn, as ``scapy-mpa fuzz --list`` names them; empty: all.
+        most: the largest number of mutations in a case.
+        by_message: no mutation changes packets.
+
+    Raises:
+        MPAError: The seed is below 0, or there is no such area.
     """
 
     def __init__(

@@ -38,7 +38,7 @@ from scapy_mpa.live.rdmap import (
 )
 from scapy_mpa.live.recording import Recording
 from scapy_mpa.live.settings import EndpointSettings
-from scapy_mpa.live.speaker import NOT_THE_SAME, Speaker, UpperLayerError
+from scapy_mpa.live.speaker import NOT_THE_SAME, PeerGivesUp, Speaker, UpperLayerError
 from scapy_mpa.live.telling import Telling, ToldConnection
 
 #: Octets read at a time, FPDUs handed to the socket between two looks at what came, messages that wait to be sent
@@ -89,7 +89,12 @@ class TransparentRDMAP(RDMAPEndpoint):
 
     def receive(self, ulpdu: bytes) -> list[RDMAPEvent]:
         """Take it, whatever it is."""
-        return [ULPDUTaken(len(ulpdu))]
+        return [ULPDUTaken(ulpdu)]
+
+    @property
+    def under_way(self) -> int:
+        """Of no Request the answer is waited for."""
+        return 0
 
     def _may_say(self, message: Message) -> bool:
         return True
@@ -322,6 +327,9 @@ class LiveConnection:
                     self._terminated(one)
                 elif not (event.rtr is not None and isinstance(one, SendDelivered)):
                     self._speaker.take(one)
+        except PeerGivesUp as error:
+            self.is_terminated = True
+            self._fail(error)
         except (RDMAPError, UpperLayerError) as error:
             self._fail(error, BROKEN)
 
@@ -449,10 +457,12 @@ class LiveConnection:
 
     def _doubt(self) -> str:
         """Why a peer may have closed before we did."""
+        doubt = self._speaker.doubt if self._speaker is not None else NOT_THE_SAME
         if self._silence < _LONG_SILENCE:
-            return NOT_THE_SAME
-        doubt = "is its --timeout so short, or its --ulp a different one?"
-        return f", after {self._silence:.1f} seconds in which neither side sent anything: {doubt}"
+            return doubt
+        if doubt == NOT_THE_SAME:
+            doubt = ": is its --timeout so short, or its --ulp a different one?"
+        return f", after {self._silence:.1f} seconds in which neither side sent anything{doubt}"
 
     async def _wait(self) -> None:
         """Until something changes, or is due."""
@@ -472,7 +482,8 @@ class LiveConnection:
             self._fail(error)
             return
         if now >= max(self._last_activity, self._wake_at or 0.0) + timeout:
-            doubt = NOT_THE_SAME if self._role == "initiator" else ""
+            doubt = self._speaker.doubt if self._speaker is not None else NOT_THE_SAME
+            doubt = doubt if self._role == "initiator" else ""
             detail = f"nothing came for {timeout:g} seconds{doubt} (--timeout waits longer)"
             self._fail(MPAError(detail))
 

@@ -26,6 +26,11 @@ class EchoServer:
         return False
 
     @property
+    def doubt(self) -> str:
+        """Why a peer may fall silent, or close early."""
+        return NOT_THE_SAME
+
+    @property
     def summary(self) -> str:
         """What it did, in a phrase."""
         return f"echo: {plural(self.count, 'message')} of {plural(self.octets, 'octet')} sent back"
@@ -74,6 +79,11 @@ class EchoClient:
     def is_done(self) -> bool:
         """All came back."""
         return self._count is not None and self.count >= self._count
+
+    @property
+    def doubt(self) -> str:
+        """Why a peer may fall silent, or close early."""
+        return NOT_THE_SAME
 
     @property
     def summary(self) -> str:

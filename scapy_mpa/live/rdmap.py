@@ -191,9 +191,9 @@ class TerminateReceived:
 
 
 class ULPDUTaken(NamedTuple):
-    """A ULPDU came to an endpoint that looks into none (``TransparentRDMAP``), of so many octets."""
+    """A ULPDU came to an endpoint that looks into none (``TransparentRDMAP``)."""
 
-    octets: int
+    ulpdu: bytes
 
 
 RDMAPEvent: TypeAlias = (
@@ -336,6 +336,10 @@ class RDMAPEndpoint:
         elif rtr == "read":
             self._queues.next(ulpdus.REQUEST_QUEUE)
             self._reads.append(_UnderWay(ReadRequest(0, 0, 0, 0, 0), 0))
+
+    def next_msn(self, queue: int) -> int:
+        """The MSN of the next message that is said on a queue."""
+        return self._queues.copy().next(queue)
 
     @property
     def waits(self) -> int:

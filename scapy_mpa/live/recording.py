@@ -13,7 +13,8 @@ from typing import BinaryIO, Literal
 from scapy_mpa.craft.packets import Endpoint
 from scapy_mpa.craft.pcapfile import Packet, PcapWriter
 from scapy_mpa.craft.pcapngfile import PcapngWriter
-from scapy_mpa.craft.talk import Side, TcpTalk
+from scapy_mpa.craft.talk import Side, Talk, between, frames
+from scapy_mpa.craft.tcppacket import TcpPacket
 from scapy_mpa.errors import MPAError
 
 #: Octets of IPv4 or IPv6, TCP and timestamps; and of the largest IP packet: with Ethernet's header it is as long as
@@ -102,7 +103,7 @@ class RecordedConnection:
     ) -> None:
         self._recording = recording
         self._time = 0
-        self._talk: TcpTalk | None = None
+        self._talk: Talk | None = None
         if not recording.is_written:
             return
         try:
@@ -110,11 +111,11 @@ class RecordedConnection:
                 Endpoint(address.partition("%")[0], port, _MACS[side])
                 for side, (address, port) in (("client", client), ("server", server))
             ]
-            self._talk = TcpTalk(
-                *ends,
-                clock=self._clock(),
-                client_isn=number * _ISN_STEP & _MASK,
-                server_isn=number * _ISN_STEP + (_MASK >> 1) & _MASK,
+            self._talk = between(
+                ends[0],
+                ends[1],
+                self._clock(),
+                isns=(number * _ISN_STEP & _MASK, number * _ISN_STEP + (_MASK >> 1) & _MASK),
                 mtu=min(_LARGEST, max(mss, _LEAST_MSS) + (_HEADERS_V6 if ":" in client[0] else _HEADERS_V4)),
             )
         except ValueError as error:
@@ -138,10 +139,10 @@ class RecordedConnection:
             return self._recording.count()
         return self._write(time, self._talk.finish(side) if how == "fin" else self._talk.reset(side))
 
-    def _write(self, time: float, packets: Iterator[Packet] | None) -> int:
+    def _write(self, time: float, packets: Iterator[TcpPacket] | None) -> int:
         # Times never go back, whatever the clock of the host does.
         self._time = max(self._time, round(time * 1e9))
-        return self._recording.write(packets) if packets is not None else self._recording.count()
+        return self._recording.write(frames(packets)) if packets is not None else self._recording.count()
 
     def _clock(self) -> Iterator[int]:
         while True:

@@ -56,6 +56,11 @@ class RpingClient:
         return self._count is not None and self.iterations >= self._count
 
     @property
+    def doubt(self) -> str:
+        """Why a peer may fall silent, or close early."""
+        return NOT_THE_SAME
+
+    @property
     def summary(self) -> str:
         """What it did, in a phrase."""
         return f"rping: {plural(self.iterations, 'iteration')} of {plural(self._size, 'octet')}"
@@ -126,6 +131,11 @@ class RpingServer:
     def is_done(self) -> bool:
         """Never: the client ends it."""
         return False
+
+    @property
+    def doubt(self) -> str:
+        """Why a peer may fall silent, or close early."""
+        return NOT_THE_SAME
 
     @property
     def summary(self) -> str:

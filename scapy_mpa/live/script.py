@@ -1,4 +1,4 @@
-"""Upper layers that say what they are given: steps of a scenario, lines, or the ULPDUs of one side of a capture.
+"""Upper layers that say what they are given: steps of a scenario, lines, or what else yields items.
 
 Steps are those of ``craft.steps``, for both sides: those of our role are said, one of the other role waits until the
 peer has said a message of that kind. A ``read`` or ``atomic`` of ours waits for its answer; one of the peer is answered
@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from scapy_mpa.craft import ulpdus
 from scapy_mpa.craft.conversation import RULES, Conversation
@@ -21,7 +20,6 @@ from scapy_mpa.craft.turns import Pause, Say, Step, Streaming
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.requests import read_requests
 from scapy_mpa.framing.role import Role
-from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.live.rdmap import (
     AtomicCompleted,
     ImmediateDelivered,
@@ -34,13 +32,10 @@ from scapy_mpa.live.rdmap import (
     ULPDUTaken,
     WritePlaced,
 )
-from scapy_mpa.system.names import printable
+from scapy_mpa.live.speaker import NOT_THE_SAME
 from scapy_mpa.ulp.header import NamedMemory
 from scapy_mpa.ulp.tools import rping_header
 from scapy_mpa.values.words import plural
-
-if TYPE_CHECKING:
-    from scapy_mpa.reading.found import FoundFPDU
 
 _SECOND = 1_000_000_000
 _HEXADECIMAL = re.compile(r"(?:[0-9a-fA-F]{2}\s*)+")
@@ -154,15 +149,23 @@ class Script:
         items: what to say, drawn as it is said; ``None`` in it means that more may come later.
         wait: seconds to listen after the last of them.
         ends: nothing more comes behind the last item; without it the peer ends the connection.
+        doubt: why a peer may fall silent, or close before everything was sent.
     """
 
     def __init__(
-        self, rdmap: RDMAPEndpoint, items: Iterable[Item | None], *, wait: float = 0.0, ends: bool = True
+        self,
+        rdmap: RDMAPEndpoint,
+        items: Iterable[Item | None],
+        *,
+        wait: float = 0.0,
+        ends: bool = True,
+        doubt: str = NOT_THE_SAME,
     ) -> None:
         self._rdmap = rdmap
         self._items = iter(items)
         self._wait = wait
         self._ends = ends
+        self._doubt = doubt
         self._came: Counter[str] = Counter()
         self._waits_for: str | None = None
         #: Memory that the peer named, and what is said of it as soon as it has.
@@ -180,6 +183,11 @@ class Script:
         """How much it said, and heard where nothing of that is looked into."""
         heard = f", {plural(self._ulpdus, 'ULPDU')} received" if self._ulpdus else ""
         return f"{plural(self._said, 'message')} sent{heard}"
+
+    @property
+    def doubt(self) -> str:
+        """Why a peer may fall silent, or close before everything was sent."""
+        return self._doubt
 
     def begin(self) -> None:
         """It begins when it is asked to go on."""
@@ -252,38 +260,3 @@ class Script:
         if asked[0].size > _LARGEST_SINK:
             raise MPAError(f"an RDMA Read of {asked[0].size} octets; at most {_LARGEST_SINK} can be placed")
         self._rdmap.register(bytearray(asked[0].size), stag=asked[0].sink_stag, to=asked[0].sink_to)
-
-
-class OneSide(NamedTuple):
-    """What a side of a capture said: its ULPDUs, each as long after the first as it was then; and the Request."""
-
-    items: Iterator[Item]
-    request: StartupFrame | None
-
-
-@contextmanager
-def said_again(capture: str, connection: int, direction: Role) -> Iterator[OneSide]:
-    """What a side of a capture said, to be read once.
-
-    Raises CaptureError as :func:`scapy_mpa.analyze` does, MPAError if there is no such connection, or it said nothing.
-    """
-    # What reads captures is imported for who reads one.
-    from scapy_mpa.reading.found import FoundFPDUs
-
-    with FoundFPDUs(capture, directions=(direction,)) as found:
-        there = len(found.report.connections)
-        if connection >= there:
-            raise MPAError(f"there is no connection {connection} in {printable(capture)}; it has {there}")
-        found.report.select((connection,), (direction,), None, None)
-        (chosen,) = found.report.connections
-        if not getattr(found.extent(chosen), direction):
-            raise MPAError(f"the {direction} of connection {connection} sends nothing in {printable(capture)}")
-        yield OneSide(_said(iter(found)), chosen.request)
-
-
-def _said(found: Iterator[FoundFPDU]) -> Iterator[Item]:
-    start: int | None = None
-    for one in found:
-        start = one.record.time_ns if start is None else start
-        yield At(max(0, one.record.time_ns - start) / _SECOND)
-        yield Message(RAW, one.decoded.ulpdu)

@@ -16,6 +16,10 @@ class UpperLayerError(MPAError):
     """The peer's upper layer said, or placed, what its protocol does not have it say."""
 
 
+class PeerGivesUp(UpperLayerError):
+    """The peer ended the stream by a Terminate, where RDMAP does not look for one."""
+
+
 class Speaker(Protocol):
     """An upper layer of one connection; it speaks by the :class:`RDMAPEndpoint` that it was made with."""
 
@@ -26,6 +30,10 @@ class Speaker(Protocol):
     @property
     def summary(self) -> str:
         """What it did, in a phrase."""
+
+    @property
+    def doubt(self) -> str:
+        """Why a peer may fall silent or close early, to be put behind a message that it did; "" if nothing is known."""
 
     def begin(self) -> None:
         """Full Operation has begun."""
@@ -50,6 +58,11 @@ class Listening:
     def is_done(self) -> bool:
         """It never ends by itself."""
         return False
+
+    @property
+    def doubt(self) -> str:
+        """Why a peer may fall silent, or close early."""
+        return NOT_THE_SAME
 
     @property
     def summary(self) -> str:

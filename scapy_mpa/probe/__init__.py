@@ -4,7 +4,7 @@
 
     catalogue -> reach (who can be given it, by what)  -> fitting (laid for what this peer agreed to)
               -> script (octets, waits, ends)          -> exchange, on a carrier (the kernel's TCP)
-              -> rawscript (all segments)              -> exchange, on rawcarrier (owntcp over tun)
+              -> rawscript (all segments)              -> exchange, on rawcarrier (craft.tcp over tun)
               -> seen (what came back)                 -> judge (pass, fail, allowed, unsupported, ...)
 
 ``run`` does that for many cases, with a clean connection before the first and after each.  ``carrier`` knows

@@ -98,6 +98,36 @@ def message_areas() -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.area for one in MUTATIONS.values() if one.by_message))
 
 
+def wire_case(recipe: Recipe, by: Role, markers: bool) -> WireCase:
+    """Return the case of a recipe as one side says it, without the mutations that change nothing of that.
+
+    Args:
+        recipe: of the case, with mutations of messages alone.
+        by: the side.
+        markers: its peer asks for Markers.
+    """
+    made = _laid(recipe, by, markers)
+    index = 0
+    while index < len(made.recipe.mutations):
+        kept = made.recipe.mutations[:index] + made.recipe.mutations[index + 1 :]
+        without = _laid(made.recipe._replace(mutations=kept), by, markers)
+        if without.messages == made.messages:
+            made = without
+        else:
+            index += 1
+    return made
+
+
+def _laid(recipe: Recipe, by: Role, markers: bool) -> WireCase:
+    made = make(recipe._replace(agreed=Agreed((markers, False) if by == "initiator" else (False, markers), True)))
+    told, octets = [], 0
+    for place in made.places:
+        if place.role == by and octets + len(place.octets) <= _MOST_OCTETS:
+            told.append(WireMessage(place.name, place.octets))
+            octets += len(place.octets)
+    return WireCase(recipe, tuple(told), made.done)
+
+
 class WireFuzzer:
     """Gives cases to a peer.
 
@@ -113,7 +143,8 @@ class WireFuzzer:
         self._fuzzer = fuzzer
         self._terms = terms
         self._health = ProbeRun(target, RunSettings(terms, recovery=recovery))
-        self._by: Role = peer_of(target.role)
+        #: The side that is played.
+        self.by: Role = peer_of(target.role)
         self._answers: set[Answer] = set()
 
     def begin(self) -> str:
@@ -128,28 +159,16 @@ class WireFuzzer:
 
         What is changed on the other side, which the peer speaks for itself, is left out.
         """
-        made = self._made(self._fuzzer.recipe(number))
-        index = 0
-        while index < len(made.recipe.mutations):
-            kept = made.recipe.mutations[:index] + made.recipe.mutations[index + 1 :]
-            without = self._made(made.recipe._replace(mutations=kept))
-            if without.messages == made.messages:
-                made = without
-            else:
-                index += 1
-        return made
+        return wire_case(self._fuzzer.recipe(number), self.by, self._markers)
+
+    @property
+    def _markers(self) -> bool:
+        """The peer asks for Markers."""
+        frame = self._health.frame
+        return bool(frame.m) if frame is not None else False
 
     def _made(self, recipe: Recipe) -> WireCase:
-        frame = self._health.frame
-        wants = bool(frame.m) if frame is not None else False
-        markers = (wants, False) if self._by == "initiator" else (False, wants)
-        made = make(recipe._replace(agreed=Agreed(markers, True)))
-        told, octets = [], 0
-        for place in made.places:
-            if place.role == self._by and octets + len(place.octets) <= _MOST_OCTETS:
-                told.append(WireMessage(place.name, place.octets))
-                octets += len(place.octets)
-        return WireCase(recipe, tuple(told), made.done)
+        return _laid(recipe, self.by, self._markers)
 
     def give(self, case: WireCase) -> WireResult:
         """Give a case, and see whether the peer survives it."""
@@ -204,7 +223,7 @@ class WireFuzzer:
 
     def _say(self, case: WireCase, recording: Recording) -> SeenPeer:
         carrier = self._health.connection()
-        talk = _Talk(carrier, self._by, self._terms, recording)
+        talk = _Talk(carrier, self.by, self._terms, recording)
         try:
             return talk.say(case.messages)
         finally:

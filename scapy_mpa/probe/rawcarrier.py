@@ -1,4 +1,4 @@
-"""A carrier that makes the segments itself, over any way for IP packets: ``OwnTCP`` is what TCP there is.
+"""A carrier that makes the segments itself, over any way for IP packets: a ``TCP`` of ours says which.
 
 The capture of a case is what passed, packet by packet, not made up.
 """
@@ -19,20 +19,23 @@ from scapy_mpa.capture.packet import segment_in
 from scapy_mpa.craft.packets import ACK, FIN, RST, SYN, Endpoint, FrameMaker
 from scapy_mpa.craft.pcapfile import Packet
 from scapy_mpa.craft.talk import Side
-from scapy_mpa.craft.tcppacket import TcpPacket, octets_of
-from scapy_mpa.framing.role import ROLES
-from scapy_mpa.framing.sequence import seq_add
+from scapy_mpa.craft.tcp import TCP
+from scapy_mpa.craft.tcppacket import SentHalf, TcpPacket, octets_of
+from scapy_mpa.framing.role import ROLES, Role, peer_of
+from scapy_mpa.framing.sequence import SEQ_MASK, seq_add
 from scapy_mpa.live.recording import RecordedConnection, Recording
 from scapy_mpa.probe.carrier import NotReached
 from scapy_mpa.probe.case import ProbeCase
 from scapy_mpa.probe.fitting import Unsupported
-from scapy_mpa.probe.owntcp import OwnTCP
 from scapy_mpa.probe.rawscript import Forge, Shaped, WirePiece, own_half
 from scapy_mpa.probe.script import BareOctets, Finish, Send
 from scapy_mpa.system.names import printable
 from scapy_mpa.values.segment import Segment, addresses_of, checksum_is_right
 
 _ETHERNET = 14
+_SECOND = 1_000_000_000
+#: Our clock begins so late.
+_BEGIN = 1_000_000 * _SECOND
 _MACS = b"\x02\0\0\0\0\x01", b"\x02\0\0\0\0\x02"
 #: Ports of ours, one after the other, so that no connection meets the rest of another.
 _FIRST_PORT, _PORTS = 32768, 28000
@@ -65,7 +68,7 @@ class RawTCP:
         tcp: the connection.
     """
 
-    def __init__(self, way: PacketWay, ends: tuple[tuple[str, int], tuple[str, int]], tcp: OwnTCP) -> None:
+    def __init__(self, way: PacketWay, ends: tuple[tuple[str, int], tuple[str, int]], tcp: TCP) -> None:
         self._way = way
         self._ends = ends
         self._tcp = tcp
@@ -93,7 +96,8 @@ class RawTCP:
     def open(self, seconds: float, octets: bytes = b"") -> None:
         """The handshake; raises NotReached."""
         tcp, until = self._tcp, time.monotonic() + seconds
-        tcp.open(time.monotonic(), octets)
+        tcp.tick(_now())
+        tcp.open(octets)
         while tcp.state == "syn-sent":
             left = until - time.monotonic()
             if left <= 0:
@@ -112,20 +116,20 @@ class RawTCP:
         if not whole.flags & SYN:
             # What came with the SYN was sent by then.
             for packet in cut(whole, self._tcp.mss):
-                self._tcp.send(packet, time.monotonic())
+                self._tcp.send(packet)
         self._flush(step.pieces if isinstance(step, Shaped) else ())
 
     def forge(self, step: Forge) -> None:
         """Send a segment that belongs to no stream; raises OSError likewise."""
         self._pump(0.0)
         tcp, packet = self._tcp, step.packet
-        start = tcp.edge + step.from_edge if step.from_edge is not None else step.start
+        start = tcp.right_edge + step.from_edge if step.from_edge is not None else step.start
         tcp.forge(
             packet._replace(
-                time=round(time.monotonic() * 1e9),
+                time=_now(),
                 half=tcp.half,
                 start=start,
-                ack=None if step.ack is None else tcp.received + step.ack,
+                ack=None if step.ack is None else tcp.rcv_nxt + step.ack,
                 options=tcp.options(packet.flags, step.older) if packet.options or packet.flags & SYN else b"",
             )
         )
@@ -133,19 +137,18 @@ class RawTCP:
 
     def finish(self, step: Finish) -> None:
         """FIN, or RST."""
+        self._tcp.tick(_now())
         if step.how == "fin":
-            self._tcp.finish(time.monotonic())
+            self._tcp.finish()
         else:
-            self._tcp.reset(time.monotonic())
+            self._tcp.reset()
         self._flush()
 
     def receive(self, seconds: float) -> bytes | None:
         """What comes within so many seconds: octets, b"" for a FIN, None; raises OSError for a RST."""
         tcp, until = self._tcp, time.monotonic() + seconds
         while True:
-            if tcp.incoming:
-                octets = bytes(tcp.incoming)
-                tcp.incoming.clear()
+            if octets := tcp.take():
                 return octets
             if tcp.is_ended:
                 return b""
@@ -170,7 +173,7 @@ class RawTCP:
         if not self._tcp.is_over:
             self._pump(0.0)
         if not self._tcp.is_over:
-            self._tcp.reset(time.monotonic())
+            self._tcp.reset()
         self._flush()
 
     def recorded(self, recording: Recording) -> RecordedConnection:
@@ -187,12 +190,12 @@ class RawTCP:
         """Take what comes within so many seconds, until there is something to hand on; timers go on."""
         tcp = self._tcp
         for number in range(_AT_ONCE):
-            now = time.monotonic()
+            now = _now()
             tcp.tick(now)
             self._flush()
             wait = 0.0 if number else seconds
             if tcp.deadline is not None:
-                wait = min(wait, max(tcp.deadline - now, 0.0))
+                wait = min(wait, max(tcp.deadline - now, 0) / _SECOND)
             packet = self._way.read(wait)
             if packet is None:
                 return
@@ -205,7 +208,8 @@ class RawTCP:
         if seg is None or not seg.key or seg.flags > 0xFF or not checksum_is_right(seg):
             return
         if seg.key == self._key:
-            self._tcp.receive(seg, time.monotonic())
+            self._tcp.tick(_now())
+            self._tcp.receive(seg)
         elif not seg.flags & RST and len(seg.key) == len(self._key):
             answer = reset_for(seg)
             self._note(answer)
@@ -287,7 +291,8 @@ class RawConnector:
         self._next = (self._next + 1) % _PORTS
         ours = self._address, _FIRST_PORT + self._next
         begins = opening_of(case)
-        tcp = OwnTCP("initiator", maker(ours, self._peer), begins.isn, mtu=self._way.mtu, timestamps=begins.timestamps)
+        half = live_half("initiator", maker(ours, self._peer), begins.isn)
+        tcp = TCP(half, mtu=self._way.mtu, timestamps=begins.timestamps)
         carrier = RawTCP(self._way, (ours, self._peer), tcp)
         try:
             carrier.open(max(self._timeout, 1.0), begins.octets)
@@ -334,6 +339,18 @@ def opening_of(case: ProbeCase | None) -> Begins:
 def maker(source: tuple[str, int], destination: tuple[str, int]) -> FrameMaker:
     """What makes the frames from one end to the other."""
     return FrameMaker(Endpoint(*source, _MACS[0]), Endpoint(*destination, _MACS[1]))
+
+
+def live_half(role: Role, frames: FrameMaker, isn: int) -> SentHalf:
+    """Our half connection, beside that of a peer whose sequence numbers come with its SYN."""
+    half, peer = SentHalf(0, role, frames, isn & SEQ_MASK), SentHalf(0, peer_of(role), frames, 0)
+    half.peer, peer.peer = peer, half
+    return half
+
+
+def _now() -> int:
+    """Nanoseconds; timestamps that are older have to be numbers too."""
+    return time.monotonic_ns() + _BEGIN
 
 
 def reset_for(seg: Segment) -> bytes:

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 from scapy_mpa.catalogue.plan import FrameChange
 from scapy_mpa.craft.fragments import headed
 from scapy_mpa.craft.packets import ACK, RST, SYN
-from scapy_mpa.craft.talk import TIMESTAMPS
+from scapy_mpa.craft.tcp import TIMESTAMPS
 from scapy_mpa.craft.tcppacket import SentHalf, TcpPacket, octets_of
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff

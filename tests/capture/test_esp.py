@@ -23,7 +23,7 @@ from scapy_mpa.ipsec.associations import Associations
 from scapy_mpa.report.model import Report
 from scapy_mpa.wireshark.crosscheck import crosscheck
 from scapy_mpa.wireshark.tshark import find_tshark
-from scripts.esp_captures import CAPTURES, FOLDER, KEYS, made
+from scripts.dev.esp_captures import CAPTURES, FOLDER, KEYS, made
 from tests.conftest import REPO
 
 SHIPPED = FOLDER / KEYS

@@ -225,17 +225,6 @@ def test_frames_select_what_is_looked_at(frames: str, expected: int) -> None:
     assert len(report["connections"]) == expected
 
 
-def test_the_example_script_runs() -> None:
-    script = REPO / "scripts" / "analyze_pcap.py"
-    assert len(script.read_text().splitlines()) < 40
-    result = subprocess.run(
-        [sys.executable, script, REORDERED], capture_output=True, text=True, cwd=REPO, timeout=60, check=False
-    )
-    assert (result.returncode, result.stderr) == (0, "")
-    assert "127.0.0.1:40640 sent 400 FPDUs, 1023 Markers;" in result.stdout
-    assert subprocess.run([sys.executable, script, FAULTY], capture_output=True, cwd=REPO, check=False).returncode == 1
-
-
 @pytest.mark.parametrize("command", ["analyze", "fpdus"])
 def test_stdout_that_cannot_be_written_is_one_line_and_status_2(command: str) -> None:
     with open("/dev/full", "w") as full:

@@ -35,7 +35,7 @@ from scapy_mpa.report.items import Item, Shown
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.show import places, show_fpdu, show_seq
 from scapy_mpa.values.records import FPDURecord
-from scripts.schemas import show_schema
+from scripts.dev.schemas import show_schema
 from tests.capture.frames import capture, changed, changes, pcap_records
 from tests.capture.tunnels import in_fragments
 from tests.conftest import PCAPS, REPO, captures
@@ -182,7 +182,7 @@ def test_a_frame_is_shown_octet_for_octet(path: Path) -> None:
 def test_the_schema_is_kept_with_those_of_the_other_commands() -> None:
     schema = json.loads((SCHEMAS / "show.schema.json").read_text())
     Draft202012Validator.check_schema(schema)
-    # `python -m scripts.schemas` writes it.
+    # `python -m scripts.dev.schemas` writes it.
     assert (SCHEMAS / "show.schema.json").read_text() == show_schema()
 
 

@@ -29,7 +29,7 @@ from scapy_mpa.rdmap.assembly import DEFAULT_HELD
 from scapy_mpa.reading.analysis import analyze
 from scapy_mpa.reading.query import Query
 from scapy_mpa.report.model import Report
-from scripts.benchmark import write_capture
+from scripts.dev.benchmark import write_capture
 from tests.capture.convert import recorded
 from tests.capture.test_joining import rotation
 from tests.cli.test_command import run

@@ -32,7 +32,7 @@ from scapy_mpa.reading.query import EVERYTHING, Query, Selection
 from scapy_mpa.report.fpdus import STYLES, log_lines
 from scapy_mpa.report.model import Report
 from scapy_mpa.values.limits import DEFAULT_LIMITS
-from scripts.benchmark import write_capture
+from scripts.dev.benchmark import write_capture
 from tests.capture.convert import FORMATS, Recorded, recorded
 from tests.capture.frames import capture, ethernet
 from tests.capture.test_joining import PCAP, rotation

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts import appendix_b
+from scripts.dev import appendix_b
 
 
 def test_the_claims_hold(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from scapy_mpa.reading.analysis import analyze
-from scripts.benchmark import Result, write_capture
-from scripts.benchmark_aims import BEGIN, COLUMNS, DOCUMENT, END, LINES, SESSION, Aim, lines_of_aims, with_aims
-from scripts.benchmark_floods import PACKETS, SENDS, connections, write
+from scripts.dev.benchmark import Result, write_capture
+from scripts.dev.benchmark_aims import BEGIN, COLUMNS, DOCUMENT, END, LINES, SESSION, Aim, lines_of_aims, with_aims
+from scripts.dev.benchmark_floods import PACKETS, SENDS, connections, write
 from tests.conftest import REPO
 
-SCRIPT = REPO / "scripts" / "benchmark.py"
+SCRIPT = REPO / "scripts" / "dev" / "benchmark.py"
 
 
 def benchmark(*arguments: str) -> str:

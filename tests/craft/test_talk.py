@@ -7,12 +7,17 @@ import struct
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from scapy_mpa.craft.packets import Endpoint
-from scapy_mpa.craft.pcapfile import Packet
-from scapy_mpa.craft.talk import TcpTalk
+from scapy_mpa.craft.packets import Endpoint, FrameMaker
+from scapy_mpa.craft.talk import Talk, between, frames
+from scapy_mpa.craft.tcppacket import SentHalf, TcpPacket
+from scapy_mpa.framing.role import Role
 
 CLIENT = Endpoint("10.0.0.1", 40000, bytes.fromhex("020000000001"))
 SERVER = Endpoint("10.0.0.2", 7471, bytes.fromhex("020000000002"))
+SIDES: tuple[tuple[Role, tuple[Endpoint, Endpoint]], ...] = (
+    ("initiator", (CLIENT, SERVER)),
+    ("responder", (SERVER, CLIENT)),
+)
 START, STEP = 1_700_000_000_000_000_000, 1_000_000
 
 
@@ -24,17 +29,17 @@ class Seen(NamedTuple):
     payload: bytes
 
 
-def seen(packets: Iterable[Packet]) -> list[Seen]:
+def seen(packets: Iterable[TcpPacket]) -> list[Seen]:
     found = []
-    for _, octets in packets:
+    for _, octets in frames(packets):
         port, _, seq, ack, offset, flags = struct.unpack_from("!HHIIBB", octets, 34)
         found.append(Seen(port, seq, ack, flags, octets[34 + (offset >> 4) * 4 :]))
     return found
 
 
-def talk(client_isn: int = 1000, server_isn: int = 5000, timestamps: bool = True) -> TcpTalk:
+def talk(client_isn: int = 1000, server_isn: int = 5000, timestamps: bool = True) -> Talk:
     clock = itertools.count(START, STEP)
-    return TcpTalk(CLIENT, SERVER, clock=clock, client_isn=client_isn, server_isn=server_isn, timestamps=timestamps)
+    return between(CLIENT, SERVER, clock, isns=(client_isn, server_isn), timestamps=timestamps)
 
 
 def test_opening_and_closing() -> None:
@@ -100,11 +105,37 @@ def test_cuts_may_count_from_elsewhere_and_numbers_wrap() -> None:
 def test_timestamps() -> None:
     connection = talk()
     assert connection.emss == 1448
-    packets = [*connection.open(), *connection.send("client", b"x")]
+    packets = [*frames(connection.open()), *frames(connection.send("client", b"x"))]
     assert [time for time, _ in packets] == [START + STEP * n for n in range(4)]
     tick = START // 1_000_000 % 2**32
     stamps = [struct.unpack_from("!II", octets, 34 + (28 if n < 2 else 24)) for n, (_, octets) in enumerate(packets)]
     assert stamps == [(tick, 0), (tick + 1, tick), (tick + 2, tick + 1), (tick + 3, tick + 1)]
     bare = talk(timestamps=False)
     assert bare.emss == 1460
-    assert [len(octets) for _, octets in bare.open()] == [62, 62, 54]
+    assert [len(octets) for _, octets in frames(bare.open())] == [62, 62, 54]
+
+
+def test_a_segment_out_of_order_is_not_echoed() -> None:
+    """TS.Recent is that of the last segment in order (RFC 7323 §4.3)."""
+    connection = talk()
+    list(connection.open())
+    packets = frames(connection.transfer("client", b"aabbcc", [(0, 2), (4, 6), (2, 4)]))
+    stamps = [struct.unpack_from("!II", octets, 58) for _, octets in packets]
+    first, _, _, last, _ = (tsval for tsval, _ in stamps)
+    assert [tsecr for _, tsecr in stamps[2::2]] == [first, last]
+
+
+def test_a_small_window_fills_and_opens_again() -> None:
+    """What the application does not read takes room; once it has read, its side says so (RFC 9293 §3.8.6)."""
+    one, two = (SentHalf(0, role, FrameMaker(*ends), 0) for role, ends in SIDES)
+    one.peer, two.peer = two, one
+    connection = Talk({"client": one, "server": two}, itertools.count(START), windows={"client": None, "server": 100})
+    _, answer, _ = connection.open()
+    assert (answer.window, answer.window_shift) == (100, 0)
+    connection.hold("server")
+    *_, full = connection.transfer("client", bytes(100), [(0, 60), (60, 100)])
+    assert (full.half, full.ack, full.window) == (two, 100, 0)
+    (opened,) = connection.read("server")
+    assert (opened.half, opened.ack, opened.window) == (two, 100, 100)
+    connection.hold("server")
+    assert [*connection.read("server")] == []

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from scapy_mpa.craft.packets import Endpoint
 from scapy_mpa.craft.pcapfile import Packet, PcapWriter
 from scapy_mpa.craft.segments import Cut, displace, emss_cuts
-from scapy_mpa.craft.talk import TcpTalk
+from scapy_mpa.craft.talk import between, frames
+from scapy_mpa.craft.tcppacket import TcpPacket
 from tests.foreign.data import Data, Message
 from tests.foreign.makers import MAKERS
 
@@ -50,12 +51,17 @@ def foreign_packets(
     messages: Iterable[Message], tap: Tap, data: Data, server: int, client: int, octets: int
 ) -> Iterator[Packet]:
     """The packets of a conversation between these ports until so many octets were said."""
-    talk = TcpTalk(
+    return frames(_packets(messages, tap, data, server, client, octets))
+
+
+def _packets(
+    messages: Iterable[Message], tap: Tap, data: Data, server: int, client: int, octets: int
+) -> Iterator[TcpPacket]:
+    talk = between(
         Endpoint("192.0.2.1", client, _CLIENT),
         Endpoint("198.51.100.2", server, _SERVER),
-        clock=itertools.count(_START, _STEP),
-        client_isn=data.rng.getrandbits(32),
-        server_isn=data.rng.getrandbits(32),
+        itertools.count(_START, _STEP),
+        isns=(data.rng.getrandbits(32), data.rng.getrandbits(32)),
         mtu=tap.mtu,
     )
     seen = list(talk.open())

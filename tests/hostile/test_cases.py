@@ -1,4 +1,4 @@
-"""Cases of the fuzzer: a bounded part of what scripts/fuzz_cases.py does without end (see CONTRIBUTING.md)."""
+"""Cases of the fuzzer: a bounded part of what scripts/dev/fuzz_cases.py does without end (see CONTRIBUTING.md)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scapy_mpa.fuzz.case import FuzzCase, make
 from scapy_mpa.fuzz.mutations import MUTATIONS
 from scapy_mpa.values.limits import Limits
-from scripts.fuzz_cases import capture_of, fuzzer, judged_case, run, smaller
+from scripts.dev.fuzz_cases import capture_of, fuzzer, judged_case, run, smaller
 from tests.hostile import crashes, strategies
 from tests.hostile.crashes import tshark_cases
 from tests.hostile.examine import examine

@@ -14,7 +14,7 @@ from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.senders import Bases, spoken
 from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.values.limits import DEFAULT_LIMITS
-from scripts.fuzz_captures import captures_of
+from scripts.dev.fuzz_captures import captures_of
 from tests.hostile.examine import TIGHT, TIGHT_IN_ALL, examine
 from tests.hostile.flow import Flow, file_of
 from tests.laying import lay_dialect, lay_stream

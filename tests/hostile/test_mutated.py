@@ -1,4 +1,4 @@
-"""Mutated captures: a bounded part of what scripts/fuzz_captures.py does without end (see CONTRIBUTING.md)."""
+"""Mutated captures: a bounded part of what scripts/dev/fuzz_captures.py does without end (see CONTRIBUTING.md)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scapy_mpa.reading.analysis import analyze, iter_fpdus
 from scapy_mpa.report.fpdus import FORMATS
 from scapy_mpa.values.assumptions import Assumptions
 from scapy_mpa.values.limits import Limits
-from scripts.fuzz_captures import captures_of, case, run
+from scripts.dev.fuzz_captures import captures_of, case, run
 from tests.conftest import REPO
 from tests.hostile import strategies
 from tests.hostile.examine import examine

@@ -9,7 +9,7 @@ from itertools import count
 from scapy_mpa import analyze
 from scapy_mpa.craft.packets import Endpoint as Address
 from scapy_mpa.craft.pcapfile import PcapWriter
-from scapy_mpa.craft.talk import Side, TcpTalk
+from scapy_mpa.craft.talk import Side, between, frames
 from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.live.endpoint import MPAEndpoint
 from scapy_mpa.live.errors import RemoteProtocolError
@@ -95,14 +95,14 @@ class Pair:
     def analyzed(self) -> Connection:
         """What the analysis says of a capture of it."""
         client, server = (Address(f"10.0.0.{n}", 7470 + n, bytes(6)) for n in (1, 2))
-        talk = TcpTalk(client, server, clock=count(10**18, 10**6), mtu=65535)
+        talk = between(client, server, count(10**18, 10**6), mtu=65535)
         packets = [*talk.open()]
         for role, octets in self.wire:
             packets += talk.transfer(SIDES[role], octets, [(0, len(octets))])
             packets += talk.acknowledge(SIDES[peer_of(role)])
         packets += talk.close()
         file = io.BytesIO()
-        PcapWriter(file).write(packets)
+        PcapWriter(file).write(frames(packets))
         file.seek(0)
         (connection,) = analyze(file).connections
         return connection

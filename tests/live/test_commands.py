@@ -237,7 +237,7 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
 def test_what_a_capture_said_is_said_again(pcap: object, tmp_path: Path) -> None:
     capture, recording = pcap("siw-rping"), tmp_path / "again.pcapng"  # type: ignore[operator]
     with listening("--count", "1", "--no-rdmap", "--write", str(recording)) as (process, port):
-        status, _, err = connect(port, "--from", str(capture))
+        status, _, err = connect(port, "--from", str(capture), "--verbatim")
         assert (status, err) == (0, "")
         status, out, _ = finished(process)
         assert status == 0

@@ -123,8 +123,8 @@ def test_ulpdus_that_nobody_looks_into_are_counted() -> None:
     script, listening = Script(endpoint(), [Wait("send")]), Listening()
     assert listening.summary == "received 0 messages"
     for speaker in (script, listening):
-        speaker.take(ULPDUTaken(5))
-        speaker.take(ULPDUTaken(0))
+        speaker.take(ULPDUTaken(bytes(5)))
+        speaker.take(ULPDUTaken(b""))
     script.go_on(1.0)
     assert not script.is_done
     assert (script.summary, listening.summary) == ("0 messages sent, 2 ULPDUs received", "received 2 ULPDUs")

@@ -12,9 +12,10 @@ from click.testing import CliRunner
 
 from scapy_mpa.cli import cli
 from scapy_mpa.craft.packets import Endpoint
-from scapy_mpa.craft.pcapfile import Packet, PcapWriter
+from scapy_mpa.craft.pcapfile import PcapWriter
 from scapy_mpa.craft.stream import HalfStream
-from scapy_mpa.craft.talk import TcpTalk
+from scapy_mpa.craft.talk import between, frames
+from scapy_mpa.craft.tcppacket import TcpPacket
 from scapy_mpa.craft.ulpdus import send
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.startup import startup_frame
@@ -34,10 +35,10 @@ def page(path: Path, out: Path, *words: object) -> str:
     return out.read_text(encoding="utf-8")
 
 
-def talk(number: int, said: bytes, clock: Iterator[int]) -> Iterator[Packet]:
+def talk(number: int, said: bytes, clock: Iterator[int]) -> Iterator[TcpPacket]:
     """A connection with CRC and no Markers: what is said is Private Data, and in three Sends, one with a wrong CRC."""
     ends = Endpoint("10.0.0.1", 40000 + number, b"\x02\0\0\0\0\1"), Endpoint("10.0.0.2", 7471, b"\x02\0\0\0\0\2")
-    one = TcpTalk(*ends, clock=clock, client_isn=5, server_isn=9)
+    one = between(*ends, clock, isns=(5, 9))
     yield from one.open()
     yield from one.send("client", startup_frame("request", m=False, c=True, private_data=said).encode())
     yield from one.send("server", startup_frame("reply", m=False, c=True, private_data=said).encode())
@@ -55,7 +56,7 @@ def write_talks(path: Path, said: list[bytes]) -> Path:
     with path.open("wb") as file:
         writer = PcapWriter(file)
         for number, one in enumerate(said):
-            writer.write(talk(number, one, clock))
+            writer.write(frames(talk(number, one, clock)))
     return path
 
 

@@ -26,7 +26,7 @@ from scapy_mpa.page.write import page_of
 from scapy_mpa.plot.kinds import KINDS, draw_subject
 from scapy_mpa.plot.view import Stretch, Subject
 from scapy_mpa.report.buffers import buffers_of
-from scripts.fuzz_captures import case
+from scripts.dev.fuzz_captures import case
 from tests.conftest import PCAPS, captures
 from tests.messages.test_memory import STAG, TO, rping_buffer
 from tests.page.making import HURTING, Parsed, hurting, page, run, write_talks

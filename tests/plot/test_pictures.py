@@ -366,5 +366,5 @@ def test_the_commands_of_the_page_make_its_pictures(command: str, name: str, tmp
 def test_every_picture_of_the_page_is_made_by_a_command() -> None:
     shown = re.findall(r"!\[[^\]]+\]\(img/([\w.-]+)\)", DOCUMENT.read_text(encoding="utf-8"))
     assert sorted(shown) == sorted(name for _, name in drawn_in_the_docs())
-    # One is that of docs/appendix-b.md, by scripts/appendix_b.py.
+    # One is that of docs/appendix-b.md, by scripts/dev/appendix_b.py.
     assert sorted([*shown, "appendix-b.svg"]) == sorted(path.name for path in (REPO / "docs" / "img").iterdir())

@@ -23,8 +23,7 @@ from scapy_mpa.craft.packets import ACK, PSH, ones_complement_sum
 from scapy_mpa.craft.tcppacket import TcpPacket, octets_of
 from scapy_mpa.errors import MPAError
 from scapy_mpa.probe.choice import all_cases
-from scapy_mpa.probe.owntcp import OwnTCP
-from scapy_mpa.probe.rawcarrier import cut, maker
+from scapy_mpa.probe.rawcarrier import cut, live_half, maker
 from scapy_mpa.probe.rawscript import Forge, Shaped, raw_script_of
 from scapy_mpa.probe.run import peers
 from scapy_mpa.probe.script import Finish, Send, script_of
@@ -248,7 +247,7 @@ def test_ip_headers_that_are_not_as_usual(name: str, pieces: list[tuple[int, int
 
 
 def test_long_segments_are_cut_with_their_damage() -> None:
-    half = OwnTCP("initiator", maker(("10.0.0.1", 1), ("10.0.0.2", 2)), 0).half
+    half = live_half("initiator", maker(("10.0.0.1", 1), ("10.0.0.2", 2)), 0)
     packet = TcpPacket(0, half, 5, bytes(range(10)), 0, ACK | PSH, 0, b"", 0, damage=((1, 1), (6, 2), (9, 3)))
     assert [(one.start, one.payload, one.damage) for one in cut(packet, 4)] == [
         (5, bytes(range(4)), ((1, 1),)), (9, bytes(range(4, 8)), ((2, 2),)), (13, b"\x08\x09", ((1, 3),)),

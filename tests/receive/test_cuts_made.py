@@ -15,10 +15,11 @@ from typing import NamedTuple
 import pytest
 
 from scapy_mpa.craft.packets import Endpoint
-from scapy_mpa.craft.pcapfile import Packet, PcapWriter
+from scapy_mpa.craft.pcapfile import PcapWriter
 from scapy_mpa.craft.segments import Cut, aligned_cuts, below, displace, packed_cuts, random_cuts
 from scapy_mpa.craft.stream import HalfStream, LaidFPDU
-from scapy_mpa.craft.talk import Side, TcpTalk
+from scapy_mpa.craft.talk import Side, between, frames
+from scapy_mpa.craft.tcppacket import TcpPacket
 from scapy_mpa.craft.ulpdus import rdma_write, send
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.startup import startup_frame
@@ -84,14 +85,12 @@ def cuts_of(plan: Plan, rng: random.Random, laid: list[LaidFPDU], emss: int) -> 
 def made(plan: Plan, rng: random.Random) -> tuple[Whole, list[list[Row]]]:
     """The whole capture of a connection and its truth, as far as a part of the capture does not change it."""
     isns = rng.getrandbits(32), rng.getrandbits(32)
-    talk = TcpTalk(
-        CLIENT, SERVER, clock=itertools.count(10**18, 10_000), client_isn=isns[0], server_isn=isns[1], timestamps=False
-    )
+    talk = between(CLIENT, SERVER, itertools.count(10**18, 10_000), isns=isns, timestamps=False)
     streams: dict[str, HalfStream] = {}
     origins: dict[str, int] = {}
     rows: dict[str, list[Row]] = {"client": [], "server": []}
 
-    def packets() -> Iterator[Packet]:
+    def packets() -> Iterator[TcpPacket]:
         yield from talk.open()
         for (side, _), isn, kind in zip(SIDES, isns, ("request", "reply"), strict=True):
             # M says what its sender wants to receive.
@@ -115,7 +114,7 @@ def made(plan: Plan, rng: random.Random) -> tuple[Whole, list[list[Row]]]:
         yield from talk.close("client")
 
     file = io.BytesIO()
-    PcapWriter(file).write(packets())
+    PcapWriter(file).write(frames(packets()))
     return Whole(file.getvalue()), [rows["client"], rows["server"]]
 
 

@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from scripts.numbers_tables import Number, numbers
+from scripts.dev.numbers_tables import Number, numbers
 from tests.conftest import REPO
 
 #: Tests that numbers of a module or a room fail, too, after those of all.

@@ -29,8 +29,8 @@ from scapy_mpa.stream.drop_reason import DropReason
 from scapy_mpa.stream.peer_state import NEVER, NOWHERE, PeerState
 from scapy_mpa.stream.recent import RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space import SequenceSpace
-from scripts.architecture_picture import DOCUMENT
-from scripts.numbers_tables import numbers, with_tables
+from scripts.dev.architecture_picture import DOCUMENT
+from scripts.dev.numbers_tables import numbers, with_tables
 from tests.receiver.rows import rows
 from tests.receiver.talk import BEGIN, MILLISECOND, Talk, stream
 from tests.receiver.wire import ACK, SYN, crc32c, rdma_write, send
@@ -75,7 +75,7 @@ def crcs(found: list[dict[str, Any]]) -> list[str]:
 
 def test_the_page_has_the_numbers_and_each_has_a_reason() -> None:
     document = DOCUMENT.read_text(encoding="utf-8")
-    assert with_tables(document) == document, "python -m scripts.numbers_tables"
+    assert with_tables(document) == document, "python -m scripts.dev.numbers_tables"
     assert not [number.name for number in numbers() if not number.reason]
 
 

@@ -26,8 +26,8 @@ from scapy_mpa.reading.shares import Share
 from scapy_mpa.report.fpdus import STYLES, log_lines
 from scapy_mpa.report.model import Report
 from scapy_mpa.values.segment import reverse_key
-from scripts.benchmark import write_capture
-from scripts.fuzz_captures import captures_of
+from scripts.dev.benchmark import write_capture
+from scripts.dev.fuzz_captures import captures_of
 from tests.conftest import PCAPS, REPO, captures
 
 THREE = str(PCAPS / "siw-three-in-a-row.pcap")

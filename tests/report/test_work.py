@@ -19,7 +19,7 @@ import pytest
 
 from scapy_mpa import analyze
 from scapy_mpa.report.fpdus import JSONL, log_lines
-from scripts.benchmark import SCENARIOS, write_capture
+from scripts.dev.benchmark import SCENARIOS, write_capture
 from tests.conftest import PCAPS, REPO
 from tests.work import lines_run
 

@@ -18,7 +18,7 @@ from scapy_mpa.framing.role import ROLES
 from scapy_mpa.reading import spill
 from scapy_mpa.wireshark.annotate import annotate
 from scapy_mpa.wireshark.notes import CaptureNotes
-from scripts.benchmark import write_capture
+from scripts.dev.benchmark import write_capture
 from tests.capture.blocks import SIMPLE, capture_ng
 from tests.capture.convert import COMPRESSED, FORMATS, LINKS, recorded
 from tests.conftest import PCAPS, captures, named

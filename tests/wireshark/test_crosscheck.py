@@ -31,7 +31,7 @@ from tests.wireshark.tshark import needs_tshark
 
 pytestmark = needs_tshark
 
-#: Larger captures take seconds each; docs/wireshark.md has all of them (python scripts/crosscheck_captures.py).
+#: Larger captures take seconds each; docs/wireshark.md has all of them (python scripts/dev/crosscheck_captures.py).
 LARGE = 330_000
 SMALL = [path for path in captures() if path.stat().st_size < LARGE]
 CRC_RPING = PCAPS / "siw-crc-rping.pcap"
@@ -59,7 +59,7 @@ def test_table_of_a_folder(tmp_path: Path) -> None:
     for name in (*names, "second-connection-not-mpa.fpdus.jsonl.zst"):
         shutil.copy(PCAPS / name, tmp_path)
     done = subprocess.run(
-        [sys.executable, REPO / "scripts" / "crosscheck_captures.py", tmp_path], capture_output=True, text=True
+        [sys.executable, REPO / "scripts" / "dev" / "crosscheck_captures.py", tmp_path], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     rows = [[cell.strip() for cell in line.split("|")] for line in done.stdout.splitlines()[2:]]

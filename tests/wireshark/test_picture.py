@@ -6,7 +6,7 @@ import pytest
 
 from scapy_mpa.wireshark.limits import SEEN_IN
 from scapy_mpa.wireshark.tshark import find_tshark
-from scripts.wireshark_picture import picture
+from scripts.dev.wireshark_picture import picture
 from tests.conftest import REPO
 from tests.wireshark.tshark import needs_tshark
 

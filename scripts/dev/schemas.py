@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write what show.schema.json says of FPDUs and findings: what the schemas of the commands that list these say.
 
-python -m scripts.schemas
+python -m scripts.dev.schemas
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-SCHEMAS = Path(__file__).resolve().parent.parent / "scapy_mpa" / "report"
+SCHEMAS = Path(__file__).resolve().parents[2] / "scapy_mpa" / "report"
 
 
 def schema(command: str) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compare captures with Wireshark, one after the other, and print a table for docs/wireshark.md.
 
-    python scripts/crosscheck_captures.py                   # the captures that are shipped
-    python scripts/crosscheck_captures.py FOLDER...         # all captures of other folders
+    python scripts/dev/crosscheck_captures.py                   # the captures that are shipped
+    python scripts/dev/crosscheck_captures.py FOLDER...         # all captures of other folders
 
 Beside a capture NAME.pcap, NAME.fpdus.jsonl has one line for each FPDU that is to be found, if that is known; both may
 be compressed by zstd (.zst). Exit status 1 if there is a difference that nothing explains.
@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 import zstandard
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))  # this checkout, wherever the command is run
 
 from scapy_mpa import crosscheck  # noqa: E402

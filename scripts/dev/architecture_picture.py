@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Draw the rooms of the package, their modules, and which room imports which, into docs/architecture.md.
 
-    python -m scripts.architecture_picture             # writes it between the two comments
-    python -m scripts.architecture_picture --print     # prints it
+    python -m scripts.dev.architecture_picture             # writes it between the two comments
+    python -m scripts.dev.architecture_picture --print     # prints it
 
 Everything is read from the source.  Rooms that import each other stand in one box, with all their arrows; of the arrows
 between boxes those are left out that a longer way shows too.
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "scapy_mpa"
 DOCUMENT = ROOT / "docs" / "architecture.md"
 BEGIN, END = "<!-- begin picture -->\n", "<!-- end picture -->\n"

@@ -1,9 +1,9 @@
-"""The corpus of `scripts/freeze.py`: captures in an archive for each part, and an index of what is asked about them.
+"""The corpus of `freeze.py`: captures in an archive for each part, and an index of what is asked about them.
 
     captures   files that lie in folders, as they are
     malformed  the catalogue, each case repaired and with its CRC or lengths left
     crafted    every shipped scenario under everything that may happen to its packets (`VARIANTS`)
-    mutated    the captures of `scripts/fuzz_captures.py`, by seed and number
+    mutated    the captures of `scripts/dev/fuzz_captures.py`, by seed and number
 
 The same arguments give the same corpus at the same commit.  What `show` is asked about is chosen here, from an
 analysis, so that two commits are later asked the same.
@@ -28,8 +28,8 @@ from scapy_mpa.craft.pcapngfile import PcapngWriter
 from scapy_mpa.craft.scenario import load, shipped
 from scapy_mpa.craft.segments import below
 from scapy_mpa.craft.tcppacket import TcpPacket, octets_of
-from scripts.freeze_run import INDEX, Entry, Runner, commands
-from scripts.fuzz_captures import captures_of
+from scripts.dev.freeze_run import INDEX, Entry, Runner, commands
+from scripts.dev.fuzz_captures import captures_of
 
 T = TypeVar("T", int, str)
 

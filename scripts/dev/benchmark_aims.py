@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from scripts.benchmark import Capture, Result
+    from scripts.dev.benchmark import Capture, Result
 
-DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "performance.md"
 BEGIN, END = "<!-- begin aims -->\n", "<!-- end aims -->\n"
 
 #: How many times as large the larger captures are.
@@ -244,7 +244,7 @@ def print_aims(names: Sequence[str], bench: Bench, update: bool) -> None:
     """Measure these parts, and print each as soon as it is known; ``update`` puts all into docs/performance.md."""
     if shutil.which("tshark") is None:
         raise SystemExit("tshark is missing: the aims are stated against it")
-    text = [f"Measured by `python scripts/benchmark.py --aims --update`: {_machine()}", ""]
+    text = [f"Measured by `python scripts/dev/benchmark.py --aims --update`: {_machine()}", ""]
     print(*text, sep="\n")
     for name in names:
         table = [*PARTS[name](bench), ""]

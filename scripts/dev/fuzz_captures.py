@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Hand mutated captures to the analysis, as many as wanted: no traceback, no hang, no memory above the limits.
 
-    python -m scripts.fuzz_captures --count 100000             # from the first one on
-    python -m scripts.fuzz_captures --number 4711 --write x    # the 4711th alone, kept as x
-    python -m scripts.fuzz_captures --count 1000000 --jobs 2 --keep failed/
+    python -m scripts.dev.fuzz_captures --count 100000             # from the first one on
+    python -m scripts.dev.fuzz_captures --number 4711 --write x    # the 4711th alone, kept as x
+    python -m scripts.dev.fuzz_captures --count 1000000 --jobs 2 --keep failed/
 
 Case N of a seed is the same on every machine. Each is a window of a shipped or crafted capture under up to eight
 mutations (tests/hostile/mutate.py), written as pcap or pcapng and perhaps damaged as a file (tests/hostile/files.py).

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Run the commands of one checkout on the captures of a corpus: the part of `scripts/freeze.py` that a process runs.
+"""Run the commands of one checkout on the captures of a corpus: the part of `freeze.py` that a process runs.
 
 Of the package it uses `scapy_mpa.cli.main` alone, as the installed command does, and it imports nothing else of a
 checkout, so that it runs on any commit: what `PYTHONPATH` names is what is run.
 
-    PYTHONPATH=CHECKOUT python scripts/freeze_run.py hash '{"corpus": DIR, "share": 0, "of": 2, ...}' > LINES
-    PYTHONPATH=CHECKOUT python scripts/freeze_run.py show '{"corpus": DIR, "name": NAME, "command": COMMAND}'
+    PYTHONPATH=CHECKOUT python scripts/dev/freeze_run.py hash '{"corpus": DIR, "share": 0, "of": 2, ...}' > LINES
+    PYTHONPATH=CHECKOUT python scripts/dev/freeze_run.py show '{"corpus": DIR, "name": NAME, "command": COMMAND}'
 
 A capture lies in the working folder as `0.pcap` (of several that are merged, the next is `1.pcap`), so no output names
 a path.  A command has 60 seconds of CPU time; the captures whose commands take longer are said to be `timeout`.

@@ -1,6 +1,6 @@
 """Writes pcaps/esp/ anew: four captures of MPA under IPsec's ESP, and the keys of all of them (esp_sa).
 
-python -m scripts.esp_captures [FOLDER]
+python -m scripts.dev.esp_captures [FOLDER]
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from scapy_mpa.craft.scenario import parse
 
-FOLDER = Path(__file__).parent.parent / "pcaps" / "esp"
+FOLDER = Path(__file__).parents[2] / "pcaps" / "esp"
 KEYS = "esp_sa"
 #: What is captured, by name: the way under ESP, and the seed, so that keys differ.
 CAPTURES = {

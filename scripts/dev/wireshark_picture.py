@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Make docs/wireshark.svg: what tshark prints of a capture as it is, of its exported PDUs, and of its comments.
 
-    python scripts/wireshark_picture.py                     # writes docs/wireshark.svg
-    python scripts/wireshark_picture.py -o other.svg
+    python scripts/dev/wireshark_picture.py                     # writes docs/wireshark.svg
+    python scripts/dev/wireshark_picture.py -o other.svg
 
 The lines are tshark's own, of the commands that stand above them.
 """
@@ -19,7 +19,7 @@ from xml.sax.saxutils import escape
 
 import click
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 FILTER = 'frame.comment contains "by Marker"'
 CAPTURE = "pcaps/markers-reordered.pcap"

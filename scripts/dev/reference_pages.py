@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write the pages of the reference that come out of the program: docs/commands.md and docs/rules.md.
 
-    python -m scripts.reference_pages
+    python -m scripts.dev.reference_pages
 
 docs/commands.md has each command's ``--help`` and a real example, with what it prints. What may differ from run to run,
 or goes on for long, is ``...`` there, as everywhere in the documentation.
@@ -22,11 +22,11 @@ from scapy_mpa.cli.group import GROUPS
 from scapy_mpa.rules.table import GROUPS as RULE_GROUPS
 from scapy_mpa.rules.table import RULES, Rule
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 COMMANDS_PAGE = DOCS / "commands.md"
 RULES_PAGE = DOCS / "rules.md"
-MADE_BY = "<!-- Made by `python -m scripts.reference_pages`. -->"
+MADE_BY = "<!-- Made by `python -m scripts.dev.reference_pages`. -->"
 
 #: Says what a command prints.
 Run = Callable[[str], str]

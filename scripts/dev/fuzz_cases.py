@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Hand the cases of ``scapy-mpa fuzz`` to the analysis, or to tshark: no traceback, no hang, no crash.
 
-    python -m scripts.fuzz_cases --count 100000 --jobs 2 --keep failed/
-    python -m scripts.fuzz_cases --number 4711                 # one case: what was changed, and what comes of it
-    python -m scripts.fuzz_cases --tshark --count 2000 --keep failed/
+    python -m scripts.dev.fuzz_cases --count 100000 --jobs 2 --keep failed/
+    python -m scripts.dev.fuzz_cases --number 4711                 # one case: what was changed, and what comes of it
+    python -m scripts.dev.fuzz_cases --tshark --count 2000 --keep failed/
 
 Seed and number determine a case, as the command prints it. What must hold of our analysis is in
 tests/hostile/examine.py; of tshark, that it ends, in time, without a signal, a failed assertion or a dissector's bug.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Install what ``make dist`` built into clean virtual environments, and run it there: the wheel, then the sdist.
 
-    python -m scripts.check_dist dist
+    python -m scripts.dev.check_dist dist
 
 From the sdist all is compiled again, so the Cython sources, their ``.pxd`` and the header must be in it.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from scapy_mpa.version import __version__
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 CAPTURE = ROOT / "pcaps" / "siw-rping.pcap"
 
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Measure scapy-mpa against tshark, and against the floor, on captures made for the purpose.
 
-    python scripts/benchmark.py                          # all scenarios at 100 MB
-    python scripts/benchmark.py --size 1GB -s plain      # one of them at 1 GB
-    python scripts/benchmark.py --make -s plain          # make the capture, print its name
-    python scripts/benchmark.py --aims                   # what is aimed at, and whether it is met
-    python scripts/benchmark.py --aims --update          # the same, into docs/performance.md
-    python scripts/benchmark.py --part session           # one part of that
-    python scripts/benchmark.py --craft                  # how fast captures are made, against Scapy
+    python scripts/dev/benchmark.py                          # all scenarios at 100 MB
+    python scripts/dev/benchmark.py --size 1GB -s plain      # one of them at 1 GB
+    python scripts/dev/benchmark.py --make -s plain          # make the capture, print its name
+    python scripts/dev/benchmark.py --aims                   # what is aimed at, and whether it is met
+    python scripts/dev/benchmark.py --aims --update          # the same, into docs/performance.md
+    python scripts/dev/benchmark.py --part session           # one part of that
+    python scripts/dev/benchmark.py --craft                  # how fast captures are made, against Scapy
 
 Whole processes are measured, imports included, one after the other in turn, so that a busy machine troubles
 all of them alike; the best and the median of the rounds are printed, and the least processor time, which other
@@ -39,11 +39,11 @@ from pathlib import Path
 
 import click
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))  # measure this checkout, wherever the command is run
 
-from scripts import benchmark_floods  # noqa: E402
-from scripts.benchmark_aims import LARGER, PARTS, Bench, print_aims  # noqa: E402
+from scripts.dev import benchmark_floods  # noqa: E402
+from scripts.dev.benchmark_aims import LARGER, PARTS, Bench, print_aims  # noqa: E402
 
 UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 TSHARK_OPTIONS = (
@@ -534,7 +534,7 @@ def main(
         write_capture(chosen[0], write, size, seed)
         return
     if craft:
-        from scripts.benchmark_craft import print_table as print_craft_table
+        from scripts.dev.benchmark_craft import print_table as print_craft_table
 
         print_craft_table(size)
         return

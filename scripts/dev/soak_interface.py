@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Have ``fpdus -i lo`` follow very many connections of ``connect`` and ``listen``, and watch its memory.
 
-    python -m scripts.soak_interface                        # 50,000 connections, two million packets
-    python -m scripts.soak_interface --connections 5000
+    python -m scripts.dev.soak_interface                        # 50,000 connections, two million packets
+    python -m scripts.dev.soak_interface --connections 5000
 
 Reading an interface takes root, or CAP_NET_RAW. Nothing is sent but over loopback. Every FPDU is counted against what
 was sent; the table has the memory of ``fpdus`` after each tenth of the connections. Exit status: 0 if every FPDU was

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Write the numbers that decide what is found, each with its reason, into docs/architecture.md.
 
-    python -m scripts.numbers_tables             # writes them between the two comments
-    python -m scripts.numbers_tables --print     # prints them
+    python -m scripts.dev.numbers_tables             # writes them between the two comments
+    python -m scripts.dev.numbers_tables --print     # prints them
 
 A number is a module constant ``NAME: Final = ...`` whose value is an integer; its reason is the ``#:`` comment above.
 Constants of FORMATS are none: a specification says what they are, and no other value could be chosen.
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from scripts.architecture_picture import DOCUMENT, PACKAGE
+from scripts.dev.architecture_picture import DOCUMENT, PACKAGE
 
 BEGIN, END = "<!-- begin numbers -->\n", "<!-- end numbers -->\n"
 #: Tables by title, with the modules whose numbers they hold.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Run ``probe`` against a real Linux siw, as Responder and as Initiator, and print tables of what deviates.
 
-    python -m scripts.siw_probe --form stock './restart stock' --form mpa_crc_required './restart crc' \
+    python -m scripts.dev.siw_probe --form stock './restart stock' --form mpa_crc_required './restart crc' \
         --responder 192.0.2.2 7471 --initiator "ssh root@192.0.2.2 'rping -c -a 192.0.2.1 -p {port} -C 1'" \
         --listen 192.0.2.1:7472 --keep results
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What alignment and Markers are worth: the claims of RFC 5044 B.2, B.2.1 and B.2.2, measured.
 
-python -m scripts.appendix_b [--connections 100 1000] [--picture appendix-b.svg]
+python -m scripts.dev.appendix_b [--connections 100 1000] [--picture appendix-b.svg]
 
 Connections are crafted with the segmentations of ``craft``, and read by the receiver of ``analyze --buffers``. All is
 seeded: the same figures come of it everywhere. Each line ends in ``holds`` or ``does not hold``, by the tolerance that

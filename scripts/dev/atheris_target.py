@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Let coverage of the reader, the framing and the receiver guide the search for captures that break them (atheris).
 
-    python -m scripts.atheris_target CORPUS                       # until stopped, or something breaks
-    python -m scripts.atheris_target CORPUS -max_total_time=600   # libFuzzer's options are taken
+    python -m scripts.dev.atheris_target CORPUS                       # until stopped, or something breaks
+    python -m scripts.dev.atheris_target CORPUS -max_total_time=600   # libFuzzer's options are taken
 
 The corpus begins with windows of the shipped captures, in every format, and grows in the folder CORPUS.  What is looked
-for is what scripts/fuzz_captures.py looks for; a capture that breaks it is left as crash-* in the present folder, and
+for is what fuzz_captures.py looks for; a capture that breaks it is left as crash-* in the present folder, and
 becomes a test in tests/hostile/test_found.py.
 """
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Run ``connect`` and ``listen`` against rping over a real Linux siw, both ways, and print a table of what came of it.
 
-    python -m scripts.siw_interop --guest 'ssh root@192.0.2.2' --address 192.0.2.2 --ours 192.0.2.1 --keep talks
-    python -m scripts.siw_interop ... --module mpa_crc_required --module peer_to_peer --boot CMD --halt CMD
+    python -m scripts.dev.siw_interop --guest 'ssh root@192.0.2.2' --address 192.0.2.2 --ours 192.0.2.1 --keep talks
+    python -m scripts.dev.siw_interop ... --module mpa_crc_required --module peer_to_peer --boot CMD --halt CMD
 
 ``--guest`` is a command that runs a shell command on the host with siw, which is its last argument. ``--boot`` and
 ``--halt`` are shell commands that start and end that host, if it is a virtual machine. It needs rping (rdma-core's

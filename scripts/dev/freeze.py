@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Freeze what the program says of many captures, and compare it with what another commit says.
 
-    python -m scripts.freeze corpus DIR --count 30000 --seed 1 --captures FOLDER   # once; read by every commit
-    python -m scripts.freeze hash DIR -o before.txt --jobs 2 --package CHECKOUT
-    python -m scripts.freeze hash DIR -o after.txt --jobs 2
-    python -m scripts.freeze compare before.txt after.txt --list 5
-    python -m scripts.freeze diff DIR mutated/000017 analyze --package CHECKOUT --package .
+    python -m scripts.dev.freeze corpus DIR --count 30000 --seed 1 --captures FOLDER   # once; read by every commit
+    python -m scripts.dev.freeze hash DIR -o before.txt --jobs 2 --package CHECKOUT
+    python -m scripts.dev.freeze hash DIR -o after.txt --jobs 2
+    python -m scripts.dev.freeze compare before.txt after.txt --list 5
+    python -m scripts.dev.freeze diff DIR mutated/000017 analyze --package CHECKOUT --package .
 
 A line of hashes is name, command, hash, status (with `limit` if a limit was met) and, for `analyze`, the rules found:
 one for each capture and each of analyze, fpdus (in both orders), ulpdus, annotate and several of show.  The hash is of
@@ -31,9 +31,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from scripts.freeze_run import INDEX
+from scripts.dev.freeze_run import INDEX
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 _RUN = Path(__file__).with_name("freeze_run.py")
 _PARTS = ("captures", "malformed", "crafted", "mutated")
 #: What the same program must not say otherwise about.
@@ -60,7 +60,7 @@ def main() -> None:
 @click.option("--only", multiple=True, type=click.Choice(_PARTS), help="Only this part. May be repeated.")
 def corpus_command(corpus: Path, count: int, seed: int, folders: tuple[Path, ...], only: tuple[str, ...]) -> None:
     """Write the corpus to DIR, which must be new or empty."""
-    from scripts import freeze_corpus as making
+    from scripts.dev import freeze_corpus as making
 
     corpus.mkdir(parents=True, exist_ok=True)
     if any(corpus.iterdir()):

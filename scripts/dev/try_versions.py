@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Try the oldest versions that pyproject.toml declares on the oldest Python at hand, or the newest on the newest.
 
-    python -m scripts.try_versions oldest
+    python -m scripts.dev.try_versions oldest
 
 They are installed into a virtual environment in build/. There the tests of the command and of the Scapy layers run, and
 ``analyze --format json`` must print of each capture of pcaps/ what it prints where this script runs.
@@ -25,7 +25,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(sys.executable).parent
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 RESOLUTIONS = {"oldest": "lowest-direct", "newest": "highest"}
