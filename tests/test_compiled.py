@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scapy_mpa.capture import pcap, pcapng
@@ -23,6 +23,7 @@ from scapy_mpa.framing.crc import crc32c
 from scapy_mpa.values import octets as read
 from scapy_mpa.values.segment import CarriedSegment, Segment
 from scripts.dev.fuzz_captures import case
+from tests.alike import digests
 from tests.capture.blocks import capture_ng, interface, packet, section
 from tests.capture.frames import capture, ethernet, linked
 from tests.conftest import REPO, captures
@@ -217,3 +218,15 @@ def test_blocks_of_garbled_captures_are_read_alike(seed: int, link_type: int, or
         octets[rng.randrange(28, len(octets))] = rng.randrange(256)
     with pytest.MonkeyPatch.context() as patch:
         assert is_read_alike(bytes(octets), patch)
+
+
+@needs_compiled
+@settings(max_examples=2)
+@given(st.integers(0, 1 << 32))
+def test_what_is_said_of_mutated_captures_is_the_same_uncompiled(first: int) -> None:
+    """The report, the FPDUs and the messages of each of 25."""
+    command = [sys.executable, "-m", "tests.alike", str(first), "25"]
+    uncompiled = subprocess.run(
+        command, env=os.environ | {PURE: "1"}, cwd=REPO, capture_output=True, text=True, check=True
+    )
+    assert uncompiled.stdout.splitlines() == list(digests(first, 25))
