@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from scapy_mpa.catalogue.baseline import BASELINES
 from scapy_mpa.catalogue.case import AREAS, Case, Raised, clause_of
 from scapy_mpa.catalogue.peer import REACTIONS
-from scapy_mpa.catalogue.sent import Repairable
 from scapy_mpa.catalogue.table import CASES
+from scapy_mpa.craft.sent import Repairable
 from scapy_mpa.rules.table import RULES
 from scapy_mpa.values.words import plural
 

@@ -114,7 +114,7 @@ class _Giving:
             if self._count == len(numbers) or (until is not None and time.monotonic() >= until):
                 break
             case = self._run.case(number)
-            if not case.done:
+            if not case.done and not self._run.is_valid_wanted:
                 self._unchanged += 1
                 continue
             result = self._run.give(case)

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import islice
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from scapy_mpa.craft.changes.change import ChangeKind, NamedChange, find, register
+from scapy_mpa.craft.changes.draws import Draw, a_packet, among, perhaps, pick, up_to
 from scapy_mpa.craft.injecting import PLACES, WHERE, inject
 from scapy_mpa.craft.network import (
     Chance,
@@ -20,6 +23,7 @@ from scapy_mpa.craft.network import (
     corrupt,
     duplicate,
     fragment,
+    in_time,
     is_data,
     lose,
     reorder,
@@ -29,11 +33,13 @@ from scapy_mpa.craft.network import (
 from scapy_mpa.craft.pcapfile import SNAPLEN
 from scapy_mpa.craft.setup import nanoseconds
 from scapy_mpa.craft.tcppacket import TcpPacket
-from scapy_mpa.craft.wanted import TRUTH, Wanted, one_of, up_to, whole
+from scapy_mpa.craft.wanted import TRUTH, Wanted, one_of, whole
+from scapy_mpa.craft.wanted import up_to as number_up_to
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.role import ROLES
 
-_LATER = 1000  # nanoseconds
+if TYPE_CHECKING:
+    from scapy_mpa.craft.exchange import Exchange
 
 
 class Kind(NamedTuple):
@@ -150,12 +156,13 @@ _CHOICES = {"mode": ("pseudo", "zero"), "what": tuple(PLACES), "where": tuple(WH
 
 class Impairment(NamedTuple):
     """An impairment and its parameters; only packets sent in ``direction``, and of ``connection``, if they are
-    given."""
+    given; only the one with this ``number`` (``changes.change.find``), to which it happens for certain."""
 
     kind: str
     parameters: dict[str, Any]
     direction: str | None = None
     connection: int | None = None
+    number: int | None = None
 
     def applies(self, packet: TcpPacket) -> bool:
         """Whether it is meant for a packet."""
@@ -194,16 +201,17 @@ def impairment(value: object) -> Impairment:
     kind = given.pop("kind", None)
     if not isinstance(kind, str) or kind not in IMPAIRMENTS:
         raise MPAError(f"there is no impairment {kind!r}; the impairments are {', '.join(IMPAIRMENTS)}")
-    direction, connection = given.pop("direction", None), given.pop("connection", None)
+    direction, connection, number = (given.pop(name, None) for name in ("direction", "connection", "number"))
     if direction not in (None, *ROLES):
         raise MPAError(f"{kind}: direction is {direction!r}; it may be {', '.join(ROLES)}")
-    if complaint := whole(0, _ANY).or_nothing().complaint(f"{kind}: connection", connection):
-        raise MPAError(complaint)
+    for name, value in (("connection", connection), ("number", number)):
+        if complaint := whole(0, _ANY).or_nothing().complaint(f"{kind}: {name}", value):
+            raise MPAError(complaint)
     known = IMPAIRMENTS[kind].parameters
     parameters = {**known, **given}
     for name, value in given.items():
         if name not in known:
-            raise MPAError(f"{kind} has no {name!r}; it has {', '.join((*known, 'direction', 'connection'))}")
+            raise MPAError(f"{kind} has no {name!r}; it has {', '.join((*known, 'direction', 'connection', 'number'))}")
         if complaint := _wanted(kind, name).complaint(f"{kind}: {name}", value):
             raise MPAError(complaint)
     if kind == "inject":
@@ -211,7 +219,7 @@ def impairment(value: object) -> Impairment:
         parameters["where"] = given.get("where", places[0])
         if parameters["where"] not in places:
             raise MPAError(f"inject: where of {parameters['what']} may be {', '.join(places)}")
-    return Impairment(kind, parameters, direction, connection)
+    return Impairment(kind, parameters, direction, connection, number)
 
 
 _LEAST = {"mtu": 68, "count": 0, "length": 1, "distance": 1}
@@ -231,7 +239,7 @@ def _wanted(kind: str, name: str) -> Wanted:
     if isinstance(default, int):
         least = 0 if kind in ("duplicate", "inject") else _LEAST[name]
         return whole(least, _FARTHEST if kind == "inject" else _MOST.get(name, _ANY))
-    return up_to(1 if name == "probability" else 3600)
+    return number_up_to(1 if name == "probability" else 3600)
 
 
 def _value(text: str) -> Any:
@@ -274,7 +282,7 @@ class Pipeline:
         for one in others:
             chain = self._apply(one, chain)
         if others:
-            chain = acknowledged(stamped(_in_time(chain)))
+            chain = acknowledged(stamped(in_time(chain)))
         # Whoever forges segments knows what has arrived.  Fragments are made on the last part of the way: what is sent
         # again was whole.
         for one in (
@@ -288,18 +296,78 @@ class Pipeline:
     def _apply(self, one: Impairment, packets: Packets) -> Packets:
         alike = [other for other in self.impairments if other.kind == one.kind]
         place = next(index for index, other in enumerate(alike) if other is one)
-        rng = random.Random(self.seed << 16 | place << 8 | list(IMPAIRMENTS).index(one.kind))
         kind, parameters = IMPAIRMENTS[one.kind], dict(one.parameters)
-        chance = Chance(one.applies, rng, parameters.pop("probability", 1))
+        probability = parameters.pop("probability", 1)
+        if one.number is None:
+            rng = random.Random(self.seed << 16 | place << 8 | list(IMPAIRMENTS).index(one.kind))
+            chance = Chance(one.applies, rng, probability)
+        else:
+            held = [*packets]
+            chosen = held[find(held, "responder" if one.direction == "responder" else "initiator", one.number)]
+            packets, chance = iter(held), Chance(lambda packet: packet is chosen, _Farthest(), 1)
         self._chances.append((kind, chance))
         return kind.apply(packets, chance, **parameters)
 
 
-def _in_time(packets: Packets) -> Packets:
-    """What comes late has a later time."""
-    last = -1
-    for packet in packets:
-        if packet.time <= last:
-            packet = packet._replace(time=last + _LATER)
-        last = packet.time
-        yield packet
+class _Farthest(random.Random):
+    """Draws for what happens for certain: as far, and as much, as there may be."""
+
+    def getrandbits(self, k: int) -> int:
+        """The largest number of so many bits."""
+        return (1 << k) - 1
+
+
+def impaired(kind: str, number: int | None = None, *, seed: int = 0, **parameters: Any) -> NamedChange:
+    """The change of an exchange that is one kind of impairment.
+
+    Args:
+        kind: its name.
+        number: that of the packet to which it happens, for certain; None: to any, as its parameters say.
+        seed: decides about what is random.
+        parameters: those that are not as usual, and those of its function alone.
+    """
+    whose = IMPAIRMENTS[kind]
+    told = [] if number is None else [str(number)]
+    text = f"{kind}({', '.join([*told, *(f'{key}={value}' for key, value in parameters.items())])})"
+
+    def apply(exchange: Exchange) -> None:
+        if kind == "snap":
+            exchange.snaplen = parameters["length"]
+            return
+        direction = None if kind in ("cut", "jitter") else exchange.by
+        one = Impairment(kind, {**whose.parameters, **parameters}, direction, None, number)
+        changes = exchange.taps if kind == "jitter" else exchange.packets
+        changes.append(lambda packets: [*Pipeline([one], seed).apply(packets)])
+
+    return NamedChange(kind, text, apply)
+
+
+def _what_is_injected(_: Exchange, rng: random.Random) -> dict[str, str]:
+    what = pick(rng, tuple(PLACES))
+    return {"what": what, "where": pick(rng, PLACES[what])}
+
+
+def _drawn(kind: str, area: str, *, numbered: bool = False, **draws: Draw) -> None:
+    """Register a kind of impairment among all changes."""
+    whose = IMPAIRMENTS[kind]
+    if "probability" in whose.parameters:
+        draws = {"probability": among(0.1, 0.3, 0.7), "seed": up_to(0xFFFF), **draws}
+    if numbered:
+        draws = {"number": perhaps(a_packet), **draws}
+    parameters = {"number": None, **whose.parameters}
+    register(ChangeKind(kind, "packet", area, whose.meaning, "", parameters, draws, partial(impaired, kind)))
+
+
+_TRUTHS = among(False, True)
+_drawn("reorder", "tcp", numbered=True, distance=up_to(6, 1))
+_drawn("duplicate", "tcp", numbered=True, distance=up_to(6))
+_drawn("lose", "tcp", numbered=True, distance=up_to(6, 1), retransmit=_TRUTHS, resegment=_TRUTHS)
+_drawn("retransmit", "tcp", numbered=True, distance=up_to(6, 1))
+_drawn("corrupt", "tcp", numbered=True, distance=up_to(6, 1), repaired=_TRUTHS, dropped=_TRUTHS, retransmit=_TRUTHS)
+_drawn("fragment", "tcp", mtu=among(68, 200, 576), reverse=_TRUTHS)
+_drawn("capture-loss", "capture", numbered=True)
+_drawn("cut", "capture", count=up_to(12, 1))
+_drawn("snap", "capture", length=among(40, 54, 60, 66, 68, 74, 80, 96, 100, 128, 160, 256, 576, 1000))
+_drawn("jitter", "capture", seconds=among(0.00001, 0.01, 10.0), seed=up_to(0xFFFF))
+_drawn("offload", "tcp", mode=among("zero", "pseudo"))
+_drawn("inject", "attack", distance=among(0, 1, 100, 65536, 1 << 20, 100_000_000, 1 << 30), _=_what_is_injected)

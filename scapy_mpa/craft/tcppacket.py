@@ -135,7 +135,8 @@ def damaged(payload: bytes, damage: tuple[tuple[int, int], ...]) -> bytes:
     """The payload with its damage."""
     octets = bytearray(payload)
     for index, mask in damage:
-        octets[index] ^= mask
+        if index < len(octets):  # else it has been cut off
+            octets[index] ^= mask
     return bytes(octets)
 
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from scapy_mpa.craft.changes.change import LEVELS, OF_MESSAGES, Level
+from scapy_mpa.craft.changes.table import named
 from scapy_mpa.errors import MPAError
 from scapy_mpa.fuzz.baselines import Baselines, baselines
-from scapy_mpa.fuzz.case import FuzzCase, make
+from scapy_mpa.fuzz.case import FuzzCase, in_area, make
 from scapy_mpa.fuzz.catalogue import weights
-from scapy_mpa.fuzz.recipe import MOST_MUTATIONS, Changes, Recipe, in_area, recipe
+from scapy_mpa.fuzz.recipe import MOST_MUTATIONS, Drawn, Recipe, recipe
 
 
 class Fuzzer:
-    """The cases of a seed over some baselines, with mutations of ``areas`` (none: all).
+    """The cases of a seed over some baselines, with changes of ``areas`` (none: all), or those of ``changes`` alone.
 
-    Without baselines they are the shipped scenarios and the catalogue. ``by_message`` draws no mutation of packets. A
-    case is made when it is asked for, from its
-    number alone. Raises MPAError for a seed below 0 and for an area that does not exist.
+    Without baselines they are the shipped scenarios and the catalogue. ``by_message`` draws no change of packets. A
+    case is made when it is asked for, from its number alone. Raises MPAError for a seed below 0, and for an area or a
+    change that does not exist.
     """
 
     def __init__(
@@ -25,6 +27,7 @@ class Fuzzer:
         begin: Baselines | None = None,
         *,
         areas: Collection[str] = (),
+        changes: Collection[str] = (),
         most: int = MOST_MUTATIONS,
         by_message: bool = False,
     ) -> None:
@@ -36,14 +39,27 @@ class Fuzzer:
             raise MPAError(f"the seed is {seed}, but must be 0 or more")
         self.seed = seed
         self.baselines = baselines() if begin is None else begin
-        self._only: Changes | None = "messages" if by_message else None
-        wanted = [area for area in known if (not areas or area in areas) and in_area(area, self._only)]
-        self._weights = {area: known[area] for area in wanted}
-        self._most = most
+        wanted = tuple(named(name).name for name in changes)
+
+        def drawn(levels: Collection[Level]) -> Drawn:
+            names = {
+                area: [one for one in in_area(area, levels) if one in (wanted or (one,))]
+                for area in known
+                if not areas or area in areas
+            }
+            return Drawn(known, {area: found for area, found in names.items() if found}, wanted)
+
+        if changes:  # which a case of the catalogue has no room for
+            self.baselines = self.baselines._replace(with_catalogue=False)
+        self._drawn = drawn(OF_MESSAGES if by_message else LEVELS)
+        self._of_packets = drawn(("packet", "capture"))
+        self.most = most
+        if not self._drawn.names:
+            raise MPAError("no change is of these areas, and is one of those that are asked for")
 
     def recipe(self, number: int) -> Recipe:
         """What is drawn for a case."""
-        return recipe(self.seed, number, self.baselines, self._weights, self._most, self._only)
+        return recipe(self.seed, number, self.baselines, self._drawn, self._of_packets, self.most)
 
     def case(self, number: int) -> FuzzCase:
         """A case."""

@@ -14,15 +14,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
+from scapy_mpa.craft.changes.change import OF_MESSAGES
+from scapy_mpa.craft.changes.table import CHANGES
 from scapy_mpa.craft.talk import Side
 from scapy_mpa.errors import FramingError, MPAError
 from scapy_mpa.framing.ddp import opcode_of
 from scapy_mpa.framing.role import Role, peer_of
 from scapy_mpa.framing.startup import decode_startup_frame
-from scapy_mpa.fuzz.case import Done, make
-from scapy_mpa.fuzz.draft import Agreed
-from scapy_mpa.fuzz.mutations import MUTATIONS
-from scapy_mpa.fuzz.recipe import Recipe
+from scapy_mpa.fuzz.case import Done, said
+from scapy_mpa.fuzz.recipe import Agreed, Recipe
 from scapy_mpa.fuzz.run import Fuzzer
 from scapy_mpa.live.recording import RecordedConnection, Recording
 from scapy_mpa.probe.carrier import Carrier, NotReached, NotTaken
@@ -82,7 +82,7 @@ class WireResult:
         return {
             "seed": recipe.seed,
             "case": recipe.case,
-            "baseline": recipe.exchange.source,
+            "baseline": recipe.source,
             "mutations": [one._asdict() for one in self.case.done],
             "messages": len(self.case.messages),
             "octets": sum(len(one.octets) for one in self.case.messages),
@@ -94,8 +94,8 @@ class WireResult:
 
 
 def message_areas() -> tuple[str, ...]:
-    """The areas whose mutations change messages; what changes packets is not for the kernel's TCP."""
-    return tuple(dict.fromkeys(one.area for one in MUTATIONS.values() if one.by_message))
+    """The areas of changes of messages; what changes packets is not for the kernel's TCP."""
+    return tuple(dict.fromkeys(one.area for one in CHANGES.values() if one.area and one.level in OF_MESSAGES))
 
 
 class WireFuzzer:
@@ -116,6 +116,11 @@ class WireFuzzer:
         self._by: Role = peer_of(target.role)
         self._answers: set[Answer] = set()
 
+    @property
+    def is_valid_wanted(self) -> bool:
+        """Whether cases are to be given as they were recorded."""
+        return not self._fuzzer.most
+
     def begin(self) -> str:
         """The first clean connection; what is odd about it.  Raises CannotStart."""
         self._health.begin()
@@ -124,7 +129,7 @@ class WireFuzzer:
         return self._health.remark
 
     def case(self, number: int) -> WireCase:
-        """A case of the fuzzer, laid for this peer, with the mutations that change what it is given.
+        """A case of the fuzzer, laid for this peer, with the changes of what it is given.
 
         What is changed on the other side, which the peer speaks for itself, is left out.
         """
@@ -143,13 +148,13 @@ class WireFuzzer:
         frame = self._health.frame
         wants = bool(frame.m) if frame is not None else False
         markers = (wants, False) if self._by == "initiator" else (False, wants)
-        made = make(recipe._replace(agreed=Agreed(markers, True)))
+        exchange, done = said(recipe._replace(agreed=Agreed(markers, True)))
         told, octets = [], 0
-        for place in made.places:
-            if place.role == self._by and octets + len(place.octets) <= _MOST_OCTETS:
-                told.append(WireMessage(place.name, place.octets))
-                octets += len(place.octets)
-        return WireCase(recipe, tuple(told), made.done)
+        for unit in exchange.units(self._by):
+            if octets + len(unit.octets) <= _MOST_OCTETS:
+                told.append(WireMessage(unit.name, unit.octets))
+                octets += len(unit.octets)
+        return WireCase(recipe, tuple(told), tuple(done))
 
     def give(self, case: WireCase) -> WireResult:
         """Give a case, and see whether the peer survives it."""

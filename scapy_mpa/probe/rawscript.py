@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from scapy_mpa.catalogue.plan import FrameChange
+from scapy_mpa.craft.exchange import FrameChange
 from scapy_mpa.craft.fragments import headed
 from scapy_mpa.craft.packets import ACK, RST, SYN
 from scapy_mpa.craft.talk import TIMESTAMPS
