@@ -45,7 +45,15 @@ if TYPE_CHECKING:
 class Kind(NamedTuple):
     """One kind of impairment: what does it, its parameters with their defaults, and what it is.
 
-    ``happens`` is what it happens to, and what that is called; None if it happens to all packets alike.
+    Attributes:
+        apply: alters packets, those that a ``Chance`` falls on.
+        parameters: with their defaults.
+        meaning: what it is, in words.
+        happens: what it happens to, and what that is called; None if it happens to all packets alike.
+        by_network: it happens on the way, not where packets are captured.
+        is_for: which packets it may fall on.
+        area: of the catalogue.
+        draws: what draws parameters for an exchange.
     """
 
     apply: Callable[..., Packets]
@@ -53,6 +61,9 @@ class Kind(NamedTuple):
     meaning: str
     happens: tuple[str, str] | None = None
     by_network: bool = True
+    is_for: Callable[[TcpPacket], bool] = is_data
+    area: str = "tcp"
+    draws: Mapping[str, Draw] = {}
 
 
 def _capture_loss(packets: Packets, chance: Chance) -> Packets:
@@ -84,26 +95,53 @@ def _pass(packets: Packets, chance: Chance, length: int) -> Packets:
     return packets
 
 
-#: The kinds of impairments. Besides its own parameters each has ``direction`` and ``connection``.
+_TRUTHS = among(False, True)
+_FEW = up_to(6, 1)
+
+
+def _any(packet: TcpPacket) -> bool:
+    return True
+
+
+def _not_startup(packet: TcpPacket) -> bool:
+    """Without its startup frames nothing of a connection can be read."""
+    return packet.in_operation or not packet.payload
+
+
+def _what_is_injected(_: Exchange, rng: random.Random) -> dict[str, str]:
+    what = pick(rng, tuple(PLACES))
+    return {"what": what, "where": pick(rng, PLACES[what])}
+
+
+#: The kinds of impairments. Besides its own parameters each has ``direction``, ``connection`` and ``number``.
 IMPAIRMENTS: dict[str, Kind] = {
     "reorder": Kind(
         reorder,
         {"probability": 0.1, "distance": 5},
         "segments come late, after up to `distance` others",
         ("segment", "reordered"),
+        draws={"distance": _FEW},
     ),
-    "duplicate": Kind(duplicate, {"probability": 0.1, "distance": 3}, "segments come twice", ("segment", "duplicated")),
+    "duplicate": Kind(
+        duplicate,
+        {"probability": 0.1, "distance": 3},
+        "segments come twice",
+        ("segment", "duplicated"),
+        draws={"distance": up_to(6)},
+    ),
     "lose": Kind(
         lose,
         {"probability": 0.05, "distance": 8, "retransmit": True, "resegment": False},
         "segments are lost, and retransmitted after `distance` others, if at all",
         ("segment", "lost"),
+        draws={"distance": _FEW, "retransmit": _TRUTHS, "resegment": _TRUTHS},
     ),
     "retransmit": Kind(
         retransmit,
         {"probability": 0.1, "distance": 4},
         "octets that arrived are sent again in other segments",
         ("retransmission", "in vain"),
+        draws={"distance": _FEW},
     ),
     "corrupt": Kind(
         corrupt,
@@ -111,12 +149,15 @@ IMPAIRMENTS: dict[str, Kind] = {
         "an octet of an FPDU is damaged, and the TCP checksum shows it, unless it was repaired; then the receiver may "
         "have dropped the segment because of the CRC",
         ("segment", "damaged"),
+        draws={"distance": _FEW, "repaired": _TRUTHS, "dropped": _TRUTHS, "retransmit": _TRUTHS},
     ),
     "fragment": Kind(
         fragment,
         {"mtu": 576, "reverse": False},
         "IP datagrams come in fragments",
         ("IP datagram", "fragmented"),
+        is_for=_any,
+        draws={"mtu": among(68, 200, 576), "reverse": _TRUTHS},
     ),
     "capture-loss": Kind(
         _capture_loss,
@@ -124,6 +165,8 @@ IMPAIRMENTS: dict[str, Kind] = {
         "packets that arrived are missing from the capture",
         ("packet", "not captured"),
         by_network=False,
+        is_for=_not_startup,
+        area="capture",
     ),
     "cut": Kind(
         _cut,
@@ -131,16 +174,33 @@ IMPAIRMENTS: dict[str, Kind] = {
         "the first `count` packets are missing from the capture",
         ("packet", "before the capture begins"),
         by_network=False,
+        area="capture",
+        draws={"count": up_to(12, 1)},
     ),
-    "snap": Kind(_pass, {"length": 160}, "the capture keeps `length` octets of each packet", by_network=False),
+    "snap": Kind(
+        _pass,
+        {"length": 160},
+        "the capture keeps `length` octets of each packet",
+        by_network=False,
+        area="capture",
+        draws={"length": among(40, 54, 60, 66, 68, 74, 80, 96, 100, 128, 160, 256, 576, 1000)},
+    ),
     "jitter": Kind(
-        _jitter, {"seconds": 0.0001}, "times are wrong by up to `seconds`, and may not be ascending", by_network=False
+        _jitter,
+        {"seconds": 0.0001},
+        "times are wrong by up to `seconds`, and may not be ascending",
+        by_network=False,
+        is_for=_any,
+        area="capture",
+        draws={"seconds": among(0.00001, 0.01, 10.0), "seed": up_to(0xFFFF)},
     ),
     "offload": Kind(
         _offload,
         {"mode": "pseudo"},
         "TCP checksums are not filled in: the pseudo-header's sum, or zero (mode zero)",
         by_network=False,
+        is_for=_any,
+        draws={"mode": among("pseudo", "zero")},
     ),
     "inject": Kind(
         inject,
@@ -148,6 +208,8 @@ IMPAIRMENTS: dict[str, Kind] = {
         "segments that do not belong to the connection are inserted before its own, as forged ones and late "
         f"duplicates are: `what` is {', '.join(PLACES)}, `where` {', '.join(WHERE)}",
         ("segment", "injected"),
+        area="attack",
+        draws={"distance": among(0, 1, 100, 65536, 1 << 20, 100_000_000, 1 << 30), "_": _what_is_injected},
     ),
 }
 
@@ -170,12 +232,7 @@ class Impairment(NamedTuple):
             return False
         if self.connection is not None and packet.half.connection != self.connection:
             return False
-        if self.kind in ("jitter", "offload", "fragment"):
-            return True
-        if self.kind == "capture-loss":
-            # Without its startup frames nothing of a connection can be read.
-            return packet.in_operation or not packet.payload
-        return is_data(packet)
+        return IMPAIRMENTS[self.kind].is_for(packet)
 
 
 def impairment(value: object) -> Impairment:
@@ -237,7 +294,7 @@ def _wanted(kind: str, name: str) -> Wanted:
     if isinstance(default, str):
         return one_of(*_CHOICES[name])
     if isinstance(default, int):
-        least = 0 if kind in ("duplicate", "inject") else _LEAST[name]
+        least = 0 if kind in ("duplicate", "inject") else _LEAST.get(name, 0)
         return whole(least, _FARTHEST if kind == "inject" else _MOST.get(name, _ANY))
     return number_up_to(1 if name == "probability" else 3600)
 
@@ -342,32 +399,14 @@ def impaired(kind: str, number: int | None = None, *, seed: int = 0, **parameter
     return NamedChange(kind, text, apply)
 
 
-def _what_is_injected(_: Exchange, rng: random.Random) -> dict[str, str]:
-    what = pick(rng, tuple(PLACES))
-    return {"what": what, "where": pick(rng, PLACES[what])}
+def _register(name: str, kind: Kind) -> None:
+    """Have a kind of impairment among all changes: of one packet, or with a probability where it has one."""
+    draws = kind.draws
+    if "probability" in kind.parameters:
+        draws = {"number": perhaps(a_packet), "probability": among(0.1, 0.3, 0.7), "seed": up_to(0xFFFF), **draws}
+    parameters = {"number": None, **kind.parameters}
+    register(ChangeKind(name, "packet", kind.area, kind.meaning, "", parameters, draws, partial(impaired, name)))
 
 
-def _drawn(kind: str, area: str, *, numbered: bool = False, **draws: Draw) -> None:
-    """Register a kind of impairment among all changes."""
-    whose = IMPAIRMENTS[kind]
-    if "probability" in whose.parameters:
-        draws = {"probability": among(0.1, 0.3, 0.7), "seed": up_to(0xFFFF), **draws}
-    if numbered:
-        draws = {"number": perhaps(a_packet), **draws}
-    parameters = {"number": None, **whose.parameters}
-    register(ChangeKind(kind, "packet", area, whose.meaning, "", parameters, draws, partial(impaired, kind)))
-
-
-_TRUTHS = among(False, True)
-_drawn("reorder", "tcp", numbered=True, distance=up_to(6, 1))
-_drawn("duplicate", "tcp", numbered=True, distance=up_to(6))
-_drawn("lose", "tcp", numbered=True, distance=up_to(6, 1), retransmit=_TRUTHS, resegment=_TRUTHS)
-_drawn("retransmit", "tcp", numbered=True, distance=up_to(6, 1))
-_drawn("corrupt", "tcp", numbered=True, distance=up_to(6, 1), repaired=_TRUTHS, dropped=_TRUTHS, retransmit=_TRUTHS)
-_drawn("fragment", "tcp", mtu=among(68, 200, 576), reverse=_TRUTHS)
-_drawn("capture-loss", "capture", numbered=True)
-_drawn("cut", "capture", count=up_to(12, 1))
-_drawn("snap", "capture", length=among(40, 54, 60, 66, 68, 74, 80, 96, 100, 128, 160, 256, 576, 1000))
-_drawn("jitter", "capture", seconds=among(0.00001, 0.01, 10.0), seed=up_to(0xFFFF))
-_drawn("offload", "tcp", mode=among("zero", "pseudo"))
-_drawn("inject", "attack", distance=among(0, 1, 100, 65536, 1 << 20, 100_000_000, 1 << 30), _=_what_is_injected)
+for _name, _kind in IMPAIRMENTS.items():
+    _register(_name, _kind)

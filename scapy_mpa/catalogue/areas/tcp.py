@@ -6,10 +6,10 @@ from functools import partial
 
 from scapy_mpa.catalogue.case import Case
 from scapy_mpa.catalogue.peer import ACCEPT, BAD_CRC, DISCARD, WAIT, peer
-from scapy_mpa.craft.changes.capture import hops, repeated, reported_too_big
+from scapy_mpa.craft.changes.capture import repeated, reported_too_big
 from scapy_mpa.craft.changes.change import NamedChange, of_peer
 from scapy_mpa.craft.changes.injected import injected
-from scapy_mpa.craft.changes.packets import again, keep_alive, recut, refused
+from scapy_mpa.craft.changes.packets import again, hops, keep_alive, recut, refused
 from scapy_mpa.craft.changes.said import says
 from scapy_mpa.craft.changes.startup import frame_cut, instead, setup
 from scapy_mpa.craft.impairments import impaired
@@ -47,7 +47,7 @@ _COPIES = (
     Case(
         "overlap-first-differs",
         "A segment comes twice, first with other octets that fit no FPDU, and the peer acknowledges those", "plain",
-        (again(2, at=40, octets=_EVIL, first=True, acknowledged_between=True),),
+        (again(2, at=40, octets=_EVIL, ahead=True, acknowledged_between=True),),
         ("overlap", "attack-injection", "crc", "terminate@peer"), BAD_CRC,
     ),
     Case(
@@ -93,7 +93,7 @@ _DROPPED = (
     ),
     Case(
         "crc-dropped-at-once", "A segment has wrong octets but a correct TCP checksum; the right copy follows",
-        "plain", (again(2, at=40, octets=_EVIL, first=True),), ("crc-dropped",), _DROPS,
+        "plain", (again(2, at=40, octets=_EVIL, ahead=True),), ("crc-dropped",), _DROPS,
     ),
     Case(
         "crc-dropped-of-three-segments", "The second of an FPDU's three segments is damaged, and is sent again",
@@ -110,7 +110,7 @@ _DROPPED = (
 _CHECKSUMS = (
     Case(
         "tcp-checksum-then-right", "A damaged segment, whose TCP checksum shows it, and then the right one", "plain",
-        (again(2, at=40, octets=_EVIL, first=True, damaged=True),), ("tcp-checksum",), DISCARD,
+        (again(2, at=40, octets=_EVIL, ahead=True, damaged=True),), ("tcp-checksum",), DISCARD,
     ),
     Case(
         "tcp-checksum-after-right", "The right segment, and then a damaged copy, whose TCP checksum shows it", "plain",
@@ -161,7 +161,7 @@ _ATTACKS = (
         (injected(3, far=-0x60000000, octets=b"forged"),), ("outside-window",), DISCARD,
     ),
     Case(
-        "ttl-changes", "From the second FPDU on, segments have a different TTL", "plain", (hops(8, 57),),
+        "ttl-changes", "From the second FPDU on, segments have a different TTL", "plain", (hops(2, 57),),
         ("attack-hijack",), ACCEPT,
     ),
     Case(

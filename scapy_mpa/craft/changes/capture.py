@@ -10,32 +10,24 @@ import struct
 from scapy_mpa.craft.changes.change import Packets, change
 from scapy_mpa.craft.changes.draws import NothingToChange, a_frame, among, up_to
 from scapy_mpa.craft.exchange import Exchange, Foreign
-from scapy_mpa.craft.fragments import headed
+from scapy_mpa.craft.fragments import ip_fragment
 from scapy_mpa.craft.icmp import too_big
+from scapy_mpa.craft.packets import FrameMaker
 from scapy_mpa.craft.pcapfile import Packet
+from scapy_mpa.craft.setup import Setup
 from scapy_mpa.framing.role import ROLES
 
 _ETHERNET, _IPV4 = 14, 20
-_TTL_AT, _SOURCE = _ETHERNET + 8, slice(_ETHERNET + 12, _ETHERNET + 16)
 _TCP = _ETHERNET + _IPV4
 _PORTS, _TCP_CHECKSUM = slice(_TCP, _TCP + 2), slice(_TCP + 16, _TCP + 18)
-_SEQ, _ROUTER = slice(_TCP + 4, _TCP + 8), "192.0.2.1"
-_MORE = 0x2000
+_ROUTER = "192.0.2.1"
 _SECOND = 1_000_000_000
 
 
-@change("capture", "tcp", from_frame=a_frame, ttl=among(0, 1, 57, 255))
-def hops(exchange: Exchange, from_frame: int, ttl: int) -> None:
-    """From this frame on, packets of its sender come with another TTL."""
-
-    def alter(frames: list[Packet]) -> list[Packet]:
-        source = frames[from_frame - 1][1][_SOURCE]
-        return [
-            (time, headed(frame, {_TTL_AT: bytes((ttl,))}) if n >= from_frame and frame[_SOURCE] == source else frame)
-            for n, (time, frame) in enumerate(frames, 1)
-        ]
-
-    exchange.wire.append(alter)
+def _maker(exchange: Exchange) -> FrameMaker:
+    """What makes frames of a connection: it knows where their headers begin."""
+    setup = Setup(**exchange.setup)
+    return FrameMaker(setup.endpoint("initiator", 0), setup.endpoint("responder", 0), setup.vlan)
 
 
 @change("capture")
@@ -65,9 +57,11 @@ def _from_port(frame: bytes, port: bytes, more: int) -> bytes:
 def reported_too_big(exchange: Exchange, number: int, mtu: int, *, far: int = 0) -> None:
     """Behind a frame a router says that it is longer than the path takes; it quotes a place so ``far`` from it."""
 
+    tcp_at = _maker(exchange).tcp_at
+
     def alter(frames: list[Packet]) -> list[Packet]:
         time, frame = frames[number - 1]
-        seq = int.from_bytes(frame[_SEQ], "big") + far
+        seq = int.from_bytes(frame[tcp_at + 4 : tcp_at + 8], "big") + far
         frames.insert(number, (time + 1, too_big(frame, mtu, _ROUTER, seq=seq)))
         return frames
 
@@ -77,19 +71,16 @@ def reported_too_big(exchange: Exchange, number: int, mtu: int, *, far: int = 0)
 @change("capture", "tcp", number=a_frame, overlap=among(0, 0, 8))
 def fragmented(exchange: Exchange, number: int, *, overlap: int = 0) -> None:
     """A frame comes as two fragments of IP, which overlap by so many octets (a multiple of 8)."""
+    maker = _maker(exchange)
 
     def alter(frames: list[Packet]) -> list[Packet]:
         time, frame = frames[number - 1]
-        rest = frame[_ETHERNET + _IPV4 :]
-        middle = len(rest) // 2 & ~7
-        parts = []
-        for first, last in ((0, middle + overlap), (middle, len(rest))):
-            more = (_MORE if last < len(rest) else 0) | first // 8
-            total = (_IPV4 + last - first).to_bytes(2, "big")
-            header = {_ETHERNET + 2: total, _ETHERNET + 6: more.to_bytes(2, "big")}
-            parts.append((time, headed(frame[: _ETHERNET + _IPV4] + rest[first:last], header)))
-        frames[number - 1 : number] = parts
-        return frames
+        total = len(frame) - maker.tcp_at
+        middle = total // 2 & ~7
+        identification = int.from_bytes(frame[maker.ip_at + 4 : maker.ip_at + 6], "big")
+        places = (0, middle + overlap), (middle, total)
+        parts = [(time, ip_fragment(frame, maker, *place, total, identification)) for place in places]
+        return [*frames[: number - 1], *parts, *frames[number:]]
 
     exchange.wire.append(alter)
 

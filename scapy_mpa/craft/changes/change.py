@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import inspect
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeAlias
 
-from scapy_mpa.craft.changes.draws import Draw, a_packet, an_fpdu
+from scapy_mpa.craft.changes.draws import Draw, NothingToChange, a_packet, an_fpdu
 from scapy_mpa.craft.network import acknowledged
 from scapy_mpa.craft.sent import SentFPDU
 from scapy_mpa.craft.tcppacket import TcpPacket
@@ -187,6 +187,14 @@ def find(packets: Packets, role: Role, number: int) -> int:
     data = [i for i, packet in enumerate(packets) if packet.half.role == role and packet.payload]
     startup = [i for i in data if not packets[i].in_operation]
     return startup[0] if number == 0 else [i for i in data if packets[i].in_operation][number - (number > 0)]
+
+
+def first(packets: Iterable[TcpPacket], fits: Callable[[TcpPacket], bool]) -> TcpPacket:
+    """The first packet that fits; raises NothingToChange where none does."""
+    found = next(filter(fits, packets), None)
+    if found is None:
+        raise NothingToChange
+    return found
 
 
 def _shown(value: object) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from scapy_mpa.craft.changes.change import Packets, find, packet_change
-from scapy_mpa.craft.changes.draws import NothingToChange, a_packet, among, bits, perhaps, some_octets, up_to
+from scapy_mpa.craft.changes.change import Packets, find, first, packet_change
+from scapy_mpa.craft.changes.draws import a_packet, among, bits, perhaps, some_octets, up_to
 from scapy_mpa.craft.injecting import SeenHalf, aged, forged, see
 from scapy_mpa.craft.network import RETRANSMITTED
 from scapy_mpa.craft.packets import ACK, FIN, RST, SYN
@@ -32,7 +32,7 @@ def _seen(packets: Packets) -> dict[SentHalf, SeenHalf]:
 
 def _challenge(packets: Packets, packet: TcpPacket, sent: int, peer_sent: int) -> TcpPacket:
     """The peer says what it expects, as it does on a RST or SYN that may be forged (RFC 5961 §3.2, §4.2)."""
-    like = next(one for one in reversed(packets) if one.half is packet.half.peer and one.ack is not None)
+    like = first(reversed(packets), lambda one: one.half is packet.half.peer and one.ack is not None)
     return like._replace(time=packet.time, start=peer_sent, payload=b"", flags=ACK, ack=sent)
 
 
@@ -139,10 +139,7 @@ def late_of_earlier(
 
 
 def _with_flag(packets: Packets, role: Role, flag: int) -> TcpPacket:
-    found = next((one for one in packets if one.half.role == role and one.flags & flag), None)
-    if found is None:
-        raise NothingToChange
-    return found
+    return first(packets, lambda one: one.half.role == role and bool(one.flags & flag))
 
 
 @packet_change("attack", octets=perhaps(some_octets(60, 1)))
@@ -164,13 +161,13 @@ def syn_again(packets: Packets, place: int) -> None:
 
 
 @packet_change(
-    "attack", first=up_to(60, -40), last=up_to(160, 20), at=up_to(60), octets=some_octets(8, 1),
+    "attack", begin=up_to(60, -40), last=up_to(160, 20), at=up_to(60), octets=some_octets(8, 1),
     before=among(False, True), flags=among("A", "A", "", "FA"),
 )  # fmt: skip
 def overlapping(
     packets: Packets,
     place: int,
-    first: int,
+    begin: int,
     last: int,
     at: int,
     octets: bytes,
@@ -183,7 +180,7 @@ def overlapping(
     Args:
         packets: of the connection.
         place: that of a packet of the side.
-        first: Where the segment begins, from the beginning of that packet.
+        begin: Where the segment begins, from the beginning of that packet.
         last: Where it ends.
         at: The index at which it has other octets.
         octets: These.
@@ -191,12 +188,12 @@ def overlapping(
         flags: Of TCP, by their first letters.
     """
     packet = packets[place]
-    start = max(0, packet.start + first)
+    start = max(0, packet.start + begin)
     sent = [one for one in packets if one.half is packet.half and one.payload]
     payload = bytearray(max(0, min(packet.start + last, max(one.end for one in sent)) - start))
     for one in sent:
         part = one.payload[max(0, start - one.start) : max(0, start + len(payload) - one.start)]
-        begin = max(0, one.start - start)
-        payload[begin : begin + len(part)] = part
+        there = max(0, one.start - start)
+        payload[there : there + len(part)] = part
     payload[at : at + len(octets)] = octets
     packets.insert(place if before else place + 1, forged(packet, start, bytes(payload), _FLAGS[flags]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from scapy_mpa.craft.changes.change import Packets, change, find, packet_change
+from scapy_mpa.craft.changes.change import Packets, change, find, first, packet_change
 from scapy_mpa.craft.changes.draws import (
     NothingToChange,
     a_packet,
@@ -27,6 +27,8 @@ from scapy_mpa.craft.tcppacket import TcpPacket
 from scapy_mpa.framing.role import peer_of
 
 _SECOND = 1_000_000_000
+#: Where an IPv4 header has TTL.
+_TTL_AT = 8
 _DISTANCES = (-1, 1, -4, 4, 512, -512, 65536, -65536, 1 << 24, (1 << 31) - 1, 1 << 31, -(1 << 31))
 _CUTS = up_to(100)
 _LARGEST_SEGMENT = 65000
@@ -68,9 +70,7 @@ def silence(exchange: Exchange, seconds: int) -> None:
 
     def alter(packets: Packets) -> Packets:
         kept = [packet for packet in packets if not packet.flags & (FIN | RST)]
-        last = next((packet for packet in reversed(kept) if not packet.payload), None)
-        if last is None:
-            raise NothingToChange
+        last = first(reversed(kept), lambda packet: not packet.payload)
         ack = max((packet.end for packet in kept if packet.half is not last.half), default=0)
         return [*kept, last._replace(time=kept[-1].time + seconds * _SECOND, flags=ACK, ack=ack)]
 
@@ -89,7 +89,7 @@ def in_vain(packets: Packets, place: int, times: int) -> None:
 def reset_in_answer(packets: Packets, place: int) -> None:
     """The peer answers a packet by a RST, having acknowledged nothing of it, and that is the end."""
     packet = packets[place]
-    like = _last_of_peer(packets[:place], packet)
+    like = first(reversed(packets[:place]), lambda one: one.half is packet.half.peer)
     packets[place + 1 :] = [
         like._replace(time=packet.time + _SECOND, start=like.end, payload=b"", flags=RST | ACK, damage=())
     ]
@@ -164,12 +164,22 @@ def ports_again(exchange: Exchange, far: int, *, seconds: int = 0, syn: bool = T
     exchange.packets.append(alter)
 
 
+# --- its way ---
+
+
+@packet_change("tcp", ttl=among(0, 1, 57, 255))
+def hops(packets: Packets, place: int, ttl: int) -> None:
+    """From a packet on, those of the side come with another TTL."""
+    half = packets[place].half
+    packets[place:] = [one._replace(header=((_TTL_AT, ttl),)) if one.half is half else one for one in packets[place:]]
+
+
 # --- once more ---
 
 
 @packet_change(
     "tcp", at=up_to(60), octets=some_octets(8), skip=perhaps(_CUTS, 0.3, 0), keep=perhaps(_CUTS, 0.3),
-    first=among(False, True), damaged=perhaps(among(True), 0.1, False), acknowledged_between=among(False, True),
+    ahead=among(False, True), damaged=perhaps(among(True), 0.1, False), acknowledged_between=among(False, True),
 )  # fmt: skip
 def again(
     packets: Packets,
@@ -179,7 +189,7 @@ def again(
     octets: bytes = b"",
     skip: int = 0,
     keep: int | None = None,
-    first: bool = False,
+    ahead: bool = False,
     damaged: bool = False,
     acknowledged_between: bool = False,
 ) -> None:
@@ -192,7 +202,7 @@ def again(
         octets: These.
         skip: Of the copy, only the octets from there.
         keep: Of the copy, only the octets to there.
-        first: Whether the copy is in front of the original, not behind it.
+        ahead: Whether the copy is in front of the original, not behind it.
         damaged: Whether the TCP checksum of the copy shows that it is another.
         acknowledged_between: Whether the peer acknowledges the one before the other comes.
     """
@@ -205,25 +215,14 @@ def again(
         copy = copy._replace(damage=differs, checksum="before")
     else:
         copy = copy._replace(start=packet.start + skip, payload=payload[skip:keep])
-    packets.insert(place if first else place + 1, copy)
+    packets.insert(place if ahead else place + 1, copy)
     if acknowledged_between:
         packets.insert(place + 1, _acknowledgement(packets, packets[place]))
 
 
-def _last_of_peer(packets: Packets, packet: TcpPacket) -> TcpPacket:
-    """The last packet that the peer of a side has sent."""
-    found = next((one for one in reversed(packets) if one.half is packet.half.peer), None)
-    if found is None:
-        raise NothingToChange
-    return found
-
-
 def _acknowledgement(packets: Packets, packet: TcpPacket) -> TcpPacket:
     """The peer acknowledges a packet."""
-    likes = (one for one in packets if one.half is packet.half.peer and one.flags == ACK and not one.payload)
-    like = next(likes, None)
-    if like is None:
-        raise NothingToChange
+    like = first(packets, lambda one: one.half is packet.half.peer and one.flags == ACK and not one.payload)
     return like._replace(time=packet.time, start=packet.ack or 0, ack=packet.end)
 
 
