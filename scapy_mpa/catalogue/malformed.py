@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from scapy_mpa.catalogue.case import AREAS, Case, CaseOutcome, Raised, clause_of
 from scapy_mpa.catalogue.reading import options
-from scapy_mpa.catalogue.table import chosen, named
+from scapy_mpa.catalogue.table import CASES, chosen, named
 from scapy_mpa.craft.exchange import ExchangeCapture
 from scapy_mpa.craft.sent import Repairable
 from scapy_mpa.errors import MPAError
@@ -85,6 +85,16 @@ class Malformed:
     def suffix(self) -> str:
         """How a file of it ends: ``.pcap``, or ``.pcapng`` where a capture needs two interfaces."""
         return f".{self.captured.format}"
+
+    @property
+    def is_of_catalogue(self) -> bool:
+        """Whether it is a case of the catalogue, of which it is known what the analysis must find."""
+        return self.case.name in CASES
+
+    @property
+    def file_name(self) -> str:
+        """What its capture is called among others."""
+        return "".join(one if one.isalnum() or one in "-_.=," else "-" for one in self.case.name) + self.suffix
 
     def forget(self) -> None:
         """Let go of the frames; they are made again when they are needed."""

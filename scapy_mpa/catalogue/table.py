@@ -8,8 +8,13 @@ from difflib import get_close_matches
 from importlib import import_module
 
 from scapy_mpa.catalogue.case import AREAS, Case
+from scapy_mpa.catalogue.peer import peer
+from scapy_mpa.craft.changes.table import CHANGES
 from scapy_mpa.errors import MPAError
 from scapy_mpa.rules.table import RULES
+
+#: What is expected of the peer of a change that is no case.
+_ANY = peer("accept", "Nothing is known of what it must do.", ("accept", "close", "terminate", "silence"))
 
 
 class UnknownCase(MPAError):
@@ -30,8 +35,10 @@ for _case in _all():
 
 
 def named(name: str) -> Case:
-    """The case with this name; raises :class:`UnknownCase`."""
+    """The case with this name, or the one of a change with its parameters; raises :class:`UnknownCase`."""
     if name not in CASES:
+        if name.partition(":")[0] in CHANGES:
+            return _of_change(name)
         if name in RULES:
             raise UnknownCase(
                 f"{name!r} is a rule, not a case; `scapy-mpa malform --list --rule {name}` lists its cases"
@@ -40,6 +47,21 @@ def named(name: str) -> Case:
         hint = f"similar: {', '.join(near)}" if near else "`scapy-mpa malform --list` names them"
         raise UnknownCase(f"there is no case {name!r}; {hint}")
     return CASES[name]
+
+
+def _of_change(text: str) -> Case:
+    """A valid connection with one change, as in ``pad:number=2,octets=hex:01``; of its peer nothing is expected."""
+    name, _, parameters = text.partition(":")
+    kind = CHANGES[name]
+    area = next(one for one in AREAS if one == (kind.area or "capture"))
+    made = Case(
+        text, kind.meaning, "markers" if area == "markers" else "plain", (kind.parse(parameters),), (), _ANY, area=area
+    )
+    try:
+        made.plan().captured()
+    except (LookupError, TypeError, ValueError) as error:
+        raise UnknownCase(f"{text} cannot be made of {made.baseline}: {error or 'nothing to change'}") from None
+    return made
 
 
 def chosen(rules: Iterable[str] = (), areas: Iterable[str] = ()) -> list[Case]:

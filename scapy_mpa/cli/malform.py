@@ -110,6 +110,7 @@ def malform_command(
 ) -> int:
     """Make captures of malformed traffic: each CASE is a valid connection with one thing changed.
 
+    A CASE may also be a change with its parameters, such as pad:number=2,octets=hex:01.
     --list lists the cases instead, and explains each CASE that is named. With --to the case is sent to a
     live Responder over the kernel's TCP, and -o records the exchange, and a clean connection after it shows whether
     the peer survived. Exit status: 1 if the peer fails the case, 3 if it is gone.
@@ -148,7 +149,7 @@ def _chosen(names: tuple[str, ...], rules: tuple[str, ...], areas: tuple[str, ..
     from scapy_mpa.catalogue.table import CASES, UnknownCase, named
 
     try:
-        found = dict.fromkeys(named(name).name for name in names)
+        found = {case.name: case for case in map(named, names)}
     except UnknownCase:
         from scapy_mpa.probe.choice import all_cases
 
@@ -160,11 +161,11 @@ def _chosen(names: tuple[str, ...], rules: tuple[str, ...], areas: tuple[str, ..
     if rules or areas or not names:
         for rule in rules or (None,):
             for area in areas or (None,):
-                found |= dict.fromkeys(case.name for case in Malformed.cases(rule, area))
+                found |= {case.name: case for case in Malformed.cases(rule, area)}
     if not found:
         of_rules = f" of {' or '.join(rules)}" if rules else ""
         raise MPAError(f"no case{of_rules} in {' or '.join(areas)}" if areas else f"no case{of_rules}")
-    return [case for name, case in CASES.items() if name in found]
+    return [found[name] for name in dict.fromkeys((*CASES, *found)) if name in found]
 
 
 def _list(made: list[Malformed], output_format: str, *, in_full: bool, whole: bool) -> None:
@@ -214,7 +215,10 @@ def _write_one(made: Malformed, output: str) -> None:
     check_output((), output)
     with written(output) as file:
         packets = made.captured.write(file)
-    rules = ", ".join(dict.fromkeys(one.rule for one in made.raised)) or "nothing"
+    told = (one.rule for one in made.raised)
+    if not made.is_of_catalogue:
+        told = (one.rule.id for one in made.analyze().all_findings())
+    rules = ", ".join(dict.fromkeys(told)) or "nothing"
     wanted = f" {' '.join(made.case.options)}" if made.case.options else ""
     tell_written(output, f"{packets} packets, in which analyze{wanted} finds {rules}")
 
@@ -231,7 +235,7 @@ def _write_all(made: list[Malformed], output: str) -> None:
     make_folder(folder)
     files = []
     for one in made:
-        files.append(one.case.name + one.suffix)
+        files.append(one.file_name)
         with written(os.path.join(output, files[-1])) as file:
             one.captured.write(file)
         one.forget()

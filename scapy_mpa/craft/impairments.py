@@ -404,8 +404,13 @@ def _register(name: str, kind: Kind) -> None:
     draws = kind.draws
     if "probability" in kind.parameters:
         draws = {"number": perhaps(a_packet), "probability": among(0.1, 0.3, 0.7), "seed": up_to(0xFFFF), **draws}
-    parameters = {"number": None, **kind.parameters}
-    register(ChangeKind(name, "packet", kind.area, kind.meaning, "", parameters, draws, partial(impaired, name)))
+    usage = ", ".join(f"{key}={str(value).lower()}" for key, value in kind.parameters.items())
+
+    def parse(text: str) -> NamedChange:
+        one = impairment(f"{name}:{text}")
+        return impaired(name, one.number, **one.parameters)
+
+    register(ChangeKind(name, "packet", kind.area, kind.meaning, "", usage, draws, partial(impaired, name), parse))
 
 
 for _name, _kind in IMPAIRMENTS.items():

@@ -16,6 +16,7 @@ from scapy.utils import rdpcap
 
 from scapy_mpa import Malformed, MPAError, analyze
 from scapy_mpa.catalogue.table import CASES
+from scapy_mpa.craft.changes.table import CHANGES
 from tests.cli.test_command import invoke, run
 from tests.conftest import REPO
 
@@ -32,8 +33,10 @@ def validated(text: str) -> Any:
 
 def test_the_list() -> None:
     lines = invoke("malform", "--list").stdout.splitlines()
-    assert [line.split()[0] for line in lines if line.startswith("  ")] == list(CASES)
-    assert lines[-1] == f"{len(CASES)} cases"
+    end = lines.index(f"{len(CASES)} cases")
+    assert [line.split()[0] for line in lines[:end] if line.startswith("  ")] == list(CASES)
+    changes = [line.split()[0].rstrip(":") for line in lines[end:] if line.startswith("  ") and line[2] != " "]
+    assert changes == list(CHANGES)
     chosen = invoke("malform", "--list", "--rule", "fpduptr", "--area", "markers").stdout
     assert "fpduptr-low-bits-1" in chosen and "fpduptr-draft-origin" in chosen and "pad-1" not in chosen
 
@@ -70,6 +73,40 @@ def test_one_is_written(tmp_path: Path) -> None:
     folder.mkdir()
     assert invoke("malform", "crc-zero", "-o", str(folder)).stdout == f"{folder}: 1 capture and manifest.json\n"
     assert (folder / "crc-zero.pcap").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "rules"),
+    [
+        ("pad:octets=hex:01", {"crc", "fpdu-format", "error-closed"}),
+        ("crc:number=3,value=reversed", {"crc", "error-closed"}),
+        ("capture-loss:number=2", {"capture-gap"}),
+        ("hops:ttl=9", {"attack-hijack"}),
+        ("fields:rev=3", {"startup-revision", "startup-revision-differs"}),
+    ],
+)
+def test_a_change_is_a_case(change: str, rules: set[str], tmp_path: Path) -> None:
+    path = tmp_path / "one.pcap"
+    result = invoke("malform", change, "-o", str(path))
+    assert {*result.stdout.strip().rpartition("analyze finds ")[2].split(", ")} == rules
+    assert {found.rule.id for found in analyze(path).all_findings()} == rules
+    assert f"changed by the initiator: {change.partition(':')[0]}(" in invoke("malform", "--list", change).stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("pad:", "pad needs octets"),
+        ("pad:octet=hex:01", "pad has no 'octet=hex:01'; it has number, octets"),
+        ("pad:octets=hex:0", "pad: octets is 'hex:0'"),
+        ("lose:distance=0", "a whole number from 1"),
+        ("setup:m=5", "cannot be made of plain"),
+        ("recut:", "recut needs places"),
+    ],
+)
+def test_what_is_no_change_is_said(change: str, said: str) -> None:
+    with pytest.raises(MPAError, match=said):
+        Malformed(change)
 
 
 def test_several_are_written_with_a_manifest(tmp_path: Path) -> None:

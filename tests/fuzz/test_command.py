@@ -152,7 +152,7 @@ def test_what_there_is_is_listed(fuzz: Run) -> None:
     [
         ((), "no output"),
         (("-o", "OUT", "--area", "walks"), "there is no area walks; the areas are startup, "),
-        (("-o", "OUT", "--change", "walk"), "there is no change walk; the changes are fields, "),
+        (("-o", "OUT", "--change", "walk"), "there is no change 'walk' that can be drawn"),
         (("-o", "OUT", "--change", "lose", "--area", "ddp"), "no change is of these areas"),
         (("-o", "OUT", "--case", "1", "--count", "2"), "--case selects one case"),
         (("-o", "OUT", "--case", "1", "--per-file", "2"), "--per-file applies only if several cases"),

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, NamedTuple, ParamSp
 from scapy_mpa.craft.changes.draws import Draw, NothingToChange, a_packet, an_fpdu
 from scapy_mpa.craft.network import acknowledged
 from scapy_mpa.craft.sent import SentFPDU
+from scapy_mpa.craft.steps import octets
 from scapy_mpa.craft.tcppacket import TcpPacket
+from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.role import Role, peer_of
 
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 _LONGEST = 40
+_ANY_KIND = inspect.Parameter.POSITIONAL_OR_KEYWORD
+#: The FPDU, or packet, that most cases of the catalogue change.
+_NUMBER = 2
 
 Level: TypeAlias = Literal["startup", "ulpdu", "fpdu", "packet", "capture"]
 #: The levels, in the order in which changes are made, with what they change.
@@ -57,9 +62,10 @@ class ChangeKind(NamedTuple):
         area: of the catalogue; "": it is never drawn.
         meaning: what it does, in a line.
         repaired: what follows what is changed, unless it is to be left.
-        parameters: names with their defaults (None where there is none).
+        usage: its parameters in words, with their defaults.
         draws: what draws them.
         make: makes one with its parameters.
+        parse: makes one from text, as in ``number=2,octets=hex:00ff``; raises MPAError.
     """
 
     name: str
@@ -67,9 +73,10 @@ class ChangeKind(NamedTuple):
     area: str
     meaning: str
     repaired: str
-    parameters: Mapping[str, Any]
+    usage: str
     draws: Mapping[str, Draw]
     make: Callable[..., NamedChange]
+    parse: Callable[[str], NamedChange]
 
     def drawn(self, exchange: Exchange, rng: random.Random) -> NamedChange:
         """One with parameters that fit an exchange; raises NothingToChange."""
@@ -162,12 +169,53 @@ def _kind(
         values = [*map(_shown, args), *(f"{key}={_shown(value)}" for key, value in kwargs.items())]
         return NamedChange(name, f"{name}({', '.join(values)})", lambda exchange: apply(exchange, *args, **kwargs))
 
-    given = [*inspect.signature(function).parameters.values()][own:]
-    parameters = {one.name: None if one.default is one.empty else one.default for one in given}
+    known = {one.name: one for one in [*inspect.signature(function).parameters.values()][own:]}
+    if "number" in draws and "number" not in known:
+        known = {"number": inspect.Parameter("number", _ANY_KIND, default=_NUMBER, annotation="int"), **known}
+
+    def parse(text: str) -> NamedChange:
+        values = _read(name, known, text)
+        return made(*[values.pop("number")] if "number" in known else (), **values)
+
     meaning = (function.__doc__ or "").split("\n", 1)[0].rstrip(".").replace("``", "`")
-    register(ChangeKind(name, level, area, meaning, repaired, parameters, draws, made))
+    usage = ", ".join(str(one.replace(annotation=one.empty)) for one in known.values())
+    register(ChangeKind(name, level, area, meaning, repaired, usage, draws, made, parse))
     made.__doc__, made.__name__ = function.__doc__, function.__name__
     return made
+
+
+def _read(name: str, known: Mapping[str, inspect.Parameter], text: str) -> dict[str, Any]:
+    """The parameters that a text gives, and the number that is given by default; raises MPAError."""
+    values: dict[str, Any] = {"number": known["number"].default} if "number" in known else {}
+    free = any(one.kind is one.VAR_KEYWORD for one in known.values())
+    for part in filter(None, text.split(",")):
+        key, equals, value = part.partition("=")
+        if not equals or not (key in known or free):
+            raise MPAError(f"{name} has no {part!r}; it has {', '.join(known) or 'no parameters'}")
+        try:
+            values[key] = _value(str(known[key].annotation) if key in known else "int | str", value)
+        except ValueError as error:
+            raise MPAError(f"{name}: {key} is {value!r}: {error}") from None
+    for one in known.values():
+        if one.kind is one.VAR_POSITIONAL or (one.default is one.empty and one.name not in values and not free):
+            raise MPAError(f"{name} needs {one.name}")
+    return {key: value for key, value in values.items() if value is not inspect.Parameter.empty}
+
+
+def _value(annotation: str, text: str) -> Any:
+    """A value as the annotation of its parameter has it; raises ValueError."""
+    if "bytes" in annotation:
+        return octets(text)
+    if "bool" in annotation:
+        return text == "true"
+    if "int" in annotation:
+        try:
+            return int(text, 0)
+        except ValueError:
+            if annotation.startswith("int |") and "None" not in annotation:
+                return text
+            raise
+    return text
 
 
 def of_peer(one: NamedChange) -> NamedChange:

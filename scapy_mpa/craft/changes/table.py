@@ -1,4 +1,4 @@
-"""All kinds of changes by name, in the order of their levels; ``KINDS`` is whole once this is imported."""
+"""All kinds of changes by name, in the order of their levels, and which of them are asked for."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from difflib import get_close_matches
 
 from scapy_mpa.craft import impairments
 from scapy_mpa.craft.changes import capture, fpdu, injected, packets, said, startup
-from scapy_mpa.craft.changes.change import KINDS, ChangeKind
+from scapy_mpa.craft.changes.change import KINDS, LEVELS, ChangeKind
 from scapy_mpa.errors import MPAError
 
 _MODULES = (startup, said, fpdu, packets, impairments, injected, capture)
-CHANGES: dict[str, ChangeKind] = KINDS
+#: All kinds, level by level.
+CHANGES: dict[str, ChangeKind] = {one.name: one for level in LEVELS for one in KINDS.values() if one.level == level}
 
 
 def named(name: str) -> ChangeKind:
