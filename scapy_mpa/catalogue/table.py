@@ -37,7 +37,7 @@ for _case in _all():
 def named(name: str) -> Case:
     """The case with this name, or the one of a change with its parameters; raises :class:`UnknownCase`."""
     if name not in CASES:
-        if name.partition(":")[0] in CHANGES:
+        if is_change(name):
             return _of_change(name)
         if name in RULES:
             raise UnknownCase(
@@ -47,6 +47,11 @@ def named(name: str) -> Case:
         hint = f"similar: {', '.join(near)}" if near else "`scapy-mpa malform --list` names them"
         raise UnknownCase(f"there is no case {name!r}; {hint}")
     return CASES[name]
+
+
+def is_change(name: str) -> bool:
+    """Return True if it names a change, perhaps with parameters, and no case."""
+    return name not in CASES and name.partition(":")[0] in CHANGES
 
 
 def _of_change(text: str) -> Case:

@@ -410,7 +410,8 @@ def _register(name: str, kind: Kind) -> None:
         one = impairment(f"{name}:{text}")
         return impaired(name, one.number, **one.parameters)
 
-    register(ChangeKind(name, "packet", kind.area, kind.meaning, "", usage, draws, partial(impaired, name), parse))
+    meaning = kind.meaning[0].upper() + kind.meaning[1:]
+    register(ChangeKind(name, "packet", kind.area, meaning, "", usage, draws, partial(impaired, name), parse))
 
 
 for _name, _kind in IMPAIRMENTS.items():

@@ -83,6 +83,8 @@ def _beyond_tcp(own: list[TcpPacket], packets: list[TcpPacket]) -> str:
         return "it has segments that are damaged on the way"
     if any(packet.half.role == own[0].half.role and packet.flags & RST and packet is not own[-1] for packet in packets):
         return "it continues after a RST"
+    if any(packet.header for packet in own):
+        return "it has segments with another IP header"
     following, is_over = 0, False
     for packet in own:
         if packet.flags & SYN:

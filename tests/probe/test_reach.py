@@ -11,6 +11,7 @@ from scapy_mpa.catalogue.table import CASES
 from scapy_mpa.craft.changes.table import CHANGES
 from scapy_mpa.probe.case import ProbeCase
 from scapy_mpa.probe.choice import all_cases
+from scapy_mpa.probe.choice import chosen as probe_cases
 from scapy_mpa.probe.conformant import conformant_cases
 from scapy_mpa.probe.reach import _BY_NAME, reach_of
 from scapy_mpa.probe.script import Await, Finish, Send, script_of
@@ -96,6 +97,12 @@ def test_changes_are_named_as_they_are() -> None:
     used = {change.name for case in CASES.values() for change in case.changes}
     assert _BY_NAME.keys() <= used
     assert {name for name in used if CHANGES[name].level == "capture"} <= _BY_NAME.keys()
+
+
+def test_a_change_is_given_like_a_case() -> None:
+    names = ["valid-startup", "pad:octets=hex:01", "hops:ttl=3", "inject:what=data,number=2", "cut:count=3"]
+    found = {case.name: case.reach.carriage for case in probe_cases(names)}
+    assert found == dict(zip(names, ("tcp", "tcp", "raw", "raw", "capture"), strict=True))
 
 
 def test_conformant_cases_break_nothing() -> None:
