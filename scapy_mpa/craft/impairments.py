@@ -360,7 +360,8 @@ class Pipeline:
             chance = Chance(one.applies, rng, probability)
         else:
             held = [*packets]
-            chosen = held[find(held, "responder" if one.direction == "responder" else "initiator", one.number)]
+            own = [packet for packet in held if one.connection in (None, packet.half.connection)]
+            chosen = own[find(own, "responder" if one.direction == "responder" else "initiator", one.number)]
             packets, chance = iter(held), Chance(lambda packet: packet is chosen, _Farthest(), 1)
         self._chances.append((kind, chance))
         return kind.apply(packets, chance, **parameters)

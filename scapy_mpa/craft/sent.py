@@ -10,7 +10,7 @@ from scapy_mpa.framing.crc import CRC_LENGTH, crc32c, crc_field
 from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.markers import MARKER_LENGTH, Origin, header_offset, marker_positions
 
-#: What a mutation leaves as it was, if it is asked to: the CRC field, or the length fields.
+#: What a change leaves as it was, if it is asked to: the CRC field, or the length fields.
 Repairable: TypeAlias = Literal["crc", "lengths"]
 
 

@@ -68,7 +68,7 @@ class Recipe(NamedTuple):
     tcp: Tcp = Tcp()
     #: What changes leave as it was.
     left: Repairable | None = None
-    #: Names of changes and seeds.
+    #: The changes that are drawn: names and seeds.
     mutations: tuple[tuple[str, int], ...] = ()
     #: The case of the catalogue.
     malformed: str = ""

@@ -16,7 +16,8 @@ from scapy_mpa.craft.ulpdus import atomic_request_body, rdma_write, read_request
 from scapy_mpa.framing.ddp import LAST, QUEUE_OF, header_length, is_tagged
 from scapy_mpa.framing.role import ROLES
 
-_OPCODES = 16
+#: Those of RDMAP (RFC 5040 §4.3, RFC 7306 §4) and those that are none; a Terminate says most.
+_OPCODES = (*range(16), 7, 7, 7)
 
 
 @change("ulpdu")
@@ -47,10 +48,10 @@ def ends(exchange: Exchange, how: str, by: str | None = None) -> None:
 
 def _a_ulpdu(_: Exchange, rng: random.Random) -> bytes:
     """A message with a random opcode, with or without what it must have."""
-    opcode, rest = below(rng, _OPCODES), octets(rng, below(rng, 40))
+    opcode, rest = pick(rng, _OPCODES), octets(rng, below(rng, 40))
     bodies = {
         1: read_request_body(*(edge(rng, size) for size in (32, 64, 32, 32, 64))),
-        7: terminate_body(below(rng, 4), below(rng, 4), edge(rng, 8)) + rest[: below(rng, 20)],
+        7: pick(rng, (octets(rng, 4), terminate_body(below(rng, 4), below(rng, 4), below(rng, 8)))) + rest[:20],
         8: rest[:8].ljust(8, b"\0"),
         10: atomic_request_body(below(rng, 16), *(edge(rng, size) for size in (32, 32, 64, 64, 64, 64, 64))),
         11: rest[:12].ljust(12, b"\0"),

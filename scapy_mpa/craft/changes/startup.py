@@ -40,11 +40,13 @@ def _for_one(exchange: Exchange, rng: random.Random, name: str, value: Any) -> d
 
 def _a_parameter(exchange: Exchange, rng: random.Random) -> dict[str, Any]:
     """How a side formats FPDUs, whatever was agreed on."""
-    kind = below(rng, 3)
+    kind = below(rng, 4)
     if kind == 0:
         return _for_one(exchange, rng, "markers", rng.random() < 0.5)
     if kind == 1:
         return {"c": pick(rng, ((0, 0), (1, 1)))}
+    if kind == 2:  # by which FPDUPTR is counted
+        return {"rev": (None, pick(rng, (0, 1)))}
     names = dict.fromkeys(pick(rng, tuple(BY_NAME)) for _ in range(pick(rng, (1, 1, 2))))
     return {"deviation": ("+".join(names), "") if rng.random() < 0.5 else ("", "+".join(names))}
 
@@ -75,7 +77,14 @@ def wraps(exchange: Exchange, distance: int) -> None:
     exchange.setup["isn"] = tuple(isn)
 
 
-@change("startup", "startup", _=lambda _, rng: {pick(rng, ("rev", "pd_length")): edge(rng, 8, 1)})
+def _some_fields(_: Exchange, rng: random.Random) -> dict[str, Any]:
+    """Rev, PD_Length, a rejection, or S with less than the data that it announces."""
+    size = below(rng, ENHANCED_DATA_LENGTH)
+    cut = {"s": 1, "rev": 2, "private_data": bytes(size), "pd_length": size}
+    return pick(rng, ({"rev": edge(rng, 8, 1)}, {"pd_length": edge(rng, 16)}, {"r": 1}, cut))
+
+
+@change("startup", "startup", _=_some_fields)
 def fields(exchange: Exchange, /, **values: Any) -> None:
     """Fields of the startup frame are these, whatever was agreed on."""
     exchange.startup.append((exchange.by, lambda frame: frame._replace(**values)))
@@ -101,7 +110,7 @@ def key(exchange: Exchange, octets: bytes) -> None:
     exchange.octets.append((exchange.by, lambda frame: octets + frame[KEY_LENGTH:]))
 
 
-@change("startup", "negotiation", mask=among(0x80, 0x40, 0x20, 0x10, 0x01, 0x08, 0x0F, 0x1F, 0xFF))
+@change("startup", "negotiation", mask=among(0x80, 0x40, 0x20, 0x20, 0x10, 0x10, 0x01, 0x08, 0x0F, 0x1F, 0xFF))
 def flags(exchange: Exchange, mask: int) -> None:
     """Bits of the octet with M, C, R, S and Res are others, whatever was agreed on."""
 
