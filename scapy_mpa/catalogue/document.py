@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from scapy_mpa.catalogue.baseline import BASELINES
 from scapy_mpa.catalogue.case import AREAS, Case, Raised, clause_of
 from scapy_mpa.catalogue.peer import REACTIONS
-from scapy_mpa.catalogue.table import CASES
-from scapy_mpa.craft.changes.change import LEVELS
+from scapy_mpa.catalogue.table import CASES, broken_by, is_change
+from scapy_mpa.craft.changes.change import LEVELS, ChangeKind
 from scapy_mpa.craft.changes.table import CHANGES
 from scapy_mpa.craft.sent import Repairable
 from scapy_mpa.rules.table import RULES
@@ -64,6 +64,9 @@ def explanation(case: Case, left: Repairable | None = None) -> Iterator[str]:
     yield f"  area: {case.area}" + (f"; {clause_of(case)}" if clause_of(case) else "")
     yield f"  valid connection: {case.baseline} ({baseline.what})"
     yield f"  changed by the {case.by}: {'; '.join(change.text for change in case.changes) or 'nothing'}"
+    if is_change(case.name):
+        yield from _change(CHANGES[case.name.partition(":")[0]])
+        return
     told = case.raised(left)
     yield f"  analyze finds: {'nothing' if not told else ''}".rstrip()
     for one in told:
@@ -79,6 +82,20 @@ def explanation(case: Case, left: Repairable | None = None) -> Iterator[str]:
         yield f"  with --{choice} left: {finds}. {outcome.peer.says}"
 
 
+def _change(kind: ChangeKind) -> Iterator[str]:
+    """All about a change that is made alone."""
+    yield f"  level: {kind.level}, {LEVELS[kind.level]}"
+    if kind.usage:
+        yield f"  parameters: {kind.usage}"
+    yield f"  follows it, unless left: {kind.repaired or 'nothing'}"
+    rules = [RULES[name] for name in broken_by(kind.name)]
+    if rules:
+        yield "  in cases of the catalogue it breaks:"
+    for rule in rules:
+        code = f", code {rule.code}" if rule.code is not None else ""
+        yield f"    {rule.severity} {rule.id}{code}; {rule.clause_in('rfc5044') or 'no clause'}"
+
+
 # --- Markdown ---
 
 
@@ -91,8 +108,7 @@ def _changes() -> Iterator[str]:
         rows = []
         for one in CHANGES.values():
             if one.level == level:
-                of = [case for case in CASES.values() if one.name in [change.name for change in case.changes]]
-                found = dict.fromkeys(told.rule for case in of for told in case.raised() if told.direction == case.by)
+                found = broken_by(one.name)
                 usage = f" ({one.usage})" if one.usage else ""
                 rules = ", ".join(found) if len(found) <= _MOST_RULES else "many rules"
                 rows.append((f"`{one.name}`{usage}", one.meaning, one.repaired or "-", rules or "-"))

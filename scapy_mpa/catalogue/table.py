@@ -34,11 +34,14 @@ for _case in _all():
     CASES[_case.name] = _case
 
 
-def named(name: str) -> Case:
-    """The case with this name, or the one of a change with its parameters; raises :class:`UnknownCase`."""
+def named(name: str, *, is_checked: bool = True) -> Case:
+    """The case with this name, or the one of a change with its parameters; raises :class:`UnknownCase`.
+
+    ``is_checked``: the valid connection must have a place for the change.
+    """
     if name not in CASES:
         if is_change(name):
-            return _of_change(name)
+            return _of_change(name, is_checked=is_checked)
         if name in RULES:
             raise UnknownCase(
                 f"{name!r} is a rule, not a case; `scapy-mpa malform --list --rule {name}` lists its cases"
@@ -54,7 +57,13 @@ def is_change(name: str) -> bool:
     return name not in CASES and name.partition(":")[0] in CHANGES
 
 
-def _of_change(text: str) -> Case:
+def broken_by(name: str) -> list[str]:
+    """The rules that the side of the change breaks in the cases that make it."""
+    cases = (case for case in CASES.values() if name in [change.name for change in case.changes])
+    return [*dict.fromkeys(one.rule for case in cases for one in case.raised() if one.direction == case.by)]
+
+
+def _of_change(text: str, *, is_checked: bool) -> Case:
     """A valid connection with one change, as in ``pad:number=2,octets=hex:01``; of its peer nothing is expected."""
     name, _, parameters = text.partition(":")
     kind = CHANGES[name]
@@ -63,7 +72,8 @@ def _of_change(text: str) -> Case:
         text, kind.meaning, "markers" if area == "markers" else "plain", (kind.parse(parameters),), (), _ANY, area=area
     )
     try:
-        made.plan().captured()
+        if is_checked:
+            made.plan().captured()
     except (LookupError, TypeError, ValueError) as error:
         raise UnknownCase(f"{text} cannot be made of {made.baseline}: {error or 'nothing to change'}") from None
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Iterable
@@ -31,6 +32,7 @@ from scapy_mpa.values.words import plural
 if TYPE_CHECKING:
     from scapy_mpa.catalogue.case import Case
     from scapy_mpa.catalogue.malformed import Malformed
+    from scapy_mpa.craft.sent import Repairable
 
 # The catalogue is imported when it is needed: completion and help do not need it.
 _FORMATS: tuple[Literal["text", "json", "md"], ...] = ("text", "json", "md")
@@ -67,6 +69,14 @@ def complete_case(_context: click.Context, _parameter: click.Parameter, incomple
 @click.option(
     "--area", "areas", multiple=True, metavar="AREA", type=Begun(_areas), help="Cases of this area. May be repeated."
 )
+@click.option(
+    "--from",
+    "capture",
+    metavar="CAPTURE",
+    type=click.Path(),
+    help="Make the changes of each CASE to what was said in this capture, in place of a valid connection.",
+)
+@click.option("--connection", type=click.IntRange(0), help="With --from: the connection with this number.")
 @click.option("--to", "peer", metavar="HOST:PORT", help="Send the CASE to a live Responder, and print what came back.")
 @click.option(
     "--timeout",
@@ -100,6 +110,8 @@ def malform_command(
     only_list: bool,
     rules: tuple[str, ...],
     areas: tuple[str, ...],
+    capture: str | None,
+    connection: int | None,
     peer: str | None,
     timeout: float,
     settle: float,
@@ -115,7 +127,7 @@ def malform_command(
     live Responder over the kernel's TCP, and -o records the exchange, and a clean connection after it shows whether
     the peer survived. Exit status: 1 if the peer fails the case, 3 if it is gone.
     """
-    from scapy_mpa.catalogue.malformed import with_choice
+    from scapy_mpa.catalogue.malformed import left_of, with_choice
 
     is_chosen = bool(names or rules or areas)
     if everything and is_chosen:
@@ -126,7 +138,14 @@ def malform_command(
         raise click.UsageError("--list writes no files: leave out --list or -o")
     if not (is_chosen or everything or only_list):
         raise click.UsageError("no case is selected: give CASE, --rule, --area or --all; --list names the cases")
-    cases = _chosen(names, rules, areas)
+    cases = _chosen(names, rules, areas, is_checked=capture is None)
+    if connection is not None and capture is None:
+        raise click.UsageError("--connection needs --from: it selects from that capture")
+    if capture is not None:
+        if not names or only_list or peer is not None or output is None:
+            raise click.UsageError("--from takes each CASE by its name, and -o FILE")
+        _write_changed(cases, capture, connection, left_of(crc, lengths), output)
+        return 0
     made = [with_choice(case, crc, lengths, only=case.name in names) for case in cases]
     if only_list:
         _list(made, output_format or "text", in_full=bool(names), whole=not is_chosen)
@@ -144,12 +163,12 @@ def malform_command(
     return 0
 
 
-def _chosen(names: tuple[str, ...], rules: tuple[str, ...], areas: tuple[str, ...]) -> list[Case]:
+def _chosen(names: tuple[str, ...], rules: tuple[str, ...], areas: tuple[str, ...], *, is_checked: bool) -> list[Case]:
     from scapy_mpa.catalogue.malformed import Malformed
     from scapy_mpa.catalogue.table import CASES, UnknownCase, named
 
     try:
-        found = {case.name: case for case in map(named, names)}
+        found = {name: named(name, is_checked=is_checked) for name in names}
     except UnknownCase:
         from scapy_mpa.probe.choice import all_cases
 
@@ -209,6 +228,38 @@ def _give(made: Malformed, peer: str, timeout: float, settle: float, output: str
     if output is not None:
         tell_written(output, plural(found.frames, "packet"))
     return GONE if found.is_gone else int(found.is_bad)
+
+
+def _write_changed(
+    cases: list[Case], capture: str, connection: int | None, left: Repairable | None, output: str
+) -> None:
+    """Write what was said in a capture, with the changes of some cases."""
+    from scapy_mpa.fuzz.baselines import Capture
+    from scapy_mpa.reading.analysis import analyze
+
+    check_output((capture,), output)
+    exchanges = Capture(capture, connection).found.exchanges
+    if len(exchanges) > 1:
+        raise click.UsageError(f"{printable(capture)} has {len(exchanges)} connections: choose one with --connection")
+    exchange = exchanges[0].exchange()
+    exchange.left = left
+    for case in cases:
+        if any(change.name in ("says", "answers") for change in case.changes):
+            raise click.UsageError(f"{case.name} says something else than the capture: name its change (--list)")
+        exchange.by = case.by
+        for change in case.changes:
+            change.apply(exchange)
+    try:
+        captured = exchange.captured()
+    except LookupError:
+        raise MPAError(f"{printable(capture)}: there is nothing to which these changes can be made") from None
+    with written(output) as file:
+        packets = captured.write(file)
+    made = io.BytesIO()
+    captured.write(made)
+    made.seek(0)
+    rules = ", ".join(dict.fromkeys(one.rule.id for one in analyze(made, fpdus=False).all_findings())) or "nothing"
+    tell_written(output, f"{packets} packets, in which analyze finds {rules}")
 
 
 def _write_one(made: Malformed, output: str) -> None:

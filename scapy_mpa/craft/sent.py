@@ -41,13 +41,15 @@ class SentFPDU:
         last = len(self.octets) - MARKER_LENGTH
         return [at - self.offset for at in marker_positions(self.offset, self.offset + max(0, last + 1))]
 
-    def laid(self, ulpdu: bytes, *, pad: bytes | None = None, ulpdu_length: int | None = None) -> bytes:
-        """An FPDU with this ULPDU in its place."""
+    def laid(
+        self, ulpdu: bytes, *, pad: bytes | None = None, ulpdu_length: int | None = None, crc: int | None = None
+    ) -> bytes:
+        """An FPDU with this ULPDU in its place, and what is given in place of what is right."""
         made = encode_fpdu(
             ulpdu,
             self.offset,
             origin=self.origin,
-            crc=self.crc,
+            crc=self.crc if crc is None else crc,
             pad=pad,
             ulpdu_length=ulpdu_length,
             allow_oversize=True,

@@ -7,6 +7,7 @@ anew. The octets of a capture are hostile: what is taken of one is bounded (``MO
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ from scapy_mpa.report.said import Said, said_by, said_in
 #: Octets of ULPDUs that are taken of a capture; each FPDU counts some more.
 MOST_OCTETS = 64 << 20
 _OCTETS_AN_FPDU = 200
-_IPV4_KEY = 12
+_IPV4_SIZE = 4
 #: Packets of the handshake.
 _HANDSHAKE = 3
 
@@ -52,9 +53,9 @@ class RecordedExchange(NamedTuple):
     begins_with_syn: bool
     said: tuple[Say, ...]
 
-    def exchange(self, window: Window) -> Exchange:
-        """Some messages, behind the startup frames."""
-        made = Exchange(self.setup, _said(self.said, window))
+    def exchange(self, window: Window | None = None) -> Exchange:
+        """Messages, all or some, behind the startup frames."""
+        made = Exchange(self.setup, _said(self.said, window or Window()))
         for role, frame in zip(ROLES, self.frames, strict=True):
             made.begin(role, b"" if frame is None else frame)
         if not self.begins_with_syn:
@@ -110,8 +111,12 @@ def read_exchanges(
 def _exchange(connection: Connection, source: str, said: list[Said]) -> RecordedExchange:
     halves, profile = (connection.initiator, connection.responder), connection.profile
     key = halves[0].key
+    size = len(key[:-4]) // 2
+    addresses = [str(ipaddress.ip_address(key[at : at + size])) for at in (0, size)]
     setup = {
         "profile": profile.name,
+        "initiator": addresses[0],
+        "responder": addresses[1],
         "ports": (int.from_bytes(key[-4:-2], "big"), int.from_bytes(key[-2:], "big")),
         "markers": tuple(bool(half.markers) for half in halves),
         "c": (int(bool(connection.crc)),) * 2,
@@ -121,7 +126,7 @@ def _exchange(connection: Connection, source: str, said: list[Said]) -> Recorded
     return RecordedExchange(
         source,
         connection.number,
-        4 if len(key) == _IPV4_KEY else 6,
+        4 if size == _IPV4_SIZE else 6,
         setup,
         (connection.request, connection.reply),
         connection.request is not None or not profile.startup_frames,

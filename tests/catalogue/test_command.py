@@ -18,7 +18,7 @@ from scapy_mpa import Malformed, MPAError, analyze
 from scapy_mpa.catalogue.table import CASES
 from scapy_mpa.craft.changes.table import CHANGES
 from tests.cli.test_command import invoke, run
-from tests.conftest import REPO
+from tests.conftest import PCAPS, REPO
 
 SCHEMA = json.loads((REPO / "scapy_mpa" / "catalogue" / "manifest.schema.json").read_text())
 
@@ -91,6 +91,40 @@ def test_a_change_is_a_case(change: str, rules: set[str], tmp_path: Path) -> Non
     assert {*result.stdout.strip().rpartition("analyze finds ")[2].split(", ")} == rules
     assert {found.rule.id for found in analyze(path).all_findings()} == rules
     assert f"changed by the initiator: {change.partition(':')[0]}(" in invoke("malform", "--list", change).stdout
+
+
+@pytest.mark.parametrize(
+    ("changes", "rules"),
+    [
+        (["damaged:number=400,at=40,mask=1"], {"crc", "error-closed"}),
+        (["ulpdu-length:number=9,more=-1", "hops:number=30,ttl=9"], {"pad", "attack-hijack"}),
+        (["crc-zero"], {"crc", "error-went-on"}),
+        (["lose:number=5,distance=3"], set()),
+    ],
+)
+def test_a_capture_is_changed(changes: list[str], rules: set[str], tmp_path: Path) -> None:
+    """What was said in it, laid anew with the changes; where they find no place, it is said."""
+    capture, path = PCAPS / "markers-reordered.pcap", tmp_path / "one.pcap"
+    result = invoke("malform", *changes, "--from", str(capture), "-o", str(path))
+    assert {*result.stdout.strip().rpartition("analyze finds ")[2].split(", ")} - {"nothing"} == rules
+    assert {found.rule.id for found in analyze(path).all_findings()} == rules
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("lose:number=5000", "--from", "CAPTURE"), "there is nothing to which these changes can be made"),
+        (("pad-40", "--from", "CAPTURE"), "says something else than the capture"),
+        (("--all", "--from", "CAPTURE"), "takes each CASE by its name"),
+        (("crc-zero", "--connection", "0"), "--connection needs --from"),
+        (("crc-zero", "--from", "CAPTURE", "--connection", "3"), "there is no connection 3"),
+    ],
+)
+def test_what_of_a_capture_is_refused(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    given = (str(PCAPS / "markers-reordered.pcap") if one == "CAPTURE" else one for one in arguments)
+    result = run("malform", *given, "-o", str(tmp_path / "x.pcap"))
+    assert result.returncode == 2 and said in result.stderr
+    assert not (tmp_path / "x.pcap").exists()
 
 
 @pytest.mark.parametrize(

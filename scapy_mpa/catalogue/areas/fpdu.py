@@ -114,16 +114,16 @@ _LENGTHS = (
         (ulpdu_length(2, more=4),), _CRC, BAD_CRC,
     ),
     Case(
-        "length-0-of-78", "ULPDU_Length is 0 for a ULPDU of 78 octets", "plain", (ulpdu_length(2, is_=0),), _CRC,
+        "length-0-of-78", "ULPDU_Length is 0 for a ULPDU of 78 octets", "plain", (ulpdu_length(2, value=0),), _CRC,
         BAD_CRC,
     ),
     Case(
         "length-65535-of-78", "ULPDU_Length is 65535 for a ULPDU of 78 octets: the rest never comes",
-        "plain", (ulpdu_length(2, is_=65535),), ("fpdu-format",), LOSE,
+        "plain", (ulpdu_length(2, value=65535),), ("fpdu-format",), LOSE,
     ),
     Case(
         "length-65535-of-78-no-crc", "ULPDU_Length is 65535 for a ULPDU of 78 octets, and no CRC is in use", "no-crc",
-        (ulpdu_length(2, is_=65535),), ("connection-lost",), LOSE,
+        (ulpdu_length(2, value=65535),), ("connection-lost",), LOSE,
     ),
     Case(
         "length-swallows-fpdu",

@@ -198,7 +198,7 @@ def _read(name: str, known: Mapping[str, inspect.Parameter], text: str) -> dict[
             raise MPAError(f"{name}: {key} is {value!r}: {error}") from None
     for one in known.values():
         if one.kind is one.VAR_POSITIONAL or (one.default is one.empty and one.name not in values and not free):
-            raise MPAError(f"{name} needs {one.name}")
+            raise MPAError(f"{name} needs {one.name}; its parameters are {', '.join(known)}")
     return {key: value for key, value in values.items() if value is not inspect.Parameter.empty}
 
 

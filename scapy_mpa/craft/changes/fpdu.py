@@ -70,12 +70,12 @@ def _a_length(_: Exchange, rng: random.Random) -> int:
     return edge(rng, 16, 78)
 
 
-@fpdu_change("fpdu", is_=perhaps(_a_length), more=among(-4, -1, 1, 1, 4, 16))
-def ulpdu_length(sent: SentFPDU, *, is_: int | None = None, more: int = 0) -> bytes:
+@fpdu_change("fpdu", value=perhaps(_a_length), more=among(-4, -1, 1, 1, 4, 16))
+def ulpdu_length(sent: SentFPDU, *, value: int | None = None, more: int = 0) -> bytes:
     """ULPDU_Length says this, or so many more, and nothing else is changed."""
-    value = len(sent.ulpdu) + more if is_ is None else is_
+    length = len(sent.ulpdu) + more if value is None else value
     at = sent.header
-    field = (value & _LARGEST).to_bytes(LENGTH_FIELD_LENGTH, "big")
+    field = (length & _LARGEST).to_bytes(LENGTH_FIELD_LENGTH, "big")
     return sent.sealed(sent.octets[:at] + field + sent.octets[at + LENGTH_FIELD_LENGTH :])
 
 
