@@ -250,6 +250,7 @@ def _write_changed(
         for change in case.changes:
             change.apply(exchange)
     try:
+        exchange.check()
         captured = exchange.captured()
     except LookupError:
         raise MPAError(f"{printable(capture)}: there is nothing to which these changes can be made") from None

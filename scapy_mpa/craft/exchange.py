@@ -106,6 +106,8 @@ class Exchange:
         self.startup: list[tuple[Role, StartupChange]] = []
         self.octets: list[tuple[Role, OctetsChange]] = []
         self.fpdus: dict[tuple[Role, int], list[FPDUChange]] = {}
+        #: The identities of those changes that have found a place, since it was laid.
+        self.made: set[int] = set()
         self.packets: list[PacketChange] = []
         self.taps: list[PacketChange] = []
         self.wire: list[FrameChange] = []
@@ -179,6 +181,12 @@ class Exchange:
             frames = alter(frames)
         return ExchangeCapture(frames, self.snaplen, self.foreign)
 
+    def check(self) -> None:
+        """Raise LookupError if a change finds no place, once all have been carried out."""
+        self.captured()
+        if any(id(one) not in self.made for changes in self.fpdus.values() for one in changes):
+            raise LookupError("there is no FPDU with a place for it")
+
     def _changed(self) -> list[TcpPacket]:
         packets = list(self._conversation().sending().packets()) if self._laid is None else self._laid
         for change in self.packets:
@@ -227,6 +235,7 @@ class Exchange:
             for change in changes:
                 with suppress(LookupError):
                     sent = replace(sent, octets=change(sent))
+                    self.made.add(id(change))
             return sent.octets
 
         return alter

@@ -14,8 +14,9 @@ from scapy_mpa.craft.changes.draws import pick
 from scapy_mpa.craft.changes.table import CHANGES
 from scapy_mpa.craft.exchange import Exchange
 from scapy_mpa.craft.pcapfile import SNAPLEN, Packet
+from scapy_mpa.craft.sent import FPDUChange
 from scapy_mpa.craft.setup import ConversationError, Setup
-from scapy_mpa.framing.role import ROLES
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.fuzz.recipe import Recipe
 
 #: Levels of changes, in the order in which they are made behind those of messages: places in a capture are known last.
@@ -72,7 +73,7 @@ def make(recipe: Recipe) -> FuzzCase:
     """Make a case."""
     exchange, done = said(recipe)
     if not exchange.wire:  # which goes by the numbers of packets
-        done += (one for levels in OF_PACKETS for one in _changed(exchange, recipe, levels))
+        done += (one for levels in OF_PACKETS for one, _ in _changed(exchange, recipe, levels))
     captured = exchange.captured()
     snaplen = captured.snaplen if captured.snaplen < SNAPLEN else None
     return FuzzCase(recipe, tuple(captured.packets), snaplen, tuple(done))
@@ -96,7 +97,7 @@ def said(recipe: Recipe) -> tuple[Exchange, list[Done]]:
     except ConversationError:  # what its senders do wrong would not show, or leaves no room for changes of FPDUs
         exchange.setup.pop("deviation")
         exchange.packets_so_far()
-    return exchange, done
+    return exchange, [one for one, made in done if made is None or id(made) in exchange.made]
 
 
 def _carry(exchange: Exchange, recipe: Recipe, ip_version: int) -> None:
@@ -138,8 +139,11 @@ def in_area(area: str, levels: Collection[Level]) -> list[str]:
     return [one.name for one in CHANGES.values() if one.area == area and one.level in levels]
 
 
-def _changed(exchange: Exchange, recipe: Recipe, levels: Collection[Level]) -> Iterator[Done]:
-    """Make changes of some levels; in place of one that finds nothing to change, another of its area and them."""
+def _changed(exchange: Exchange, recipe: Recipe, levels: Collection[Level]) -> Iterator[tuple[Done, FPDUChange | None]]:
+    """Make changes of some levels; in place of one that finds nothing to change, another of its area and them.
+
+    With each comes the change of an FPDU that it is, whose place is found when it is laid.
+    """
     for name, seed in recipe.mutations:
         kind, rng = CHANGES[name], random.Random(seed)
         if kind.level not in levels:
@@ -148,15 +152,21 @@ def _changed(exchange: Exchange, recipe: Recipe, levels: Collection[Level]) -> I
         for _ in range(_TRIES):
             if levels is not OF_MESSAGES and len(exchange.packets_so_far()) > _MOST_PACKETS:
                 return
-            exchange.by = pick(rng, ROLES)
+            exchange.by = pick(rng, _with_markers(exchange) or ROLES if kind.area == "markers" else ROLES)
             with suppress(LookupError):
                 change = kind.drawn(exchange, rng)
-                change.apply(exchange)
+                made = change.apply(exchange)
                 if levels is not OF_MESSAGES:
                     _carry_out(exchange)
-                yield Done(kind.name, kind.area, f"{exchange.by}: {change.text}")
+                yield Done(kind.name, kind.area, f"{exchange.by}: {change.text}"), made
                 break
             kind = CHANGES[pick(rng, alike)]
+
+
+def _with_markers(exchange: Exchange) -> list[Role]:
+    """The sides that send Markers."""
+    setup = Setup(**exchange.setup)
+    return [role for role in ROLES if setup.has_markers(role)]
 
 
 def _carry_out(exchange: Exchange) -> None:

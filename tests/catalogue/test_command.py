@@ -136,6 +136,9 @@ def test_what_of_a_capture_is_refused(arguments: tuple[str, ...], said: str, tmp
         ("lose:distance=0", "a whole number from 1"),
         ("setup:m=5", "cannot be made of plain"),
         ("recut:", "recut needs places"),
+        ("pad:number=9,octets=hex:01", "there is no FPDU with a place for it"),
+        ("marker-left-out:number=1,which=4", "there is no FPDU with a place for it"),
+        ("lose:number=50", "cannot be made of plain"),
     ],
 )
 def test_what_is_no_change_is_said(change: str, said: str) -> None:

@@ -16,6 +16,7 @@ from scapy_mpa.fuzz.baselines import baselines
 from scapy_mpa.fuzz.case import FuzzCase, in_area, make
 from scapy_mpa.fuzz.catalogue import weights
 from scapy_mpa.fuzz.exchange import Window, read_exchanges
+from scapy_mpa.fuzz.recipe import Agreed
 from scapy_mpa.fuzz.run import Fuzzer
 from scapy_mpa.fuzz.writing import write_capture, write_cases
 from scapy_mpa.reading.analysis import analyze
@@ -108,6 +109,15 @@ def test_every_change_changes_something(name: str) -> None:
         if [done.name for done in case.done] == [name]:
             changed += case.packets != plain.packets or case.snaplen is not None
     assert changed >= 3
+
+
+def test_what_finds_no_place_is_not_said_to_be_done() -> None:
+    """A change of a Marker, in exchanges without any, is left out of the log."""
+    fuzzer = Fuzzer(1, baselines(scenarios=["neither-markers-nor-crc"]), changes=["marker"], most=1)
+    recipes = [fuzzer.recipe(number)._replace(agreed=None) for number in range(20)]
+    assert not any(make(recipe).done for recipe in recipes)
+    marked = [recipe._replace(agreed=Agreed((True, True), True)) for recipe in recipes]
+    assert sum(bool(make(recipe).done) for recipe in marked) > 4
 
 
 def test_what_is_not_drawn_is_only_what_has_no_bounds() -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, NamedTuple, ParamSp
 
 from scapy_mpa.craft.changes.draws import Draw, NothingToChange, a_packet, an_fpdu
 from scapy_mpa.craft.network import acknowledged
-from scapy_mpa.craft.sent import SentFPDU
+from scapy_mpa.craft.sent import FPDUChange, SentFPDU
 from scapy_mpa.craft.steps import octets
 from scapy_mpa.craft.tcppacket import TcpPacket
 from scapy_mpa.errors import MPAError
@@ -46,11 +46,14 @@ Packets: TypeAlias = "list[TcpPacket]"
 
 
 class NamedChange(NamedTuple):
-    """A change with its parameters: its name, what it is in words, and what does it."""
+    """A change with its parameters: its name, what it is in words, and what does it.
+
+    ``apply`` returns the change of an FPDU that it asks for, if it is one.
+    """
 
     name: str
     text: str
-    apply: Callable[[Exchange], None]
+    apply: Callable[[Exchange], FPDUChange | None]
 
 
 class ChangeKind(NamedTuple):
@@ -120,9 +123,12 @@ def fpdu_change(
     """Make a function of an FPDU, which returns the octets in its place, into one that takes the FPDU's number."""
 
     def make(function: Callable[Concatenate[SentFPDU, P], bytes]) -> Callable[Concatenate[int, P], NamedChange]:
-        def apply(exchange: Exchange, number: int, *args: P.args, **kwargs: P.kwargs) -> None:
-            changes = exchange.fpdus.setdefault((exchange.by, number), [])
-            changes.append(lambda sent: function(sent, *args, **kwargs))
+        def apply(exchange: Exchange, number: int, *args: P.args, **kwargs: P.kwargs) -> FPDUChange:
+            def alter(sent: SentFPDU) -> bytes:
+                return function(sent, *args, **kwargs)
+
+            exchange.fpdus.setdefault((exchange.by, number), []).append(alter)
+            return alter
 
         return _kind(function, apply, "fpdu", area, repaired, {"number": an_fpdu, **draws}, 1)
 
@@ -155,7 +161,7 @@ def packet_change(
 
 def _kind(
     function: Callable[..., Any],
-    apply: Callable[..., None],
+    apply: Callable[..., FPDUChange | None],
     level: Level,
     area: str,
     repaired: str,
@@ -221,10 +227,11 @@ def _value(annotation: str, text: str) -> Any:
 def of_peer(one: NamedChange) -> NamedChange:
     """The same change, of what the peer sends."""
 
-    def apply(exchange: Exchange) -> None:
+    def apply(exchange: Exchange) -> FPDUChange | None:
         exchange.by = peer_of(exchange.by)
-        one.apply(exchange)
+        made = one.apply(exchange)
         exchange.by = peer_of(exchange.by)
+        return made
 
     return NamedChange(one.name, f"peer: {one.text}", apply)
 
