@@ -113,7 +113,8 @@ def _what_is_injected(_: Exchange, rng: random.Random) -> dict[str, str]:
     return {"what": what, "where": pick(rng, PLACES[what])}
 
 
-#: The kinds of impairments. Besides its own parameters each has ``direction``, ``connection`` and ``number``.
+#: The kinds of impairments. Besides its own parameters each has ``direction``, ``connection`` and ``number``. What is
+#: drawn for one follows from its place in the table: a new one comes last.
 IMPAIRMENTS: dict[str, Kind] = {
     "reorder": Kind(
         reorder,
@@ -311,6 +312,10 @@ def _value(text: str) -> Any:
     return text
 
 
+class NoSuchPacket(MPAError, LookupError):
+    """There is no packet with the number that an impairment names."""
+
+
 class Pipeline:
     """Impairments, in the order given, those of the network before those of the capture."""
 
@@ -361,7 +366,10 @@ class Pipeline:
         else:
             held = [*packets]
             own = [packet for packet in held if one.connection in (None, packet.half.connection)]
-            chosen = own[find(own, "responder" if one.direction == "responder" else "initiator", one.number)]
+            try:
+                chosen = own[find(own, "responder" if one.direction == "responder" else "initiator", one.number)]
+            except LookupError:
+                raise NoSuchPacket(f"{one.kind}: there is no packet {one.number}") from None
             packets, chance = iter(held), Chance(lambda packet: packet is chosen, _Farthest(), 1)
         self._chances.append((kind, chance))
         return kind.apply(packets, chance, **parameters)
@@ -385,7 +393,7 @@ def impaired(kind: str, number: int | None = None, *, seed: int = 0, **parameter
         parameters: those that are not as usual, and those of its function alone.
     """
     whose = IMPAIRMENTS[kind]
-    told = [] if number is None else [str(number)]
+    told = [f"seed={seed}"] * bool(seed) if number is None else [str(number)]
     text = f"{kind}({', '.join([*told, *(f'{key}={value}' for key, value in parameters.items())])})"
 
     def apply(exchange: Exchange) -> None:

@@ -251,6 +251,8 @@ def test_one_packet_by_its_number(number: int) -> None:
     reordered = data(captured(f"reorder:number={number},distance=1"))
     late = [identity(one) for one in reordered if one.half.role == "initiator"]
     assert late.index(identity(chosen)) == number
+    with pytest.raises(MPAError, match="there is no packet 5000"):
+        captured("lose:number=5000")
     others = Counter(identity(one) for one in captured("duplicate:number=2,distance=0,direction=responder"))
     others.subtract(Counter(map(identity, ALL)))
     assert [(one[0], count) for one, count in others.items() if count] == [("responder", 1)]
