@@ -32,7 +32,7 @@ from scapy_mpa.values.words import plural
 if TYPE_CHECKING:
     from scapy_mpa.catalogue.case import Case
     from scapy_mpa.catalogue.malformed import Malformed
-    from scapy_mpa.craft.sent import Repairable
+    from scapy_mpa.craft.exchange import Exchange
 
 # The catalogue is imported when it is needed: completion and help do not need it.
 _FORMATS: tuple[Literal["text", "json", "md"], ...] = ("text", "json", "md")
@@ -76,7 +76,10 @@ def complete_case(_context: click.Context, _parameter: click.Parameter, incomple
     type=click.Path(),
     help="Make the changes of each CASE to what was said in this capture, in place of a valid connection.",
 )
-@click.option("--connection", type=click.IntRange(0), help="With --from: the connection with this number.")
+@click.option("--scenario", metavar="NAME", help="The same with what is said in this scenario (craft --list).")
+@click.option(
+    "--connection", type=click.IntRange(0), help="With --from or --scenario: the connection with this number."
+)
 @click.option("--to", "peer", metavar="HOST:PORT", help="Send the CASE to a live Responder, and print what came back.")
 @click.option(
     "--timeout",
@@ -111,6 +114,7 @@ def malform_command(
     rules: tuple[str, ...],
     areas: tuple[str, ...],
     capture: str | None,
+    scenario: str | None,
     connection: int | None,
     peer: str | None,
     timeout: float,
@@ -138,13 +142,17 @@ def malform_command(
         raise click.UsageError("--list writes no files: leave out --list or -o")
     if not (is_chosen or everything or only_list):
         raise click.UsageError("no case is selected: give CASE, --rule, --area or --all; --list names the cases")
-    cases = _chosen(names, rules, areas, is_checked=capture is None)
-    if connection is not None and capture is None:
-        raise click.UsageError("--connection needs --from: it selects from that capture")
-    if capture is not None:
-        if not names or only_list or peer is not None or output is None:
-            raise click.UsageError("--from takes each CASE by its name, and -o FILE")
-        _write_changed(cases, capture, connection, left_of(crc, lengths), output)
+    begins = capture is not None or scenario is not None
+    cases = _chosen(names, rules, areas, is_checked=not begins)
+    if connection is not None and not begins:
+        raise click.UsageError("--connection needs --from or --scenario: it selects from that")
+    if begins:
+        if not names or only_list or peer is not None or output is None or None not in (capture, scenario):
+            raise click.UsageError("--from or --scenario takes each CASE by its name, and -o FILE")
+        check_output((capture or scenario or "",), output)
+        exchange = _exchange_of(capture, scenario or "", connection)
+        exchange.left = left_of(crc, lengths)
+        _write_changed(cases, exchange, output)
         return 0
     made = [with_choice(case, crc, lengths, only=case.name in names) for case in cases]
     if only_list:
@@ -230,22 +238,32 @@ def _give(made: Malformed, peer: str, timeout: float, settle: float, output: str
     return GONE if found.is_gone else int(found.is_bad)
 
 
-def _write_changed(
-    cases: list[Case], capture: str, connection: int | None, left: Repairable | None, output: str
-) -> None:
-    """Write what was said in a capture, with the changes of some cases."""
+def _exchange_of(capture: str | None, scenario: str, connection: int | None) -> Exchange:
+    """What was said on one connection of a capture, or is said on one of a scenario."""
+    from scapy_mpa.craft.exchange import Exchange
+    from scapy_mpa.craft.scenario import load
     from scapy_mpa.fuzz.baselines import Capture
+
+    if capture is not None:
+        found = [one.exchange() for one in Capture(capture, connection).found.exchanges]
+        number = 0
+    else:
+        found = [Exchange.of(one) for one in load(scenario).conversations]
+        number = connection or 0
+    if not number < len(found):
+        raise MPAError(f"{printable(scenario)}: there is no connection {number}; the last one is {len(found) - 1}")
+    if len(found) > 1 and connection is None:
+        raise click.UsageError(f"there are {len(found)} connections: choose one with --connection")
+    return found[number]
+
+
+def _write_changed(cases: list[Case], exchange: Exchange, output: str) -> None:
+    """Write an exchange with the changes of some cases."""
     from scapy_mpa.reading.analysis import analyze
 
-    check_output((capture,), output)
-    exchanges = Capture(capture, connection).found.exchanges
-    if len(exchanges) > 1:
-        raise click.UsageError(f"{printable(capture)} has {len(exchanges)} connections: choose one with --connection")
-    exchange = exchanges[0].exchange()
-    exchange.left = left
     for case in cases:
         if any(change.name in ("says", "answers") for change in case.changes):
-            raise click.UsageError(f"{case.name} says something else than the capture: name its change (--list)")
+            raise click.UsageError(f"{case.name} says something else: name its change (--list)")
         exchange.by = case.by
         for change in case.changes:
             change.apply(exchange)
@@ -253,7 +271,7 @@ def _write_changed(
         exchange.check()
         captured = exchange.captured()
     except LookupError:
-        raise MPAError(f"{printable(capture)}: there is nothing to which these changes can be made") from None
+        raise MPAError("there is nothing to which these changes can be made") from None
     with written(output) as file:
         packets = captured.write(file)
     made = io.BytesIO()

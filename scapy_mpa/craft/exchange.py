@@ -13,12 +13,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias
 
+from scapy_mpa.craft import turns
 from scapy_mpa.craft.conversation import RULES, Conversation
 from scapy_mpa.craft.network import in_time
 from scapy_mpa.craft.pcapfile import SNAPLEN, Packet, PcapWriter
 from scapy_mpa.craft.pcapngfile import PcapngWriter
 from scapy_mpa.craft.sent import FPDUChange, Repairable, SentFPDU
-from scapy_mpa.craft.setup import Setup
+from scapy_mpa.craft.setup import SETUP_NAMES, Setup
 from scapy_mpa.craft.steps import say
 from scapy_mpa.craft.stream import LaidFPDU
 from scapy_mpa.craft.tcppacket import TcpPacket, octets_of
@@ -116,6 +117,12 @@ class Exchange:
         self.snaplen = SNAPLEN
         self.foreign: Foreign | None = None
         self._laid: list[TcpPacket] | None = None
+
+    @classmethod
+    def of(cls, conversation: Conversation) -> Exchange:
+        """What is said in a conversation, of a builder or a scenario."""
+        setup = {name: getattr(conversation.setup, name) for name in SETUP_NAMES}
+        return cls(setup, map(_as_step, conversation.steps))
 
     @property
     def peer(self) -> Role:
@@ -239,3 +246,16 @@ class Exchange:
             return sent.octets
 
         return alter
+
+
+def _as_step(step: turns.Step) -> Step:
+    """A step of a conversation: a message as it is, all else as text."""
+    if isinstance(step, Say):
+        return step
+    if isinstance(step, turns.Streaming):
+        return f"{step.role} stream hex:{step.octets.hex()}"
+    if isinstance(step, turns.Pause):
+        return f"pause {step.duration / 1_000_000_000}"
+    if isinstance(step, turns.PathMTU):
+        return f"path-mtu {step.mtu}"
+    return f"close {step.how} {step.role}" if isinstance(step, turns.End) else "start"

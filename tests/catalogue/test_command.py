@@ -17,6 +17,9 @@ from scapy.utils import rdpcap
 from scapy_mpa import Malformed, MPAError, analyze
 from scapy_mpa.catalogue.table import CASES
 from scapy_mpa.craft.changes.table import CHANGES
+from scapy_mpa.craft.exchange import Exchange
+from scapy_mpa.craft.scenario import load, shipped
+from scapy_mpa.craft.tcppacket import octets_of
 from tests.cli.test_command import invoke, run
 from tests.conftest import PCAPS, REPO
 
@@ -110,14 +113,30 @@ def test_a_capture_is_changed(changes: list[str], rules: set[str], tmp_path: Pat
     assert {found.rule.id for found in analyze(path).all_findings()} == rules
 
 
+def test_a_scenario_is_changed(tmp_path: Path) -> None:
+    path = tmp_path / "one.pcap"
+    invoke("malform", "damaged:number=2,at=30", "--scenario", "every-message", "-o", str(path))
+    assert "crc" in {found.rule.id for found in analyze(path).all_findings()}
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_an_exchange_of_a_scenario_is_what_it_says(name: str) -> None:
+    for conversation in load(name).conversations:
+        made = [octets_of(packet) for packet in Exchange.of(conversation).sent()]
+        assert made == [octets_of(packet) for packet in conversation.sending().packets()]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("lose:number=5000", "--from", "CAPTURE"), "there is nothing to which these changes can be made"),
-        (("pad-40", "--from", "CAPTURE"), "says something else than the capture"),
+        (("pad-40", "--from", "CAPTURE"), "says something else: name its change"),
         (("--all", "--from", "CAPTURE"), "takes each CASE by its name"),
-        (("crc-zero", "--connection", "0"), "--connection needs --from"),
+        (("crc-zero", "--connection", "0"), "--connection needs --from or --scenario"),
         (("crc-zero", "--from", "CAPTURE", "--connection", "3"), "there is no connection 3"),
+        (("crc-zero", "--scenario", "every-message", "--connection", "3"), "there is no connection 3"),
+        (("crc-zero", "--scenario", "many-connections"), "choose one with --connection"),
+        (("crc-zero", "--scenario", "every-message", "--from", "CAPTURE"), "takes each CASE by its name"),
     ],
 )
 def test_what_of_a_capture_is_refused(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
