@@ -69,7 +69,12 @@ class Input(NamedTuple):
 
     def exchange(self) -> Exchange:
         """An exchange that changes may alter."""
-        setup = {"markers": (self.markers,) * 2, "c": (int(self.crc),) * 2, "mtu": _MTU, "segmentation": "stream"}
+        setup = {
+            "markers": (self.markers,) * 2,
+            "c": (int(self.crc),) * 2,
+            "mtu": _MTU,
+            "segmentation": ("stream", "stream"),
+        }
         made = Exchange(setup, [Say(self.role, one) for one in self.fpdus], by=self.role)
         for role in ROLES:
             made.begin(role, self.frame if role == self.role else b"")

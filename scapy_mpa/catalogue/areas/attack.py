@@ -12,11 +12,10 @@ from scapy_mpa.catalogue.case import Case
 from scapy_mpa.catalogue.peer import DISCARD, peer
 from scapy_mpa.craft.changes.injected import injected, late_of_earlier, octets_in_syn, overlapping, syn_again
 from scapy_mpa.craft.changes.said import answers, says
-from scapy_mpa.craft.changes.startup import setup
+from scapy_mpa.craft.changes.startup import setup, wraps
 from scapy_mpa.craft.impairments import impaired
 from scapy_mpa.craft.ulpdus import send
 from scapy_mpa.framing.role import ROLES
-from scapy_mpa.framing.sequence import seq_add
 
 _EVIL = b"evil"
 #: Outside every window, ahead or behind.
@@ -26,7 +25,7 @@ _FIRST, _SAID, _SIZE = "initiator send 30", "responder send 30", 84
 _FOUR = says(_FIRST, _SAID, *(send(msn, bytes(60)) for msn in (2, 3, 4)))
 _NO_STAMPS = setup(timestamps=False)
 #: The third of them holds the octet with sequence number 0.
-_WRAPS = setup(isn=(seq_add(0, -(1 + 20 + 54 + _SIZE + _SIZE // 2)), None))
+_WRAPS = wraps(20 + 54 + _SIZE + _SIZE // 2)
 
 _CHALLENGES = peer("discard", "It drops the segment, and sends an acknowledgement with the octet it expects.")
 _RESETS = peer("lose", "It accepts the RST: the connection is reset, and an FPDU that is not complete is lost.")

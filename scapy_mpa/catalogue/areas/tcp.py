@@ -7,14 +7,13 @@ from functools import partial
 from scapy_mpa.catalogue.case import Case
 from scapy_mpa.catalogue.peer import ACCEPT, BAD_CRC, DISCARD, WAIT, peer
 from scapy_mpa.craft.changes.capture import repeated, reported_too_big
-from scapy_mpa.craft.changes.change import NamedChange, of_peer
+from scapy_mpa.craft.changes.change import of_peer
 from scapy_mpa.craft.changes.injected import injected
 from scapy_mpa.craft.changes.packets import again, hops, keep_alive, recut, refused
 from scapy_mpa.craft.changes.said import says
-from scapy_mpa.craft.changes.startup import frame_cut, instead, setup
+from scapy_mpa.craft.changes.startup import frame_cut, instead, wraps
 from scapy_mpa.craft.impairments import impaired
 from scapy_mpa.craft.ulpdus import send
-from scapy_mpa.framing.sequence import seq_add
 
 _FIRST, _SAID = "initiator send 30", "responder send 30"
 _KEEPS = peer("accept", "It keeps the copy that came first, or the one that came last: both are allowed.")
@@ -30,13 +29,8 @@ _EVIL = b"evil"
 _FOUR = says(_FIRST, _SAID, *(send(msn, bytes(60)) for msn in (2, 3, 4)))
 #: A damaged segment that its receiver drops for the CRC; it comes again behind so many others.
 _dropped = partial(impaired, "corrupt", repaired=True, dropped=True)
-#: Octets of a startup frame without Private Data, and of the SYN.
-_STARTUP, _SYN = 20, 1
-
-
-def _wraps_at(offset: int) -> NamedChange:
-    """The octet at this offset of the Initiator's Full Operation has sequence number 0."""
-    return setup(isn=(seq_add(0, -_SYN - _STARTUP - offset), None))
+#: Octets of a startup frame without Private Data.
+_STARTUP = 20
 
 
 _COPIES = (
@@ -134,7 +128,7 @@ _CHECKSUMS = (
 
 _WRAPS = tuple(
     Case(
-        f"wrap-{name}", f"Sequence numbers pass 2^32 {where}", baseline, (*steps, _wraps_at(offset)), (), ACCEPT,
+        f"wrap-{name}", f"Sequence numbers pass 2^32 {where}", baseline, (*steps, wraps(_STARTUP + offset)), (), ACCEPT,
         clause="RFC 9293 §3.4",
     )
     for name, where, baseline, offset, *steps in (

@@ -26,6 +26,7 @@ from scapy_mpa.framing.startup import (
 
 _PD_LENGTHS = (0, 1, 3, 4, 5, 255, 256, 257, 511, 512, 513, 514, 1024, 65535)
 _SIZES = (SMALLEST_MTU, 168, 256, 296, 552, 576, 1500, 8988)
+_WAYS = tuple(one for one in SEGMENTATIONS if one not in ("dynamic", "window", "tiny"))
 _ISNS = (0, 1, 2, 3, 4, 16, 20, 21, 22, 24, 60, 500, 1500)
 
 
@@ -34,13 +35,17 @@ _ISNS = (0, 1, 2, 3, 4, 16, 20, 21, 22, 24, 60, 500, 1500)
 
 def _for_one(exchange: Exchange, rng: random.Random, name: str, value: Any) -> dict[str, Any]:
     """A pair of which one side has this value, the other what it has."""
-    before = exchange.setup.get(name, (None, None))
+    before = exchange.setup.get(name) or (None, None)
     return {name: (value, before[1]) if rng.random() < 0.5 else (before[0], value)}
 
 
 def _a_parameter(exchange: Exchange, rng: random.Random) -> dict[str, Any]:
-    """How a side formats FPDUs, whatever was agreed on."""
-    kind = below(rng, 4)
+    """How a side formats FPDUs, whatever was agreed on, and cuts its stream, and how long segments are."""
+    kind = below(rng, 6)
+    if kind == 4:
+        return {"mtu": pick(rng, _SIZES)}
+    if kind == 5:
+        return _for_one(exchange, rng, "segmentation", pick(rng, _WAYS))
     if kind == 0:
         return _for_one(exchange, rng, "markers", rng.random() < 0.5)
     if kind == 1:
@@ -55,18 +60,6 @@ def _a_parameter(exchange: Exchange, rng: random.Random) -> dict[str, Any]:
 def setup(exchange: Exchange, /, **parameters: Any) -> None:
     """Parameters of the connection are these (see ``craft.setup.Setup``)."""
     exchange.setup.update(parameters)
-
-
-@change("startup", "alignment", kind=among(*(one for one in SEGMENTATIONS if one not in ("dynamic", "window", "tiny"))))
-def segmentation(exchange: Exchange, kind: str) -> None:
-    """Both sides cut their streams into segments in this way."""
-    exchange.setup["segmentation"] = kind
-
-
-@change("startup", "alignment", mtu=among(*_SIZES))
-def mtu(exchange: Exchange, mtu: int) -> None:
-    """The path takes packets of so many octets: FPDUs no longer fit, or many fit in one segment."""
-    exchange.setup["mtu"] = mtu
 
 
 @change("startup", "tcp", distance=among(*_ISNS))
