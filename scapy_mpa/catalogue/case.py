@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
-from scapy_mpa.catalogue.baseline import BASELINES
-from scapy_mpa.catalogue.mutation import Mutation
+from scapy_mpa.catalogue.baseline import ANSWER, BASELINES, MIDDLE
 from scapy_mpa.catalogue.peer import BAD_CRC, Peer
-from scapy_mpa.catalogue.plan import Plan
-from scapy_mpa.catalogue.sent import Repairable
+from scapy_mpa.craft.changes.change import NamedChange
+from scapy_mpa.craft.exchange import Exchange
+from scapy_mpa.craft.sent import Repairable
 from scapy_mpa.framing.profiles import PROFILES
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.rules.table import RULES
@@ -69,7 +69,7 @@ class Case:
     purpose: str
     #: The valid connection, by its name in ``baseline.BASELINES``.
     baseline: str
-    changes: tuple[Mutation, ...]
+    changes: tuple[NamedChange, ...]
     #: As in ``CaseOutcome``.
     raises: tuple[str, ...]
     peer: Peer
@@ -87,9 +87,12 @@ class Case:
     options: tuple[str, ...] = ()
     area: Area = "startup"
 
-    def plan(self, left: Repairable | None = None) -> Plan:
-        """Its connection, planned and changed."""
-        planned = Plan(BASELINES[self.baseline], self.by, self.outcome(left).peer, left)
+    def plan(self, left: Repairable | None = None) -> Exchange:
+        """Its connection, in which the peer does what it must, changed."""
+        baseline = BASELINES[self.baseline]
+        said = *baseline.opening, *MIDDLE
+        planned = Exchange(baseline.setup, said, by=self.by, answer=ANSWER, left=left)
+        _react(planned, self.outcome(left).peer)
         for change in self.changes:
             change.apply(planned)
         return planned
@@ -116,6 +119,24 @@ class Case:
         """Every rule that it raises, breaks or tests, however it is repaired."""
         texts = [*self.raises, *(text for outcome in self.left.values() for text in outcome.raises)]
         return tuple(dict.fromkeys([*(text.partition("@")[0] for text in texts), *self.breaks, *self.tests]))
+
+
+def _react(exchange: Exchange, peer: Peer) -> None:
+    """Have the peer of a side do what it must."""
+    if peer.reaction == "terminate":
+        exchange.answer = f"{exchange.peer} terminate layer={peer.layer} etype={peer.etype} code={peer.code}"
+        exchange.setup["closes"] = exchange.peer
+    elif peer.reaction in ("wait", "lose"):
+        exchange.answer = None
+    elif peer.reaction == "stop":
+        exchange.answer, exchange.setup["close"] = None, "none"
+    elif peer.reaction in ("close", "reject"):
+        exchange.steps, exchange.answer = ["start"], None
+        if peer.reaction == "reject":
+            exchange.setup["reject"] = True
+        else:
+            exchange.setup["closes"] = exchange.peer
+            exchange.is_answered = exchange.by != "initiator"
 
 
 def clause_of(case: Case) -> str:

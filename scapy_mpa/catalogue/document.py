@@ -8,12 +8,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from scapy_mpa.catalogue.baseline import BASELINES
 from scapy_mpa.catalogue.case import AREAS, Case, Raised, clause_of
 from scapy_mpa.catalogue.peer import REACTIONS
-from scapy_mpa.catalogue.sent import Repairable
-from scapy_mpa.catalogue.table import CASES
+from scapy_mpa.catalogue.table import CASES, broken_by, is_change
+from scapy_mpa.craft.changes.change import LEVELS, ChangeKind
+from scapy_mpa.craft.changes.table import CHANGES
+from scapy_mpa.craft.sent import Repairable
 from scapy_mpa.rules.table import RULES
 from scapy_mpa.values.words import plural
 
 PAGE = "docs/catalogue.md"
+#: Rules that are named of a change; one with more is a means to other ends.
+_MOST_RULES = 15
 
 _INTRODUCTION = """\
 Every violation that the rules recognise, committed on purpose, and cases on both sides of each limit. A case is a
@@ -25,6 +29,13 @@ how they are used.
 say who is to blame where it is not the side that the case is about. *Tests* are rules of endpoints: what only shows in
 what the peer does. Where CRC or lengths *may be left*, `--crc left` or `--lengths left` leaves these fields as they
 were before the change. Of a Terminate layer, type and code are given.
+""".splitlines()
+_CHANGES = """\
+A case names changes and fixes their parameters. The same changes are drawn by `scapy-mpa fuzz` (`--change NAME` chooses
+one), those of `craft --impair` happen with a probability, and each can be made alone: `scapy-mpa malform
+pad:octets=hex:01 -o FILE`. An FPDU or packet is named by its `number`: 0 is the startup frame's packet, 1 the first of
+Full Operation. What *follows it* is made right again behind the change, unless `--crc left` or `--lengths left` says
+otherwise.
 """.splitlines()
 
 
@@ -38,6 +49,12 @@ def list_lines(cases: Sequence[Case]) -> Iterator[str]:
         for case in found:
             yield f"  {case.name:{width}}  {case.purpose} [{_short(case) or 'nothing'}]"
     yield plural(len(cases), "case")
+    if len(cases) == len(CASES):
+        yield ""
+        yield "Changes, each a CASE too: NAME:PARAMETER=VALUE,..."
+        for one in CHANGES.values():
+            yield f"  {one.name}{f': {one.usage}' if one.usage else ''}"
+            yield f"      {one.meaning}"
 
 
 def explanation(case: Case, left: Repairable | None = None) -> Iterator[str]:
@@ -47,6 +64,9 @@ def explanation(case: Case, left: Repairable | None = None) -> Iterator[str]:
     yield f"  area: {case.area}" + (f"; {clause_of(case)}" if clause_of(case) else "")
     yield f"  valid connection: {case.baseline} ({baseline.what})"
     yield f"  changed by the {case.by}: {'; '.join(change.text for change in case.changes) or 'nothing'}"
+    if is_change(case.name):
+        yield from _change(CHANGES[case.name.partition(":")[0]])
+        return
     told = case.raised(left)
     yield f"  analyze finds: {'nothing' if not told else ''}".rstrip()
     for one in told:
@@ -62,7 +82,37 @@ def explanation(case: Case, left: Repairable | None = None) -> Iterator[str]:
         yield f"  with --{choice} left: {finds}. {outcome.peer.says}"
 
 
+def _change(kind: ChangeKind) -> Iterator[str]:
+    """All about a change that is made alone."""
+    yield f"  level: {kind.level}, {LEVELS[kind.level]}"
+    if kind.usage:
+        yield f"  parameters: {kind.usage}"
+    yield f"  follows it, unless left: {kind.repaired or 'nothing'}"
+    rules = [RULES[name] for name in broken_by(kind.name)]
+    if rules:
+        yield "  in cases of the catalogue it breaks:"
+    for rule in rules:
+        code = f", code {rule.code}" if rule.code is not None else ""
+        yield f"    {rule.severity} {rule.id}{code}; {rule.clause_in('rfc5044') or 'no clause'}"
+
+
 # --- Markdown ---
+
+
+def _changes() -> Iterator[str]:
+    """All changes, level by level, with the rules that the cases of the catalogue break by them."""
+    for level, what in LEVELS.items():
+        yield ""
+        yield f"### Changes of {what}"
+        yield ""
+        rows = []
+        for one in CHANGES.values():
+            if one.level == level:
+                found = broken_by(one.name)
+                usage = f" ({one.usage})" if one.usage else ""
+                rules = ", ".join(found) if len(found) <= _MOST_RULES else "many rules"
+                rows.append((f"`{one.name}`{usage}", one.meaning, one.repaired or "-", rules or "-"))
+        yield from _table(("change", "what it does", "follows it", "cases with it break"), rows)
 
 
 def markdown_lines() -> Iterator[str]:
@@ -86,6 +136,11 @@ def markdown_lines() -> Iterator[str]:
     yield "## What a conforming peer does"
     yield ""
     yield from _table(("reaction", "it ..."), REACTIONS.items())
+    yield ""
+    yield "## Changes"
+    yield ""
+    yield from _CHANGES
+    yield from _changes()
     for area, title in AREAS.items():
         yield ""
         yield f"## {title}"

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from scapy_mpa.catalogue.case import AREAS, Case, CaseOutcome, Raised, clause_of
-from scapy_mpa.catalogue.plan import CaseCapture
 from scapy_mpa.catalogue.reading import options
-from scapy_mpa.catalogue.sent import Repairable
-from scapy_mpa.catalogue.table import chosen, named
+from scapy_mpa.catalogue.table import CASES, chosen, named
+from scapy_mpa.craft.exchange import ExchangeCapture
+from scapy_mpa.craft.sent import Repairable
 from scapy_mpa.errors import MPAError
 from scapy_mpa.rules.choice import named as rules_named
 from scapy_mpa.system.whole import whole_file
@@ -40,7 +40,7 @@ class Malformed:
         if self.left is not None and self.left not in self.case.left:
             choices = ", ".join(self.case.left) or "nothing"
             raise MPAError(f"{self.case.name} has no choice of {self.left}; it can leave {choices} as it was")
-        self._captured: CaseCapture | None = None
+        self._captured: ExchangeCapture | None = None
 
     @staticmethod
     def cases(rule: str | None = None, area: str | None = None) -> list[Case]:
@@ -75,7 +75,7 @@ class Malformed:
         return self.case.raised(self.left)
 
     @property
-    def captured(self) -> CaseCapture:
+    def captured(self) -> ExchangeCapture:
         """Its frames with their times in nanoseconds since the epoch."""
         if self._captured is None:
             self._captured = self.case.plan(self.left).captured()
@@ -85,6 +85,16 @@ class Malformed:
     def suffix(self) -> str:
         """How a file of it ends: ``.pcap``, or ``.pcapng`` where a capture needs two interfaces."""
         return f".{self.captured.format}"
+
+    @property
+    def is_of_catalogue(self) -> bool:
+        """Whether it is a case of the catalogue, of which it is known what the analysis must find."""
+        return self.case.name in CASES
+
+    @property
+    def file_name(self) -> str:
+        """What its capture is called among others."""
+        return "".join(one if one.isalnum() or one in "-_.=," else "-" for one in self.case.name) + self.suffix
 
     def forget(self) -> None:
         """Let go of the frames; they are made again when they are needed."""

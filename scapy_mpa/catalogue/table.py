@@ -8,8 +8,13 @@ from difflib import get_close_matches
 from importlib import import_module
 
 from scapy_mpa.catalogue.case import AREAS, Case
+from scapy_mpa.catalogue.peer import peer
+from scapy_mpa.craft.changes.table import CHANGES
 from scapy_mpa.errors import MPAError
 from scapy_mpa.rules.table import RULES
+
+#: What is expected of the peer of a change that is no case.
+_ANY = peer("accept", "Nothing is known of what it must do.", ("accept", "close", "terminate", "silence"))
 
 
 class UnknownCase(MPAError):
@@ -29,9 +34,14 @@ for _case in _all():
     CASES[_case.name] = _case
 
 
-def named(name: str) -> Case:
-    """The case with this name; raises :class:`UnknownCase`."""
+def named(name: str, *, is_checked: bool = True) -> Case:
+    """The case with this name, or the one of a change with its parameters; raises :class:`UnknownCase`.
+
+    ``is_checked``: the valid connection must have a place for the change.
+    """
     if name not in CASES:
+        if is_change(name):
+            return _of_change(name, is_checked=is_checked)
         if name in RULES:
             raise UnknownCase(
                 f"{name!r} is a rule, not a case; `scapy-mpa malform --list --rule {name}` lists its cases"
@@ -40,6 +50,33 @@ def named(name: str) -> Case:
         hint = f"similar: {', '.join(near)}" if near else "`scapy-mpa malform --list` names them"
         raise UnknownCase(f"there is no case {name!r}; {hint}")
     return CASES[name]
+
+
+def is_change(name: str) -> bool:
+    """Return True if it names a change, perhaps with parameters, and no case."""
+    return name not in CASES and name.partition(":")[0] in CHANGES
+
+
+def broken_by(name: str) -> list[str]:
+    """The rules that the side of the change breaks in the cases that make it."""
+    cases = (case for case in CASES.values() if name in [change.name for change in case.changes])
+    return [*dict.fromkeys(one.rule for case in cases for one in case.raised() if one.direction == case.by)]
+
+
+def _of_change(text: str, *, is_checked: bool) -> Case:
+    """A valid connection with one change, as in ``pad:number=2,octets=hex:01``; of its peer nothing is expected."""
+    name, _, parameters = text.partition(":")
+    kind = CHANGES[name]
+    area = next(one for one in AREAS if one == (kind.area or "capture"))
+    made = Case(
+        text, kind.meaning, "markers" if area == "markers" else "plain", (kind.parse(parameters),), (), _ANY, area=area
+    )
+    try:
+        if is_checked:
+            made.plan().check()
+    except (LookupError, TypeError, ValueError) as error:
+        raise UnknownCase(f"{text} cannot be made of {made.baseline}: {error or 'nothing to change'}") from None
+    return made
 
 
 def chosen(rules: Iterable[str] = (), areas: Iterable[str] = ()) -> list[Case]:

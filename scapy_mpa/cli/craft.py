@@ -181,7 +181,9 @@ def _list() -> None:
     names = shipped()
     width = max(map(len, names))
     print_lines(("Scenarios:", *(f"  {name:<{width}}  {load(name).title}" for name in names), ""))
-    print_lines(("Impairments (--impair), with their parameters; direction and connection limit each of them:",))
+    print_lines(
+        ("Impairments (--impair), with their parameters; direction, connection and number limit each of them:",)
+    )
     for name, kind in IMPAIRMENTS.items():
         # After a comma a line may go on.
         defaults = ", ".join(f"{key}={str(value).lower()}" for key, value in kind.parameters.items())

@@ -41,9 +41,15 @@ def _areas() -> Iterable[str]:
     return weights()
 
 
+def _changes() -> Iterable[str]:
+    from scapy_mpa.craft.changes.table import CHANGES
+
+    return (one.name for one in CHANGES.values() if one.area)
+
+
 @click.command(
     "fuzz",
-    epilog="breaking.md in the documentation describes the mutations, and how to use the messages with other fuzzers.",
+    epilog="breaking.md in the documentation describes the changes, and how to use the messages with other fuzzers.",
 )
 @click.option(
     "-o",
@@ -80,13 +86,21 @@ def _areas() -> Iterable[str]:
     multiple=True,
     metavar="AREA",
     type=Begun(_areas),
-    help="Only mutations of this area. May be repeated.",
+    help="Only changes of this area. May be repeated.",
+)
+@click.option(
+    "--change",
+    "changes",
+    multiple=True,
+    metavar="NAME",
+    type=Begun(_changes),
+    help="Only this change (--list). May be repeated.",
 )
 @click.option(
     "--mutations",
     "most",
     type=click.IntRange(0, 64),
-    help="Maximum number of mutations per case; with 0, case N is connection N rebuilt without changes.  [default: 8]",
+    help="Maximum number of changes per case; with 0, case N is connection N rebuilt without changes.  [default: 8]",
 )
 @click.option("--per-file", type=click.IntRange(1), default=1, show_default=True, help="Number of cases per capture.")
 @click.option(
@@ -136,7 +150,7 @@ def _areas() -> Iterable[str]:
 @settles("With a live peer")
 @boots()
 @recovers()
-@click.option("--list", "only_list", is_flag=True, help="List the areas and the mutations.")
+@click.option("--list", "only_list", is_flag=True, help="List the areas and the changes.")
 def fuzz_command(
     output: str | None,
     seed: int,
@@ -147,6 +161,7 @@ def fuzz_command(
     connection: int | None,
     scenarios: tuple[str, ...],
     areas: tuple[str, ...],
+    changes: tuple[str, ...],
     most: int | None,
     per_file: int,
     split: Path | None,
@@ -199,13 +214,13 @@ def fuzz_command(
     if wire.is_wanted or script is not None:
         if number is not None:
             raise click.UsageError(f"a live peer gets one case by --replay: --replay {number}")
-        if split is not None or per_file > 1 or most == 0:
-            raise click.UsageError("a live peer gets changed cases one by one: leave --split and --per-file out")
+        if split is not None or per_file > 1:
+            raise click.UsageError("a live peer gets cases one by one: leave --split and --per-file out")
         if output is not None:
             check_empty(Path(output))
             make_folder(Path(output))
         numbers = range(replay, replay + 1) if replay is not None else range(first, first + (count or _DEFAULT_COUNT))
-        return _on_the_wire(wire, numbers, output, seed, captures, connection, scenarios, areas, most)
+        return _on_the_wire(wire, numbers, output, seed, captures, connection, scenarios, areas, changes, most)
     if replay is not None:
         raise click.UsageError("--replay needs a live peer: name it with --to or --listen; or --script FILE")
     wanted = _Wanted(output, split, number, first, count)
@@ -214,7 +229,8 @@ def fuzz_command(
     for folder in wanted.folders:
         check_empty(folder)
     begin = baselines(captures=captures, connection=connection, scenarios=scenarios)
-    fuzzer = Fuzzer(seed, begin, areas=areas, most=MOST_MUTATIONS if most is None else most)
+    most = MOST_MUTATIONS if most is None else most
+    fuzzer = Fuzzer(seed, begin, areas=areas, changes=changes, most=most)
     if captures or scenarios:
         _read(begin)
     for folder in wanted.folders:
@@ -237,9 +253,12 @@ def _on_the_wire(
     connection: int | None,
     scenarios: tuple[str, ...],
     areas: tuple[str, ...],
+    changes: tuple[str, ...],
     most: int | None,
 ) -> int:
-    """Give cases to a live peer: those whose messages are changed; or write the one that is named as a program."""
+    """Give cases to a live peer, those whose messages are changed (``most`` 0: valid ones); or write one as a program."""
+    from scapy_mpa.craft.changes.change import OF_MESSAGES
+    from scapy_mpa.craft.changes.table import CHANGES
     from scapy_mpa.fuzz.baselines import baselines
     from scapy_mpa.fuzz.recipe import MOST_MUTATIONS
     from scapy_mpa.fuzz.run import Fuzzer
@@ -254,7 +273,10 @@ def _on_the_wire(
             f"{strange[0]} changes packets, which the kernel builds here; areas that change messages: "
             f"{', '.join(message_areas())}"
         )
-    fuzzer = Fuzzer(seed, begin, areas=wanted, most=MOST_MUTATIONS if most is None else most, by_message=True)
+    if strange := [name for name in changes if CHANGES[name].level not in OF_MESSAGES]:
+        raise click.UsageError(f"{strange[0]} changes packets, which the kernel builds here")
+    most = MOST_MUTATIONS if most is None else most
+    fuzzer = Fuzzer(seed, begin, areas=wanted, changes=changes, most=most, by_message=True)
     if not wire.is_wanted:
         return write_program(wire, fuzzer, numbers.start)
     return fuzz_peer(wire, fuzzer, numbers, output)
@@ -356,17 +378,16 @@ def _write_one(case: FuzzCase, output: str, captures: tuple[str, ...]) -> None:
     if output == STANDARD_OUTPUT:
         return
     recipe = case.recipe
-    source, connection = recipe.exchange.source, recipe.exchange.connection
-    print_line(f"case {recipe.case} of seed {recipe.seed}: {source}, connection {connection}")
+    print_line(f"case {recipe.case} of seed {recipe.seed}: {recipe.source}, connection {recipe.connection}")
     print_lines(f"  {done.name}: {done.what}" for done in case.done)
     tell_written(output, plural(len(case.packets), "packet"))
 
 
 def _list() -> None:
+    from scapy_mpa.craft.changes.table import CHANGES
     from scapy_mpa.fuzz.catalogue import weights
-    from scapy_mpa.fuzz.mutations import MUTATIONS
 
-    width = max(map(len, MUTATIONS))
+    width = max(map(len, CHANGES))
     for area, weight in weights().items():
         print_line(f"{area} ({weight} in {sum(weights().values())}):")
-        print_lines(f"  {one.name:<{width}}  {one.meaning}" for one in MUTATIONS.values() if one.area == area)
+        print_lines(f"  {one.name:<{width}}  {one.meaning}" for one in CHANGES.values() if one.area == area)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Iterable
@@ -32,6 +33,7 @@ from scapy_mpa.values.words import plural
 if TYPE_CHECKING:
     from scapy_mpa.catalogue.case import Case
     from scapy_mpa.catalogue.malformed import Malformed
+    from scapy_mpa.craft.exchange import Exchange
 
 # The catalogue is imported when it is needed: completion and help do not need it.
 _FORMATS: tuple[Literal["text", "json", "md"], ...] = ("text", "json", "md")
@@ -67,6 +69,17 @@ def complete_case(_context: click.Context, _parameter: click.Parameter, incomple
 )
 @click.option(
     "--area", "areas", multiple=True, metavar="AREA", type=Begun(_areas), help="Cases of this area. May be repeated."
+)
+@click.option(
+    "--from",
+    "capture",
+    metavar="CAPTURE",
+    type=click.Path(),
+    help="Make the changes of each CASE to what was said in this capture, in place of a valid connection.",
+)
+@click.option("--scenario", metavar="NAME", help="The same with what is said in this scenario (craft --list).")
+@click.option(
+    "--connection", type=click.IntRange(0), help="With --from or --scenario: the connection with this number."
 )
 @click.option("--to", "peer", metavar="HOST:PORT", help="Send the CASE to a live Responder, and print what came back.")
 @click.option(
@@ -105,6 +118,9 @@ def malform_command(
     only_list: bool,
     rules: tuple[str, ...],
     areas: tuple[str, ...],
+    capture: str | None,
+    scenario: str | None,
+    connection: int | None,
     peer: str | None,
     timeout: float,
     settle: float,
@@ -116,11 +132,12 @@ def malform_command(
 ) -> int:
     """Make captures of malformed traffic: each CASE is a valid connection with one thing changed.
 
+    A CASE may also be a change with its parameters, such as pad:number=2,octets=hex:01.
     --list lists the cases instead, and explains each CASE that is named. With --to the case is sent to a
     live Responder over the kernel's TCP, and -o records the exchange, and a clean connection after it shows whether
     the peer survived. Exit status: 1 if the peer fails the case, 3 if it is gone.
     """
-    from scapy_mpa.catalogue.malformed import with_choice
+    from scapy_mpa.catalogue.malformed import left_of, with_choice
 
     is_chosen = bool(names or rules or areas)
     if everything and is_chosen:
@@ -131,7 +148,18 @@ def malform_command(
         raise click.UsageError("--list writes no files: leave out --list, or leave out -o and --script")
     if not (is_chosen or everything or only_list):
         raise click.UsageError("no case is selected: give CASE, --rule, --area or --all; --list names the cases")
-    cases = _chosen(names, rules, areas)
+    begins = capture is not None or scenario is not None
+    cases = _chosen(names, rules, areas, is_checked=not begins)
+    if connection is not None and not begins:
+        raise click.UsageError("--connection needs --from or --scenario: it selects from that")
+    if begins:
+        if not names or only_list or peer is not None or output is None or None not in (capture, scenario):
+            raise click.UsageError("--from or --scenario takes each CASE by its name, and -o FILE")
+        check_output((capture or scenario or "",), output)
+        exchange = _exchange_of(capture, scenario or "", connection)
+        exchange.left = left_of(crc, lengths)
+        _write_changed(cases, exchange, output)
+        return 0
     made = [with_choice(case, crc, lengths, only=case.name in names) for case in cases]
     if only_list:
         _list(made, output_format or "text", in_full=bool(names), whole=not is_chosen)
@@ -155,12 +183,12 @@ def malform_command(
     return 0
 
 
-def _chosen(names: tuple[str, ...], rules: tuple[str, ...], areas: tuple[str, ...]) -> list[Case]:
+def _chosen(names: tuple[str, ...], rules: tuple[str, ...], areas: tuple[str, ...], *, is_checked: bool) -> list[Case]:
     from scapy_mpa.catalogue.malformed import Malformed
     from scapy_mpa.catalogue.table import CASES, UnknownCase, named
 
     try:
-        found = dict.fromkeys(named(name).name for name in names)
+        found = {name: named(name, is_checked=is_checked) for name in names}
     except UnknownCase:
         from scapy_mpa.probe.choice import all_cases
 
@@ -172,11 +200,11 @@ def _chosen(names: tuple[str, ...], rules: tuple[str, ...], areas: tuple[str, ..
     if rules or areas or not names:
         for rule in rules or (None,):
             for area in areas or (None,):
-                found |= dict.fromkeys(case.name for case in Malformed.cases(rule, area))
+                found |= {case.name: case for case in Malformed.cases(rule, area)}
     if not found:
         of_rules = f" of {' or '.join(rules)}" if rules else ""
         raise MPAError(f"no case{of_rules} in {' or '.join(areas)}" if areas else f"no case{of_rules}")
-    return [case for name, case in CASES.items() if name in found]
+    return [found[name] for name in dict.fromkeys((*CASES, *found)) if name in found]
 
 
 def _list(made: list[Malformed], output_format: str, *, in_full: bool, whole: bool) -> None:
@@ -236,11 +264,57 @@ def _write_script(made: Malformed, script: str, recorded: bytes | None = None) -
     tell_written(script, f"sends {made.case.name} to HOST PORT")
 
 
+def _exchange_of(capture: str | None, scenario: str, connection: int | None) -> Exchange:
+    """What was said on one connection of a capture, or is said on one of a scenario."""
+    from scapy_mpa.craft.exchange import Exchange
+    from scapy_mpa.craft.scenario import load
+    from scapy_mpa.fuzz.baselines import Capture
+
+    if capture is not None:
+        found = [one.exchange() for one in Capture(capture, connection).found.exchanges]
+        number = 0
+    else:
+        found = [Exchange.of(one) for one in load(scenario).conversations]
+        number = connection or 0
+    if not number < len(found):
+        raise MPAError(f"{printable(scenario)}: there is no connection {number}; the last one is {len(found) - 1}")
+    if len(found) > 1 and connection is None:
+        raise click.UsageError(f"there are {len(found)} connections: choose one with --connection")
+    return found[number]
+
+
+def _write_changed(cases: list[Case], exchange: Exchange, output: str) -> None:
+    """Write an exchange with the changes of some cases."""
+    from scapy_mpa.reading.analysis import analyze
+
+    for case in cases:
+        if any(change.name in ("says", "answers") for change in case.changes):
+            raise click.UsageError(f"{case.name} says something else: name its change (--list)")
+        exchange.by = case.by
+        for change in case.changes:
+            change.apply(exchange)
+    try:
+        exchange.check()
+        captured = exchange.captured()
+    except LookupError:
+        raise MPAError("there is nothing to which these changes can be made") from None
+    with written(output) as file:
+        packets = captured.write(file)
+    made = io.BytesIO()
+    captured.write(made)
+    made.seek(0)
+    rules = ", ".join(dict.fromkeys(one.rule.id for one in analyze(made, fpdus=False).all_findings())) or "nothing"
+    tell_written(output, f"{packets} packets, in which analyze finds {rules}")
+
+
 def _write_one(made: Malformed, output: str) -> None:
     check_output((), output)
     with written(output) as file:
         packets = made.captured.write(file)
-    rules = ", ".join(dict.fromkeys(one.rule for one in made.raised)) or "nothing"
+    told = (one.rule for one in made.raised)
+    if not made.is_of_catalogue:
+        told = (one.rule.id for one in made.analyze().all_findings())
+    rules = ", ".join(dict.fromkeys(told)) or "nothing"
     wanted = f" {' '.join(made.case.options)}" if made.case.options else ""
     tell_written(output, f"{packets} packets, in which analyze{wanted} finds {rules}")
 
@@ -257,7 +331,7 @@ def _write_all(made: list[Malformed], output: str) -> None:
     make_folder(folder)
     files = []
     for one in made:
-        files.append(one.case.name + one.suffix)
+        files.append(one.file_name)
         with written(os.path.join(output, files[-1])) as file:
             one.captured.write(file)
         one.forget()

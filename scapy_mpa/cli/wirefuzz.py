@@ -116,7 +116,7 @@ def _write_program(wire: OnTheWire, case: WireCase, by: Role) -> None:
         return
     recipe = case.recipe
     acts = message_acts((SentOctets(one.octets, one.name) for one in case.messages if one.octets), by)
-    title = f"Case {recipe.case} of seed {recipe.seed}, from {recipe.exchange.source}."
+    title = f"Case {recipe.case} of seed {recipe.seed}, from {recipe.source}."
     text = reproducer(title, [f"{one.name}: {one.what}." for one in case.done], by, acts, wire.timeout)
     with written(wire.script) as file:
         file.write(text.encode())
@@ -149,7 +149,7 @@ class _Giving:
             if self._count == len(numbers) or (until is not None and time.monotonic() >= until):
                 break
             case = self._run.case(number)
-            if not case.done:
+            if not case.done and not self._run.is_valid_wanted:
                 self._unchanged += 1
                 continue
             result = self._run.give(case)

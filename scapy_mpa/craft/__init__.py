@@ -11,10 +11,12 @@ Octets only: nothing here imports Scapy. The modules in the order in which the d
 * ``segmentation``, ``segments``  where a stream is cut into TCP segments
 * ``talk``                        two parties of a TCP connection: sequence and acknowledgement numbers, handshake, FIN
 * ``sending``                     a conversation -> its packets, as values (``tcppacket``)
-* ``network``, ``impairments``    what happens to packets on their way and where they are captured
+* ``network``, ``impairments``    what happens to packets on their way and where they are captured (``injecting``: what
+                                  others send)
 * ``packets``, ``fragments``      Ethernet, IPv4 or IPv6 and TCP headers with right checksums
 * ``pcapfile``, ``pcapngfile``    packets -> a capture file
 * ``truth``, ``capturedhalf``     which FPDUs are to be found in the capture, and when
+* ``exchange``, ``changes``       a conversation as values that are changed at each level, and what may be done to it
 * ``traffic``                     all of it: conversations in, a capture and its truth out
 * ``scenario``, ``steps``         the same from a TOML file, and from text; the folder ``scenarios`` has some
 * ``bulk``                        a connection that moves as much as one asks for, at the least cost

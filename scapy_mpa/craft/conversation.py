@@ -199,6 +199,10 @@ class Conversation:
             raise ConversationError(f"a ULPDU has at most {MAX_ULPDU_LENGTH} octets (RFC 5044 §3), not {len(payload)}")
         return self._say(side, Message(RAW, payload))
 
+    def say(self: C, step: Say) -> C:
+        """A message as it is."""
+        return self._say(step.role, step.message)
+
     def pause(self: C, seconds: float = 0.001) -> C:
         """Nobody sends for a while."""
         if complaint := SECONDS.complaint("pause", seconds):

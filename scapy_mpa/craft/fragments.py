@@ -11,7 +11,7 @@ _MORE_FRAGMENTS = 0x2000
 _UNIT = 8
 _IPV4_HEADER, _IPV6_HEADER, _IPV6_FRAGMENT_HEADER = 20, 40, 8
 _IPV6_FRAGMENT, _TCP = 44, 6
-_ETHERNET, _CHECKSUM_AT = 14, 24
+_ETHERNET, _CHECKSUM_AT = 14, 10
 
 
 def fragment_places(length: int, mtu: int, ip_version: int) -> Iterator[tuple[int, int]]:
@@ -38,12 +38,11 @@ def ip_fragment(frame: bytes, maker: FrameMaker, start: int, end: int, total: in
     return link + bytes(header) + fragment_header + octets
 
 
-def headed(frame: bytes, changes: dict[int, bytes]) -> bytes:
-    """A frame with other octets in its IPv4 header, by their index in the frame; its checksum is right again."""
-    octets = bytearray(frame)
+def headed(frame: bytes, changes: dict[int, bytes], ip_at: int = _ETHERNET) -> bytes:
+    """A frame with other octets in its IPv4 header, by their index in that; its checksum is right again."""
+    header = bytearray(frame[ip_at : ip_at + _IPV4_HEADER])
     for at, value in changes.items():
-        octets[at : at + len(value)] = value
-    octets[_CHECKSUM_AT : _CHECKSUM_AT + 2] = bytes(2)
-    header = bytes(octets[_ETHERNET : _ETHERNET + _IPV4_HEADER])
-    struct.pack_into("!H", octets, _CHECKSUM_AT, -ones_complement_sum(header) % 0xFFFF)
-    return bytes(octets)
+        header[at : at + len(value)] = value
+    struct.pack_into("!H", header, _CHECKSUM_AT, 0)
+    struct.pack_into("!H", header, _CHECKSUM_AT, -ones_complement_sum(bytes(header)) % 0xFFFF)
+    return frame[:ip_at] + bytes(header) + frame[ip_at + _IPV4_HEADER :]

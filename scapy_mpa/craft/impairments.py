@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import islice
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from scapy_mpa.craft.changes.change import ChangeKind, NamedChange, find, register
+from scapy_mpa.craft.changes.draws import Draw, a_packet, among, perhaps, pick, up_to
 from scapy_mpa.craft.injecting import PLACES, WHERE, inject
 from scapy_mpa.craft.network import (
     Chance,
@@ -20,6 +23,7 @@ from scapy_mpa.craft.network import (
     corrupt,
     duplicate,
     fragment,
+    in_time,
     is_data,
     lose,
     reorder,
@@ -29,17 +33,27 @@ from scapy_mpa.craft.network import (
 from scapy_mpa.craft.pcapfile import SNAPLEN
 from scapy_mpa.craft.setup import nanoseconds
 from scapy_mpa.craft.tcppacket import TcpPacket
-from scapy_mpa.craft.wanted import TRUTH, Wanted, one_of, up_to, whole
+from scapy_mpa.craft.wanted import TRUTH, Wanted, one_of, whole
+from scapy_mpa.craft.wanted import up_to as number_up_to
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.role import ROLES
 
-_LATER = 1000  # nanoseconds
+if TYPE_CHECKING:
+    from scapy_mpa.craft.exchange import Exchange
 
 
 class Kind(NamedTuple):
     """One kind of impairment: what does it, its parameters with their defaults, and what it is.
 
-    ``happens`` is what it happens to, and what that is called; None if it happens to all packets alike.
+    Attributes:
+        apply: alters packets, those that a ``Chance`` falls on.
+        parameters: with their defaults.
+        meaning: what it is, in words.
+        happens: what it happens to, and what that is called; None if it happens to all packets alike.
+        by_network: it happens on the way, not where packets are captured.
+        is_for: which packets it may fall on.
+        area: of the catalogue.
+        draws: what draws parameters for an exchange.
     """
 
     apply: Callable[..., Packets]
@@ -47,6 +61,9 @@ class Kind(NamedTuple):
     meaning: str
     happens: tuple[str, str] | None = None
     by_network: bool = True
+    is_for: Callable[[TcpPacket], bool] = is_data
+    area: str = "tcp"
+    draws: Mapping[str, Draw] = {}
 
 
 def _capture_loss(packets: Packets, chance: Chance) -> Packets:
@@ -78,26 +95,54 @@ def _pass(packets: Packets, chance: Chance, length: int) -> Packets:
     return packets
 
 
-#: The kinds of impairments. Besides its own parameters each has ``direction`` and ``connection``.
+_TRUTHS = among(False, True)
+_FEW = up_to(6, 1)
+
+
+def _any(packet: TcpPacket) -> bool:
+    return True
+
+
+def _not_startup(packet: TcpPacket) -> bool:
+    """Without its startup frames nothing of a connection can be read."""
+    return packet.in_operation or not packet.payload
+
+
+def _what_is_injected(_: Exchange, rng: random.Random) -> dict[str, str]:
+    what = pick(rng, tuple(PLACES))
+    return {"what": what, "where": pick(rng, PLACES[what])}
+
+
+#: The kinds of impairments. Besides its own parameters each has ``direction``, ``connection`` and ``number``. What is
+#: drawn for one follows from its place in the table: a new one comes last.
 IMPAIRMENTS: dict[str, Kind] = {
     "reorder": Kind(
         reorder,
         {"probability": 0.1, "distance": 5},
         "segments come late, after up to `distance` others",
         ("segment", "reordered"),
+        draws={"distance": _FEW},
     ),
-    "duplicate": Kind(duplicate, {"probability": 0.1, "distance": 3}, "segments come twice", ("segment", "duplicated")),
+    "duplicate": Kind(
+        duplicate,
+        {"probability": 0.1, "distance": 3},
+        "segments come twice",
+        ("segment", "duplicated"),
+        draws={"distance": up_to(6)},
+    ),
     "lose": Kind(
         lose,
         {"probability": 0.05, "distance": 8, "retransmit": True, "resegment": False},
         "segments are lost, and retransmitted after `distance` others, if at all",
         ("segment", "lost"),
+        draws={"distance": _FEW, "retransmit": _TRUTHS, "resegment": _TRUTHS},
     ),
     "retransmit": Kind(
         retransmit,
         {"probability": 0.1, "distance": 4},
         "octets that arrived are sent again in other segments",
         ("retransmission", "in vain"),
+        draws={"distance": _FEW},
     ),
     "corrupt": Kind(
         corrupt,
@@ -105,12 +150,15 @@ IMPAIRMENTS: dict[str, Kind] = {
         "an octet of an FPDU is damaged, and the TCP checksum shows it, unless it was repaired; then the receiver may "
         "have dropped the segment because of the CRC",
         ("segment", "damaged"),
+        draws={"distance": _FEW, "repaired": _TRUTHS, "dropped": _TRUTHS, "retransmit": _TRUTHS},
     ),
     "fragment": Kind(
         fragment,
         {"mtu": 576, "reverse": False},
         "IP datagrams come in fragments",
         ("IP datagram", "fragmented"),
+        is_for=_any,
+        draws={"mtu": among(68, 200, 576), "reverse": _TRUTHS},
     ),
     "capture-loss": Kind(
         _capture_loss,
@@ -118,6 +166,8 @@ IMPAIRMENTS: dict[str, Kind] = {
         "packets that arrived are missing from the capture",
         ("packet", "not captured"),
         by_network=False,
+        is_for=_not_startup,
+        area="capture",
     ),
     "cut": Kind(
         _cut,
@@ -125,16 +175,33 @@ IMPAIRMENTS: dict[str, Kind] = {
         "the first `count` packets are missing from the capture",
         ("packet", "before the capture begins"),
         by_network=False,
+        area="capture",
+        draws={"count": up_to(12, 1)},
     ),
-    "snap": Kind(_pass, {"length": 160}, "the capture keeps `length` octets of each packet", by_network=False),
+    "snap": Kind(
+        _pass,
+        {"length": 160},
+        "the capture keeps `length` octets of each packet",
+        by_network=False,
+        area="capture",
+        draws={"length": among(40, 54, 60, 66, 68, 74, 80, 96, 100, 128, 160, 256, 576, 1000)},
+    ),
     "jitter": Kind(
-        _jitter, {"seconds": 0.0001}, "times are wrong by up to `seconds`, and may not be ascending", by_network=False
+        _jitter,
+        {"seconds": 0.0001},
+        "times are wrong by up to `seconds`, and may not be ascending",
+        by_network=False,
+        is_for=_any,
+        area="capture",
+        draws={"seconds": among(0.00001, 0.01, 10.0), "seed": up_to(0xFFFF)},
     ),
     "offload": Kind(
         _offload,
         {"mode": "pseudo"},
         "TCP checksums are not filled in: the pseudo-header's sum, or zero (mode zero)",
         by_network=False,
+        is_for=_any,
+        draws={"mode": among("pseudo", "zero")},
     ),
     "inject": Kind(
         inject,
@@ -142,6 +209,8 @@ IMPAIRMENTS: dict[str, Kind] = {
         "segments that do not belong to the connection are inserted before its own, as forged ones and late "
         f"duplicates are: `what` is {', '.join(PLACES)}, `where` {', '.join(WHERE)}",
         ("segment", "injected"),
+        area="attack",
+        draws={"distance": among(0, 1, 100, 65536, 1 << 20, 100_000_000, 1 << 30), "_": _what_is_injected},
     ),
 }
 
@@ -150,12 +219,13 @@ _CHOICES = {"mode": ("pseudo", "zero"), "what": tuple(PLACES), "where": tuple(WH
 
 class Impairment(NamedTuple):
     """An impairment and its parameters; only packets sent in ``direction``, and of ``connection``, if they are
-    given."""
+    given; only the one with this ``number`` (``changes.change.find``), to which it happens for certain."""
 
     kind: str
     parameters: dict[str, Any]
     direction: str | None = None
     connection: int | None = None
+    number: int | None = None
 
     def applies(self, packet: TcpPacket) -> bool:
         """Whether it is meant for a packet."""
@@ -163,12 +233,7 @@ class Impairment(NamedTuple):
             return False
         if self.connection is not None and packet.half.connection != self.connection:
             return False
-        if self.kind in ("jitter", "offload", "fragment"):
-            return True
-        if self.kind == "capture-loss":
-            # Without its startup frames nothing of a connection can be read.
-            return packet.in_operation or not packet.payload
-        return is_data(packet)
+        return IMPAIRMENTS[self.kind].is_for(packet)
 
 
 def impairment(value: object) -> Impairment:
@@ -194,16 +259,17 @@ def impairment(value: object) -> Impairment:
     kind = given.pop("kind", None)
     if not isinstance(kind, str) or kind not in IMPAIRMENTS:
         raise MPAError(f"there is no impairment {kind!r}; the impairments are {', '.join(IMPAIRMENTS)}")
-    direction, connection = given.pop("direction", None), given.pop("connection", None)
+    direction, connection, number = (given.pop(name, None) for name in ("direction", "connection", "number"))
     if direction not in (None, *ROLES):
         raise MPAError(f"{kind}: direction is {direction!r}; it may be {', '.join(ROLES)}")
-    if complaint := whole(0, _ANY).or_nothing().complaint(f"{kind}: connection", connection):
-        raise MPAError(complaint)
+    for name, value in (("connection", connection), ("number", number)):
+        if complaint := whole(0, _ANY).or_nothing().complaint(f"{kind}: {name}", value):
+            raise MPAError(complaint)
     known = IMPAIRMENTS[kind].parameters
     parameters = {**known, **given}
     for name, value in given.items():
         if name not in known:
-            raise MPAError(f"{kind} has no {name!r}; it has {', '.join((*known, 'direction', 'connection'))}")
+            raise MPAError(f"{kind} has no {name!r}; it has {', '.join((*known, 'direction', 'connection', 'number'))}")
         if complaint := _wanted(kind, name).complaint(f"{kind}: {name}", value):
             raise MPAError(complaint)
     if kind == "inject":
@@ -211,7 +277,7 @@ def impairment(value: object) -> Impairment:
         parameters["where"] = given.get("where", places[0])
         if parameters["where"] not in places:
             raise MPAError(f"inject: where of {parameters['what']} may be {', '.join(places)}")
-    return Impairment(kind, parameters, direction, connection)
+    return Impairment(kind, parameters, direction, connection, number)
 
 
 _LEAST = {"mtu": 68, "count": 0, "length": 1, "distance": 1}
@@ -229,9 +295,9 @@ def _wanted(kind: str, name: str) -> Wanted:
     if isinstance(default, str):
         return one_of(*_CHOICES[name])
     if isinstance(default, int):
-        least = 0 if kind in ("duplicate", "inject") else _LEAST[name]
+        least = 0 if kind in ("duplicate", "inject") else _LEAST.get(name, 0)
         return whole(least, _FARTHEST if kind == "inject" else _MOST.get(name, _ANY))
-    return up_to(1 if name == "probability" else 3600)
+    return number_up_to(1 if name == "probability" else 3600)
 
 
 def _value(text: str) -> Any:
@@ -244,6 +310,10 @@ def _value(text: str) -> Any:
         except ValueError:
             continue
     return text
+
+
+class NoSuchPacket(MPAError, LookupError):
+    """There is no packet with the number that an impairment names."""
 
 
 class Pipeline:
@@ -274,7 +344,7 @@ class Pipeline:
         for one in others:
             chain = self._apply(one, chain)
         if others:
-            chain = acknowledged(stamped(_in_time(chain)))
+            chain = acknowledged(stamped(in_time(chain)))
         # Whoever forges segments knows what has arrived.  Fragments are made on the last part of the way: what is sent
         # again was whole.
         for one in (
@@ -288,18 +358,70 @@ class Pipeline:
     def _apply(self, one: Impairment, packets: Packets) -> Packets:
         alike = [other for other in self.impairments if other.kind == one.kind]
         place = next(index for index, other in enumerate(alike) if other is one)
-        rng = random.Random(self.seed << 16 | place << 8 | list(IMPAIRMENTS).index(one.kind))
         kind, parameters = IMPAIRMENTS[one.kind], dict(one.parameters)
-        chance = Chance(one.applies, rng, parameters.pop("probability", 1))
+        probability = parameters.pop("probability", 1)
+        if one.number is None:
+            rng = random.Random(self.seed << 16 | place << 8 | list(IMPAIRMENTS).index(one.kind))
+            chance = Chance(one.applies, rng, probability)
+        else:
+            held = [*packets]
+            own = [packet for packet in held if one.connection in (None, packet.half.connection)]
+            try:
+                chosen = own[find(own, "responder" if one.direction == "responder" else "initiator", one.number)]
+            except LookupError:
+                raise NoSuchPacket(f"{one.kind}: there is no packet {one.number}") from None
+            packets, chance = iter(held), Chance(lambda packet: packet is chosen, _Farthest(), 1)
         self._chances.append((kind, chance))
         return kind.apply(packets, chance, **parameters)
 
 
-def _in_time(packets: Packets) -> Packets:
-    """What comes late has a later time."""
-    last = -1
-    for packet in packets:
-        if packet.time <= last:
-            packet = packet._replace(time=last + _LATER)
-        last = packet.time
-        yield packet
+class _Farthest(random.Random):
+    """Draws for what happens for certain: as far, and as much, as there may be."""
+
+    def getrandbits(self, k: int) -> int:
+        """The largest number of so many bits."""
+        return (1 << k) - 1
+
+
+def impaired(kind: str, number: int | None = None, *, seed: int = 0, **parameters: Any) -> NamedChange:
+    """The change of an exchange that is one kind of impairment.
+
+    Args:
+        kind: its name.
+        number: that of the packet to which it happens, for certain; None: to any, as its parameters say.
+        seed: decides about what is random.
+        parameters: those that are not as usual, and those of its function alone.
+    """
+    whose = IMPAIRMENTS[kind]
+    told = [f"seed={seed}"] * bool(seed) if number is None else [str(number)]
+    text = f"{kind}({', '.join([*told, *(f'{key}={value}' for key, value in parameters.items())])})"
+
+    def apply(exchange: Exchange) -> None:
+        if kind == "snap":
+            exchange.snaplen = parameters["length"]
+            return
+        direction = None if kind in ("cut", "jitter") else exchange.by
+        one = Impairment(kind, {**whose.parameters, **parameters}, direction, None, number)
+        changes = exchange.taps if kind == "jitter" else exchange.packets
+        changes.append(lambda packets: [*Pipeline([one], seed).apply(packets)])
+
+    return NamedChange(kind, text, apply)
+
+
+def _register(name: str, kind: Kind) -> None:
+    """Have a kind of impairment among all changes: of one packet, or with a probability where it has one."""
+    draws = kind.draws
+    if "probability" in kind.parameters:
+        draws = {"number": perhaps(a_packet), "probability": among(0.1, 0.3, 0.7), "seed": up_to(0xFFFF), **draws}
+    usage = ", ".join(f"{key}={str(value).lower()}" for key, value in kind.parameters.items())
+
+    def parse(text: str) -> NamedChange:
+        one = impairment(f"{name}:{text}")
+        return impaired(name, one.number, **one.parameters)
+
+    meaning = kind.meaning[0].upper() + kind.meaning[1:]
+    register(ChangeKind(name, "packet", kind.area, meaning, "", usage, draws, partial(impaired, name), parse))
+
+
+for _name, _kind in IMPAIRMENTS.items():
+    _register(_name, _kind)

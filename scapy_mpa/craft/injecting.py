@@ -91,7 +91,7 @@ def aged(packet: TcpPacket, ticks: int = _TICKS_OF_AN_HOUR) -> TcpPacket:
     return packet._replace(options=options[:at] + older + options[at + _TIMESTAMPS.size :])
 
 
-class _Seen:
+class SeenHalf:
     """What somebody on the path has seen of one half connection, as offsets of its stream.
 
     Attributes:
@@ -123,7 +123,7 @@ class _Seen:
         if not self.startup and packet.payload and half.startup is not None and packet.start == half.startup[0]:
             self.startup = packet.payload
 
-    def be_acknowledged(self, packet: TcpPacket, peer: _Seen) -> None:
+    def be_acknowledged(self, packet: TcpPacket, peer: SeenHalf) -> None:
         """A packet of its peer passes."""
         if packet.ack is not None:
             self.acknowledged = max(self.acknowledged, packet.ack)
@@ -135,7 +135,14 @@ class _Seen:
         return offset in self._numbers
 
 
-def _start(seen: _Seen, what: str, where: str, distance: int, rng: random.Random) -> int | None:
+def see(seen: dict[SentHalf, SeenHalf], packet: TcpPacket) -> None:
+    """Note that a packet passes, in what has been seen of its half connection and of its peer's."""
+    mine, peer = (seen.setdefault(half, SeenHalf()) for half in (packet.half, packet.half.peer))
+    mine.send(packet)
+    peer.be_acknowledged(packet, mine)
+
+
+def _start(seen: SeenHalf, what: str, where: str, distance: int, rng: random.Random) -> int | None:
     """The stream offset of a forged segment without octets, None where there can be none."""
     if where == "ahead":
         return max(seen.edge, seen.sent) + distance
@@ -149,7 +156,7 @@ def _start(seen: _Seen, what: str, where: str, distance: int, rng: random.Random
     return None if start is None or (what == "rst" and seen.is_answer(start)) else start
 
 
-def _data(packet: TcpPacket, seen: _Seen, where: str, distance: int, rng: random.Random) -> TcpPacket | None:
+def _data(packet: TcpPacket, seen: SeenHalf, where: str, distance: int, rng: random.Random) -> TcpPacket | None:
     """Forged octets in front of a packet; those in place of others differ in every one of them."""
     half = packet.half
     if where == "window":
@@ -166,7 +173,7 @@ def _data(packet: TcpPacket, seen: _Seen, where: str, distance: int, rng: random
     return forged(packet, start, octets)
 
 
-def _refused(packet: TcpPacket, seen: _Seen) -> tuple[tuple[int, int], ...]:
+def _refused(packet: TcpPacket, seen: SeenHalf) -> tuple[tuple[int, int], ...]:
     """What makes every FPDU bad of which the next packet in order holds octets; nothing if that cannot be done."""
     half = packet.half
     if not half.crc or half.origin is None or packet.damage or packet.start != seen.received.rcv_nxt:
@@ -181,7 +188,7 @@ def _refused(packet: TcpPacket, seen: _Seen) -> tuple[tuple[int, int], ...]:
 
 
 def _made(
-    packet: TcpPacket, seen: dict[SentHalf, _Seen], what: str, where: str, distance: int, rng: random.Random
+    packet: TcpPacket, seen: dict[SentHalf, SeenHalf], what: str, where: str, distance: int, rng: random.Random
 ) -> TcpPacket | None:
     """What is injected in front of a packet, None where there can be none."""
     mine = seen[packet.half]
@@ -206,19 +213,18 @@ def _made(
 
 def inject(packets: Iterable[TcpPacket], chance: Chance, what: str, where: str, distance: int) -> Iterator[TcpPacket]:
     """Segments that are none of the connection's come in front of some of its own (see ``PLACES``)."""
-    seen: dict[SentHalf, _Seen] = {}
+    seen: dict[SentHalf, SeenHalf] = {}
     for packet in packets:
         if packet.is_injected:
             yield packet
             continue
-        half = packet.half
-        mine, peer = seen.setdefault(half, _Seen()), seen.setdefault(half.peer, _Seen())
+        seen.setdefault(packet.half, SeenHalf())
+        seen.setdefault(packet.half.peer, SeenHalf())
         if chance.falls_on(packet):
             made = _made(packet, seen, what, where, distance, chance.rng)
             if made is not None:
                 chance.count += 1
                 yield made
                 packet = packet._replace(time=packet.time + 1)
-        mine.send(packet)
-        peer.be_acknowledged(packet, mine)
+        see(seen, packet)
         yield packet

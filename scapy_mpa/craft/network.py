@@ -26,7 +26,9 @@ from scapy_mpa.framing.sequence import seq_diff
 
 Packets = Iterator[TcpPacket]
 
-_RETRANSMITTED = 0x8000  # what the IP identification of a retransmission differs by
+#: What the IP identification of a retransmission differs by.
+RETRANSMITTED = 0x8000
+_LATER = 1000  # nanoseconds
 _MOST_RECENT = 4
 _LARGEST_WINDOW = 0xFFFF
 
@@ -158,14 +160,24 @@ def retransmit(packets: Packets, chance: Chance, distance: int) -> Packets:
     yield from late.rest()
 
 
-def corrupt(packets: Packets, chance: Chance, distance: int, repaired: bool, dropped: bool, resegment: bool) -> Packets:
-    """An octet of a ULPDU, of PAD or of a CRC field is damaged.
+def corrupt(
+    packets: Packets,
+    chance: Chance,
+    distance: int,
+    repaired: bool,
+    dropped: bool,
+    resegment: bool,
+    at: int | None = None,
+    mask: int = 0,
+    retransmit: bool = True,
+) -> Packets:
+    """An octet of a ULPDU, of PAD or of a CRC field is damaged: the one at ``at``, XORed with ``mask``, if given.
 
-    With ``repaired`` the TCP checksum is right all the same, as a middlebox leaves it that damages what it
-    forwards, and only MPA's CRC can tell. Without, the receiver drops the segment and it is sent again behind
-    ``distance`` others, with ``resegment`` cut elsewhere. So it is with ``repaired`` and ``dropped`` where CRCs are in
-    use: the receiver notices the CRC and drops the segment without a word (RFC 5044 §8). DDP headers, lengths and
-    Markers are spared, and so is what was captured before.
+    With ``repaired`` the TCP checksum is right all the same, as a middlebox leaves it that damages what it forwards,
+    and only MPA's CRC can tell. Without, the receiver drops the segment and it is sent again behind ``distance``
+    others, unless ``retransmit`` is false, with ``resegment`` cut elsewhere. So it is with ``repaired`` and
+    ``dropped`` where CRCs are in use: the receiver notices the CRC and drops the segment without a word (RFC 5044
+    §8). DDP headers, lengths and Markers are spared, and so is what was captured before.
     """
     late = _Late()
     highest: dict[SentHalf, int] = {}
@@ -174,9 +186,9 @@ def corrupt(packets: Packets, chance: Chance, distance: int, repaired: bool, dro
         highest[packet.half] = max(highest.get(packet.half, 0), packet.end)
         damage: tuple[tuple[int, int], ...] = ()
         if is_new and not packet.damage and chance.falls_on(packet):
-            places = damageable(packet)
+            places = damageable(packet) if at is None else [at]
             if places:
-                damage = ((places[below(chance.rng, len(places))], 1 + below(chance.rng, 255)),)
+                damage = ((places[below(chance.rng, len(places))], mask or 1 + below(chance.rng, 255)),)
         if not damage:
             yield from late.around(packet)
             continue
@@ -184,7 +196,7 @@ def corrupt(packets: Packets, chance: Chance, distance: int, repaired: bool, dro
         bad = packet._replace(damage=damage, checksum="right" if repaired else "before")
         bad = bad._replace(is_refused=repaired and dropped and packet.half.crc)
         yield from late.around(bad)
-        if bad.is_dropped:
+        if bad.is_dropped and retransmit:
             for again in _resegmented([packet], chance.rng) if resegment else [_again(packet)]:
                 late.hold(again, distance)
     yield from late.rest()
@@ -242,6 +254,16 @@ def acknowledged(packets: Packets) -> Packets:
         yield packet
 
 
+def in_time(packets: Packets) -> Packets:
+    """The same packets; what comes late has a later time."""
+    last = -1
+    for packet in packets:
+        if packet.time <= last:
+            packet = packet._replace(time=last + _LATER)
+        last = packet.time
+        yield packet
+
+
 def stamped(packets: Packets) -> Packets:
     """The same packets; what is sent again has a TSval of the time when it is (RFC 7323 §3.2)."""
     latest: dict[SentHalf, int] = {}
@@ -259,7 +281,7 @@ def stamped(packets: Packets) -> Packets:
 
 def _again(packet: TcpPacket) -> TcpPacket:
     """A retransmission."""
-    identification = packet.identification ^ _RETRANSMITTED
+    identification = packet.identification ^ RETRANSMITTED
     return packet._replace(damage=(), checksum="right", identification=identification, is_refused=False, is_again=True)
 
 

@@ -14,6 +14,7 @@ from scapy_mpa.craft.encapsulation import ENCAPSULATIONS
 from scapy_mpa.craft.messages import Message, Queues, segments
 from scapy_mpa.craft.packets import FrameMaker
 from scapy_mpa.craft.segmentation import Segmentation, dynamic_mulpdu
+from scapy_mpa.craft.sent import SentFPDU
 from scapy_mpa.craft.setup import ConversationError, Setup, nanoseconds
 from scapy_mpa.craft.stream import HalfStream, LaidFPDU
 from scapy_mpa.craft.talk import Side, Talk
@@ -22,7 +23,6 @@ from scapy_mpa.craft.tcppacket import SentHalf, TcpPacket
 from scapy_mpa.craft.turns import End, PathMTU, Pause, Say, Start, Step, Streaming, turns
 from scapy_mpa.framing.ddp import opcode_of
 from scapy_mpa.framing.dialect import Dialect
-from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.mulpdu import mulpdu
 from scapy_mpa.framing.role import ROLES, Role
 
@@ -113,15 +113,9 @@ class _Sender:
         message, half = self._message, self.half
         assert message is not None
         if message.is_wrong:
-            octets = encode_fpdu(
-                ulpdu,
-                offset=place.offset if half.markers else None,
-                origin=self._origin,
-                crc=half.crc if message.crc is None else message.crc,
-                pad=message.pad,
-                ulpdu_length=message.ulpdu_length,
-                allow_oversize=True,
-            )
+            offset = place.offset if half.markers else None
+            sent = SentFPDU(offset, ulpdu, octets, half.crc, self._origin, None)
+            octets = sent.laid(ulpdu, pad=message.pad, ulpdu_length=message.ulpdu_length, crc=message.crc)
         return octets if self._alter is None else self._alter(place, ulpdu, octets)
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from scapy_mpa.errors import FramingError
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH, write_fpdu
-from scapy_mpa.framing.markers import require_fpdu_offset
+from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 
 
 class LaidFPDU(NamedTuple):
@@ -56,21 +56,23 @@ class HalfStream:
     def lay(self, ulpdus: Iterable[bytes]) -> tuple[bytes, list[LaidFPDU]]:
         """Append one FPDU for each ULPDU; return their octets and their places.
 
-        Raises FramingError for a ULPDU that is too large, and where an FPDU that was altered ends inside a Marker.
+        Where an FPDU that was altered ends inside a Marker, zeros fill that Marker up. Raises FramingError for a ULPDU
+        that is too large, where nothing may be malformed.
         """
         dialect, alter, at = self.dialect, self.alter, self.offset
         pieces: list[bytes] = []
         laid: list[LaidFPDU] = []
         for ulpdu in ulpdus:
-            if len(ulpdu) > MAX_ULPDU_LENGTH:
+            if len(ulpdu) > MAX_ULPDU_LENGTH and alter is None:
                 raise FramingError(f"a ULPDU of {len(ulpdu)} octets is above the limit of {MAX_ULPDU_LENGTH}")
-            if alter is not None and dialect.markers:
-                require_fpdu_offset(at)
-            octets, fpdu = write_fpdu(dialect, ulpdu, at, dialect.due_behind(at, self._count))
-            place = LaidFPDU(at, fpdu.header, len(ulpdu), len(octets), len(fpdu.markers))
+            inside = at % MARKER_INTERVAL if alter is not None and dialect.markers else 0
+            filler = bytes(MARKER_LENGTH - inside if 0 < inside < MARKER_LENGTH else 0)
+            begin = at + len(filler)
+            octets, fpdu = write_fpdu(dialect, ulpdu, begin, dialect.due_behind(begin, self._count))
+            place = LaidFPDU(begin, fpdu.header, len(ulpdu), len(octets), len(fpdu.markers))
             if alter is not None:
-                octets = alter(place, ulpdu, octets)
-                place = place._replace(wire_length=len(octets))
+                octets = filler + alter(place, ulpdu, octets)
+                place = place._replace(offset=at, wire_length=len(octets))
             pieces.append(octets)
             laid.append(place)
             at += len(octets)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
-from scapy_mpa.craft.fragments import ip_fragment
+from scapy_mpa.craft.fragments import headed, ip_fragment
 from scapy_mpa.craft.packets import ACK, FrameMaker, pseudo_header_sum
 from scapy_mpa.craft.sealing import Sealing
 from scapy_mpa.craft.stream import LaidFPDU
@@ -103,6 +103,8 @@ class TcpPacket(NamedTuple):
     is_again: bool = False
     #: It is none of the connection's: forged, or of an earlier one. Its sender and its receiver know nothing of it.
     is_injected: bool = False
+    #: Octets of its IPv4 header that are others: (index, octet).
+    header: tuple[tuple[int, int], ...] = ()
 
     @property
     def window_shift(self) -> int:
@@ -135,13 +137,16 @@ def damaged(payload: bytes, damage: tuple[tuple[int, int], ...]) -> bytes:
     """The payload with its damage."""
     octets = bytearray(payload)
     for index, mask in damage:
-        octets[index] ^= mask
+        if index < len(octets):  # else it has been cut off
+            octets[index] ^= mask
     return bytes(octets)
 
 
 def octets_of(packet: TcpPacket) -> bytes:
     """The frame on the wire; under ESP, where its half says so, each time with the next sequence number."""
     frame = _plain_octets_of(packet)
+    if packet.header and packet.half.frames.ip_version == 4:
+        frame = headed(frame, {at: bytes((octet,)) for at, octet in packet.header}, packet.half.frames.ip_at)
     sealing, encapsulate = packet.half.sealing, packet.half.encapsulate
     if sealing is not None:
         frame = sealing.seal(frame, packet.half.frames, packet.piece is not None)

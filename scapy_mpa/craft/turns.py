@@ -7,6 +7,7 @@ stream.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from scapy_mpa.craft.messages import RAW, Message
@@ -26,7 +27,8 @@ class Streaming(NamedTuple):
     octets: bytes
 
 
-class Say(NamedTuple):
+@dataclass(frozen=True)
+class Say:
     """A message, or a bare ULPDU."""
 
     role: Role

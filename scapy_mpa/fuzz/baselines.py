@@ -14,7 +14,7 @@ from typing import NamedTuple
 from scapy_mpa.craft.scenario import load, shipped
 from scapy_mpa.craft.traffic import Traffic
 from scapy_mpa.errors import MPAError
-from scapy_mpa.fuzz.exchange import Exchange, Exchanges, read_exchanges
+from scapy_mpa.fuzz.exchange import Exchanges, RecordedExchange, read_exchanges
 from scapy_mpa.system.names import printable
 
 
@@ -70,7 +70,7 @@ class Baselines(NamedTuple):
     #: Cases may also begin from cases of the catalogue.
     with_catalogue: bool = False
 
-    def exchanges(self) -> list[Exchange]:
+    def exchanges(self) -> list[RecordedExchange]:
         """All of them, in order."""
         return [exchange for source in self.sources for exchange in source.found.exchanges]
 

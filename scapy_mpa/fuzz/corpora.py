@@ -14,17 +14,21 @@ import json
 from collections.abc import Iterable, Iterator
 from hashlib import sha1
 from importlib.resources import files
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from scapy_mpa.craft.exchange import Exchange, Unit
+from scapy_mpa.craft.setup import Setup
+from scapy_mpa.errors import FramingError
 from scapy_mpa.framing.ddp import header_length, is_tagged
+from scapy_mpa.framing.fpdu import decode_fpdu, encode_fpdu
+from scapy_mpa.framing.markers import Origin
 from scapy_mpa.framing.role import ROLES, Role
-from scapy_mpa.framing.startup import REPLY_KEY, REQUEST_KEY
-from scapy_mpa.fuzz.case import FuzzCase, make
+from scapy_mpa.framing.startup import KEY_LENGTH, REPLY_KEY, REQUEST_KEY, STARTUP_HEADER_LENGTH
+from scapy_mpa.fuzz.case import said
 from scapy_mpa.fuzz.recipe import Recipe
 from scapy_mpa.fuzz.run import Fuzzer
-from scapy_mpa.fuzz.units import FPDUUnit, Startup, Way
 from scapy_mpa.system.whole import write_whole
 from scapy_mpa.values.words import plural
 
@@ -76,9 +80,25 @@ class Session(NamedTuple):
 
     name: str
     role: Role
-    way: Way
-    #: Each unit (None: neither of these) and its octets.
-    messages: tuple[tuple[Startup | FPDUUnit | None, bytes], ...]
+    markers: bool
+    crc: bool
+    origin: Origin
+    messages: tuple[Unit, ...]
+
+    def ulpdu(self, unit: Unit) -> bytes | None:
+        """What an FPDU carries; None for a startup frame, and for what cannot be read."""
+        if unit.offset is None:
+            return None
+        try:
+            found = decode_fpdu(unit.octets, unit.offset if self.markers else None, check_crc=False)
+        except FramingError:  # it begins in what should be a Marker
+            return None
+        return found and found.ulpdu
+
+    def encoded(self, unit: Unit, ulpdu: bytes) -> bytes:
+        """The FPDU of a ULPDU in the place of a unit, as it should be."""
+        place = unit.offset if self.markers else None
+        return encode_fpdu(ulpdu, place, origin=self.origin, crc=self.crc, allow_oversize=True)
 
 
 def write_corpora(folder: Path, fuzzer: Fuzzer, numbers: Iterable[int] = ()) -> str:
@@ -89,12 +109,11 @@ def write_corpora(folder: Path, fuzzer: Fuzzer, numbers: Iterable[int] = ()) -> 
     exchanges = fuzzer.baselines.exchanges()
     # Captures in different folders may have one name.
     names = [f"{index:03}-{_file_name(one.source)}-{one.connection}" for index, one in enumerate(exchanges)]
-    # One case at a time: its packets are not wanted, and take more room than its messages.
-    made = chain(
-        ((name, make(Recipe(0, 0, one))) for name, one in zip(names, exchanges, strict=True)),
-        ((f"case-{number:06}", fuzzer.case(number)) for number in numbers),
+    recipes = chain(
+        ((name, Recipe(0, 0, one)) for name, one in zip(names, exchanges, strict=True)),
+        ((f"case-{number:06}", fuzzer.recipe(number)) for number in numbers),
     )
-    sessions = [session for name, case in made for session in _sessions(name, case)]
+    sessions = [session for name, one in recipes for session in _sessions(name, said(one)[0])]
     inputs = _write_inputs(folder / "libfuzzer", sessions)
     clients = [one for one in sessions if one.role == "initiator"]
     _write_sessions(folder / "aflnet", clients)
@@ -110,19 +129,15 @@ def _file_name(name: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "-." else "_" for letter in Path(name).name)
 
 
-def _sessions(name: str, case: FuzzCase) -> Iterator[Session]:
+def _sessions(name: str, exchange: Exchange) -> Iterator[Session]:
     """What either side sent."""
-    for role, side in zip(ROLES, case.sides, strict=True):
-        messages, size = [], 0
-        for place in case.places:
-            if place.role == role and place.octets:
-                size += len(place.octets)
-                if size > _MOST_OCTETS:
-                    break
-                unit = place.unit if isinstance(place.unit, (Startup, FPDUUnit)) else None
-                messages.append((unit, place.octets))
+    setup = Setup(**exchange.setup)
+    for role in ROLES:
+        units = exchange.units(role)
+        sizes = accumulate(len(unit.octets) for unit in units)
+        messages = tuple(unit for unit, size in zip(units, sizes, strict=True) if unit.octets and size <= _MOST_OCTETS)
         if messages:
-            yield Session(name, role, side.way, tuple(messages))
+            yield Session(name, role, setup.has_markers(role), setup.crc, setup.origin, messages)
 
 
 # --- libFuzzer ---
@@ -145,20 +160,21 @@ def _write_inputs(folder: Path, sessions: Iterable[Session]) -> int:
 
 def _inputs(session: Session) -> Iterator[tuple[str, object, bytes]]:
     """Kind, shape and octets: of those of one kind and shape one will do."""
-    plain = session.way._replace(markers=False)
-    for unit, octets in session.messages:
-        if isinstance(unit, Startup):
-            yield ("reply" if unit.key == REPLY_KEY else "request"), octets, octets
-        elif isinstance(unit, FPDUUnit):
-            yield "fpdu", (session.way.crc, *_shape(unit)), unit.encode(plain, 0)
-            yield "ulpdu", _shape(unit), unit.ulpdu
-    yield "stream", session.name + session.role, b"".join(octets for _, octets in session.messages)
+    plain = session._replace(markers=False)
+    for unit in session.messages:
+        if unit.offset is None:
+            yield ("reply" if unit.octets.startswith(REPLY_KEY) else "request"), unit.octets, unit.octets
+        elif (ulpdu := session.ulpdu(unit)) is not None:
+            octets = plain.encoded(unit, ulpdu) if session.markers else unit.octets
+            yield "fpdu", (session.crc, *_shape(session, unit, ulpdu)), octets
+            yield "ulpdu", _shape(session, unit, ulpdu), ulpdu
+    yield "stream", session.name + session.role, b"".join(unit.octets for unit in session.messages)
 
 
-def _shape(fpdu: FPDUUnit) -> tuple[object, ...]:
-    """What an FPDU is but for its numbers: control octets, about how long, PAD, and what is wrong with it."""
-    size = len(fpdu.ulpdu)
-    return fpdu.ulpdu[:2], size.bit_length(), size % 4, fpdu.ulpdu_length, fpdu.pad, fpdu.crc == "right", fpdu.cut
+def _shape(session: Session, unit: Unit, ulpdu: bytes) -> tuple[object, ...]:
+    """What an FPDU is but for its numbers: control octets, about how long, PAD, and whether it is as it should be."""
+    size = len(ulpdu)
+    return ulpdu[:2], size.bit_length(), size % 4, unit.octets == session.encoded(unit, ulpdu)
 
 
 def _dictionary() -> str:
@@ -177,7 +193,7 @@ def _write_sessions(folder: Path, sessions: Iterable[Session]) -> None:
     for form in ("raw", "replay"):
         (folder / form).mkdir(parents=True, exist_ok=True)
     for session in sessions:
-        messages = [octets for _, octets in session.messages]
+        messages = [unit.octets for unit in session.messages]
         write_whole(folder / "raw" / f"{session.name}.raw", b"".join(messages))
         lengths = (len(octets).to_bytes(4, "little") + octets for octets in messages)
         write_whole(folder / "replay" / f"{session.name}.replay", b"".join(lengths))
@@ -193,12 +209,15 @@ def _write_requests(folder: Path, sessions: Iterable[Session]) -> int:
     told, count = [], 0
     for session in sessions:
         fpdus = []
-        for unit, _ in session.messages:
-            if isinstance(unit, FPDUUnit) and (key := (session.role, session.way, *_shape(unit))) not in seen:
+        for unit in session.messages:
+            if (ulpdu := session.ulpdu(unit)) is None:
+                continue
+            key = (session.role, session.markers, session.crc, session.origin, *_shape(session, unit, ulpdu))
+            if key not in seen:
                 seen.add(key)
-                fpdus.append({"name": unit.name.replace(" ", "-"), "fields": _fields(unit.ulpdu)})
-        startup = next((unit for unit, _ in session.messages if isinstance(unit, Startup)), None)
-        if startup is not None and fpdus:
+                fpdus.append({"name": unit.name.replace(" ", "-"), "fields": _fields(ulpdu)})
+        startup = session.messages[0].octets if session.messages[0].offset is None else b""
+        if len(startup) >= STARTUP_HEADER_LENGTH and fpdus:
             told.append(_told(session, startup, fpdus))
             count += 1 + len(fpdus)
     write_whole(folder / "messages.json", (json.dumps(told, indent=1) + "\n").encode())
@@ -206,15 +225,15 @@ def _write_requests(folder: Path, sessions: Iterable[Session]) -> int:
     return count
 
 
-def _told(session: Session, startup: Startup, fpdus: list[dict[str, Any]]) -> dict[str, Any]:
+def _told(session: Session, startup: bytes, fpdus: list[dict[str, Any]]) -> dict[str, Any]:
     frame = {
-        "key": startup.key.hex(),
-        "flags": startup.flags,
-        "rev": startup.rev,
-        "private_data": startup.private_data.hex(),
+        "key": startup[:KEY_LENGTH].hex(),
+        "flags": startup[KEY_LENGTH],
+        "rev": startup[KEY_LENGTH + 1],
+        "private_data": startup[STARTUP_HEADER_LENGTH:].hex(),
     }
     name = f"{session.name}-{session.role}"
-    way = {"markers": session.way.markers, "crc": session.way.crc, "origin": session.way.origin}
+    way = {"markers": session.markers, "crc": session.crc, "origin": session.origin}
     return {"name": name, "role": session.role, **way, "startup": frame, "fpdus": fpdus}
 
 

@@ -1,4 +1,4 @@
-"""The messages of an MPA connection, as a capture has them: what cases begin from.
+"""Exchanges as a capture has them: what cases begin from.
 
 ``read_exchanges`` reads a capture by the analysis of this package: startup frames, and every FPDU in the order in which
 a receiver could deliver it. How it was cut in segments, what was lost and came again is left behind; cases draw that
@@ -7,13 +7,17 @@ anew. The octets of a capture are hostile: what is taken of one is bounded (``MO
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scapy_mpa.capture.index import rewind
 from scapy_mpa.capture.named import CaptureSource
+from scapy_mpa.craft.again import steps_of
+from scapy_mpa.craft.exchange import Exchange
+from scapy_mpa.craft.turns import Say
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.startup import StartupFrame
-from scapy_mpa.fuzz.units import Way
 from scapy_mpa.reading.analysis import analyze
 from scapy_mpa.reading.found import FoundFPDUs
 from scapy_mpa.report.connection import Connection
@@ -23,29 +27,59 @@ from scapy_mpa.report.said import Said, said_by, said_in
 #: Octets of ULPDUs that are taken of a capture; each FPDU counts some more.
 MOST_OCTETS = 64 << 20
 _OCTETS_AN_FPDU = 200
-_IPV4_KEY = 12
+_IPV4_SIZE = 4
+#: Packets of the handshake.
+_HANDSHAKE = 3
 
 
-class Exchange(NamedTuple):
-    """The messages of one connection, and how its two sides lay them; pairs are (Initiator's, Responder's)."""
+class Window(NamedTuple):
+    """Which messages of an exchange: from a place (0 to 1) on, so many octets of ULPDUs; None: all."""
+
+    start: float = 0.0
+    octets: int | None = None
+
+
+class RecordedExchange(NamedTuple):
+    """What was said on one connection; pairs are (Initiator's, Responder's).
+
+    ``setup`` is what its sides agreed on, and what they do wrong, as parameters of an exchange.
+    """
 
     source: str
     connection: int
     ip_version: int
-    ports: tuple[int, int]
-    request: StartupFrame | None
-    reply: StartupFrame | None
-    ways: tuple[Way, Way]
-    #: What the senders do wrong, by name.
-    deviations: tuple[str | None, str | None]
+    setup: dict[str, Any]
+    frames: tuple[StartupFrame | None, StartupFrame | None]
     begins_with_syn: bool
-    said: tuple[Said, ...]
+    said: tuple[Say, ...]
+
+    def exchange(self, window: Window | None = None) -> Exchange:
+        """Messages, all or some, behind the startup frames."""
+        made = Exchange(self.setup, _said(self.said, window or Window()))
+        for role, frame in zip(ROLES, self.frames, strict=True):
+            made.begin(role, b"" if frame is None else frame)
+        if not self.begins_with_syn:
+            made.packets.append(lambda packets: packets[_HANDSHAKE:])
+        return made
+
+
+def _said(said: tuple[Say, ...], window: Window) -> Iterator[Say]:
+    """The messages in a window; one that is longer than the window alone is cut to it."""
+    room = window.octets
+    for number, one in enumerate(said[int(window.start * len(said)) :]):
+        payload = one.message.payload
+        if room is not None:
+            if number and len(payload) > room:
+                return
+            one = Say(one.role, one.message._replace(payload=payload[:room]))
+            room -= len(one.message.payload)
+        yield one
 
 
 class Exchanges(NamedTuple):
     """Those of a capture; ``is_whole``: all of its FPDUs are there; ``damage``: where it cannot be read, and why."""
 
-    exchanges: tuple[Exchange, ...]
+    exchanges: tuple[RecordedExchange, ...]
     is_whole: bool
     damage: tuple[str, ...] = ()
 
@@ -74,22 +108,29 @@ def read_exchanges(
     return Exchanges(exchanges, is_whole, tuple(report.damage))
 
 
-def _exchange(connection: Connection, source: str, said: list[Said]) -> Exchange:
-    halves = connection.initiator, connection.responder
+def _exchange(connection: Connection, source: str, said: list[Said]) -> RecordedExchange:
+    halves, profile = (connection.initiator, connection.responder), connection.profile
     key = halves[0].key
-    origin = connection.profile.fpduptr_origin
-    crc = bool(connection.crc)
-    return Exchange(
+    size = len(key[:-4]) // 2
+    addresses = [str(ipaddress.ip_address(key[at : at + size])) for at in (0, size)]
+    setup = {
+        "profile": profile.name,
+        "initiator": addresses[0],
+        "responder": addresses[1],
+        "ports": (int.from_bytes(key[-4:-2], "big"), int.from_bytes(key[-2:], "big")),
+        "markers": tuple(bool(half.markers) for half in halves),
+        "c": (int(bool(connection.crc)),) * 2,
+        "deviation": tuple(half.deviation or "" for half in halves),
+    }
+    steps = (step for step in steps_of(said) if isinstance(step, Say))
+    return RecordedExchange(
         source,
         connection.number,
-        4 if len(key) == _IPV4_KEY else 6,
-        (int.from_bytes(key[-4:-2], "big"), int.from_bytes(key[-2:], "big")),
-        connection.request,
-        connection.reply,
-        (Way(bool(halves[0].markers), crc, origin), Way(bool(halves[1].markers), crc, origin)),
-        (halves[0].deviation, halves[1].deviation),
-        connection.request is not None or not connection.profile.startup_frames,
-        tuple(said),
+        4 if size == _IPV4_SIZE else 6,
+        setup,
+        (connection.request, connection.reply),
+        connection.request is not None or not profile.startup_frames,
+        tuple(steps),
     )
 
 

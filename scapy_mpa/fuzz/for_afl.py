@@ -5,8 +5,8 @@
     atheris.Setup(sys.argv, test_one_input, custom_mutator=scapy_mpa.fuzz.for_afl.custom_mutator)
 
 An input is what one side sends: a startup frame and FPDUs, FPDUs alone, or a ULPDU.  It is read as a receiver would
-read it, changed by the mutations of ``scapy-mpa fuzz``, and laid again: PD_Length, ULPDU_Length, PAD, Markers and CRC
-follow what was changed, unless a mutation is about them.  What cannot be read is passed on as it is.
+read it, changed as ``scapy-mpa fuzz`` changes messages, and laid again: PD_Length, ULPDU_Length, PAD, Markers and CRC
+follow what was changed, unless a change is about them.  What cannot be read is passed on as it is.
 
 AFL++ calls :func:`init`, :func:`fuzz`, :func:`describe` and :func:`deinit`.
 """
@@ -14,165 +14,179 @@ AFL++ calls :func:`init`, :func:`fuzz`, :func:`describe` and :func:`deinit`.
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from scapy_mpa.craft.segmentation import Segmentation
+from scapy_mpa.craft.changes.change import OF_MESSAGES
+from scapy_mpa.craft.changes.draws import octets, pick
+from scapy_mpa.craft.changes.table import CHANGES
+from scapy_mpa.craft.exchange import Exchange, Unit
+from scapy_mpa.craft.messages import RAW, Message
 from scapy_mpa.craft.segments import below
+from scapy_mpa.craft.turns import Say
+from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.ddp import decode_ddp
-from scapy_mpa.framing.fpdu import decode_fpdu
-from scapy_mpa.framing.markers import pad_length
+from scapy_mpa.framing.fpdu import decode_fpdu, encode_fpdu
+from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH, pad_length
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.framing.startup import KEY_LENGTH, REPLY_KEY, REQUEST_KEY, STARTUP_HEADER_LENGTH
-from scapy_mpa.fuzz.draft import Draft, DraftSide, Turn
-from scapy_mpa.fuzz.draw import octets, pick, weighted
-from scapy_mpa.fuzz.exchange import Exchange
-from scapy_mpa.fuzz.laying import stream_of
-from scapy_mpa.fuzz.mutations import MUTATIONS
-from scapy_mpa.fuzz.units import FPDUUnit, Plain, Startup, Unit, Way, copy_of
+from scapy_mpa.fuzz.case import in_area
+from scapy_mpa.fuzz.draw import weighted
 
-#: How often mutations of an area are drawn; what is about packets, or about both sides, does not show in an input.
+#: How often changes of an area are drawn; what is about packets, or about both sides, does not show in an input.
 _AREAS = {"ddp": 6, "fpdu": 4, "markers": 2, "startup": 2, "negotiation": 1}
-_OF_ULPDUS = ("ddp-control", "ddp-field", "ddp-cut", "ddp-body", "ddp-terminate")
+_NAMES = {area: in_area(area, OF_MESSAGES) for area in _AREAS}
+_OF_ULPDUS = ("header-field", "header-field", "ulpdu-octets", "ulpdu-octets", "resized", "ulpdu")
 _HOW_MANY = (1, 1, 1, 2, 2, 3, 4)
-#: Tries to find a mutation that has something to change, and a product that is not too long.
-_TRIES, _PRODUCTS = 12, 4
+#: Tries to find changes that show, and a product that is not too long.
+_PRODUCTS = 12
 #: How often an FPDU of the other input is put in.
 _SPLICED = 0.15
 #: FPDUs of an input that are read; the rest stays as it is.
 _MOST_FPDUS = 256
 #: Which ways to lay FPDUs are tried: Markers, CRC.
-_WAYS = (Way(False, True), Way(True, True), Way(False, False), Way(True, False))
-_OTHER: dict[Role, Role] = {"initiator": "responder", "responder": "initiator"}
+_WAYS = ((False, True), (True, True), (False, False), (True, False))
+#: Octets of a path on which no stream is cut more than it must.
+_MTU = 65535
 
 _random = random.Random(0)
 _last: list[str] = []
 
 
 class Input(NamedTuple):
-    """An input in its parts: whose it is, how its FPDUs lie, what it holds; ``is_ulpdu``: a ULPDU and nothing else."""
+    """An input in its parts: whose it is, how its FPDUs lie, what they carry.
+
+    ``frame`` is the startup frame, ``rest`` what is not understood. ``is_ulpdu``: it is a ULPDU and nothing else.
+    """
 
     role: Role
-    way: Way
-    units: tuple[Unit, ...]
+    markers: bool
+    crc: bool
+    frame: bytes = b""
+    fpdus: tuple[Message, ...] = ()
+    rest: bytes = b""
     is_ulpdu: bool = False
 
-    def encode(self) -> bytes:
-        """The octets."""
-        return _encoded(self, self.draft())
+    def exchange(self) -> Exchange:
+        """An exchange that changes may alter."""
+        setup = {
+            "markers": (self.markers,) * 2,
+            "c": (int(self.crc),) * 2,
+            "mtu": _MTU,
+            "segmentation": ("stream", "stream"),
+        }
+        made = Exchange(setup, [Say(self.role, one) for one in self.fpdus], by=self.role)
+        for role in ROLES:
+            made.begin(role, self.frame if role == self.role else b"")
+        return made
 
-    def draft(self) -> Draft:
-        """A draft that mutations may change."""
-        exchange = Exchange("input", 0, 4, (1, 2), None, None, (self.way, self.way), (None, None), True, ())
-        sides = [DraftSide(role, self.way, 0, Segmentation()) for role in ROLES]
-        turn = Turn(self.role, [copy_of(unit) for unit in self.units])
-        return Draft(exchange, 0, (sides[0], sides[1]), [turn], 1448)
+    def encode(self, exchange: Exchange | None = None) -> bytes:
+        """The octets, of what an exchange has become."""
+        units = (exchange or self.exchange()).units(self.role)
+        laid = b"".join(_ulpdu_in(unit) if self.is_ulpdu else unit.octets for unit in units)
+        return laid + self.rest
 
 
-def _encoded(what: Input, draft: Draft) -> bytes:
-    if what.is_ulpdu:
-        return b"".join(unit.ulpdu for _, unit in draft.fpdus())
-    return stream_of(draft, what.role)
+def _ulpdu_in(unit: Unit) -> bytes:
+    """What an FPDU without Markers carries, as far as it goes."""
+    length = int.from_bytes(unit.octets[:LENGTH_FIELD_LENGTH], "big")
+    return unit.octets[LENGTH_FIELD_LENGTH:][:length]
 
 
 def read(data: bytes) -> Input:
     """An input in its parts, which encode to the same octets again."""
-    startup, role = _startup(data)
-    rest = data[len(startup.encode()) :] if startup is not None else data
-    way, fpdus = max(((way, _fpdus(rest, way)) for way in _WAYS), key=lambda one: _covered(one[1]))
-    if startup is None and not fpdus and decode_ddp(data) is not None:
-        return Input(role, Way(False, True), (FPDUUnit("ULPDU", data, data),), is_ulpdu=True)
-    units: list[Unit] = [startup] if startup is not None else []
-    units += [unit for unit, _ in fpdus]
-    if rest[_covered(fpdus) :]:
-        units.append(Plain("rest", rest[_covered(fpdus) :]))
-    found = Input(role, way, tuple(units))
+    frame, role = _startup(data)
+    rest = data[len(frame) :]
+    found = [(_fpdus(rest, *way), way) for way in _WAYS]
+    (fpdus, covered), (markers, crc) = max(found, key=lambda one: one[0][1])
+    if not frame and not fpdus and decode_ddp(data) is not None:
+        return Input(role, False, True, fpdus=(Message(RAW, data),), is_ulpdu=True)
+    made = Input(role, markers, crc, frame, tuple(fpdus), rest[covered:])
     # Whatever is not understood stays as it is.
-    return found if found.encode() == data else Input(role, way, (Plain("octets", data),))
+    return made if made.encode() == data else Input(role, markers, crc, rest=data)
 
 
-def _startup(data: bytes) -> tuple[Startup | None, Role]:
-    """The startup frame at the beginning, and whose it is."""
+def _startup(data: bytes) -> tuple[bytes, Role]:
+    """The startup frame at the beginning, empty if there is none, and whose it is."""
     key = data[:KEY_LENGTH]
     if key not in (REQUEST_KEY, REPLY_KEY) or len(data) < STARTUP_HEADER_LENGTH:
-        return None, "initiator"
+        return b"", "initiator"
     told = int.from_bytes(data[KEY_LENGTH + 2 : STARTUP_HEADER_LENGTH], "big")
-    private_data = data[STARTUP_HEADER_LENGTH : STARTUP_HEADER_LENGTH + told]
-    name, role = ("Request", ROLES[0]) if key == REQUEST_KEY else ("Reply", ROLES[1])
-    length = None if told == len(private_data) else told
-    return Startup(name, key, data[KEY_LENGTH], data[KEY_LENGTH + 1], private_data, length), role
+    return data[: STARTUP_HEADER_LENGTH + told], "initiator" if key == REQUEST_KEY else "responder"
 
 
-def _covered(fpdus: list[tuple[FPDUUnit, int]]) -> int:
-    return sum(length for _, length in fpdus)
-
-
-def _fpdus(data: bytes, way: Way) -> list[tuple[FPDUUnit, int]]:
-    """FPDUs with the octets that each has, as far as they can be read so."""
-    found: list[tuple[FPDUUnit, int]] = []
+def _fpdus(data: bytes, markers: bool, crc: bool) -> tuple[list[Message], int]:
+    """FPDUs, as far as they can be read so, and the octets that they have."""
+    found: list[Message] = []
     at = 0
     while at < len(data) and len(found) < _MOST_FPDUS:
-        fpdu = decode_fpdu(data[at:], at if way.markers else None, check_crc=way.crc)
-        if fpdu is None or (way.crc and not fpdu.crc_good) or decode_ddp(fpdu.ulpdu) is None:
+        place = at if markers else None
+        fpdu = decode_fpdu(data[at:], place, check_crc=crc)
+        if fpdu is None or (crc and not fpdu.crc_good) or decode_ddp(fpdu.ulpdu) is None:
             break
         pad = None if fpdu.pad == bytes(pad_length(len(fpdu.ulpdu))) else fpdu.pad
-        unit = FPDUUnit(f"FPDU {len(found)}", fpdu.ulpdu, fpdu.ulpdu, pad=pad)
-        if not way.crc and fpdu.crc:
-            unit.crc = fpdu.crc
-        if unit.encode(way, at) != data[at : at + fpdu.wire_length]:
+        made = Message(RAW, fpdu.ulpdu, pad=pad, crc=fpdu.crc if not crc and fpdu.crc else None)
+        octets = encode_fpdu(fpdu.ulpdu, place, crc=crc if made.crc is None else made.crc, pad=pad, allow_oversize=True)
+        if octets != data[at : at + fpdu.wire_length]:
             break
-        found.append((unit, fpdu.wire_length))
+        found.append(made)
         at += fpdu.wire_length
-    return found
+    return found, at
 
 
 def mutated(data: bytes, other: bytes | None, most: int, rng: random.Random) -> tuple[bytes, list[str]]:
-    """An input changed by some mutations, of ``most`` octets at most, and what was done.
+    """An input changed in some ways, of ``most`` octets at most, and what was done.
 
     ``other`` is one of which FPDUs may be taken.  The same octets come back if nothing can be changed in that room.
     """
     found = read(data)
     for _ in range(_PRODUCTS):
-        draft, done = found.draft(), []
-        if other and not found.is_ulpdu and rng.random() < _SPLICED:
-            done += _splice(draft, read(other), rng)
-        for _ in range(pick(rng, _HOW_MANY)):
-            done += _change(draft, found, rng)
-        made = _encoded(found, draft)
-        if done and 0 < len(made) <= most:
+        if found.fpdus or found.frame:
+            changing, done = found, list[str]()
+            if other and not found.is_ulpdu and rng.random() < _SPLICED:
+                changing, done = _spliced(found, read(other), rng)
+            exchange = changing.exchange()
+            done += _changes(exchange, found, rng)
+            try:
+                made = changing.encode(exchange)
+            except MPAError:  # what its sender would do wrong shows nothing here
+                continue
+        else:
+            made, done = _octet_changed(data, rng)
+        if done and made != data and 0 < len(made) <= most:
             return made, done
     return data[:most], []
 
 
-def _splice(draft: Draft, other: Input, rng: random.Random) -> list[str]:
-    """Put an FPDU of another input in."""
-    fpdus = [unit for unit in other.units if isinstance(unit, FPDUUnit)]
-    if not fpdus:
-        return []
-    (turn,) = draft.turns
-    places = [at for at, unit in enumerate(turn.units, 1) if isinstance(unit, (FPDUUnit, Startup))] or [0]
-    turn.units.insert(pick(rng, places), copy_of(pick(rng, fpdus)))
-    return ["an FPDU of another input"]
+def _spliced(found: Input, other: Input, rng: random.Random) -> tuple[Input, list[str]]:
+    """An input with an FPDU of another one put in."""
+    if not other.fpdus:
+        return found, []
+    at = below(rng, len(found.fpdus) + 1)
+    fpdus = *found.fpdus[:at], pick(rng, other.fpdus), *found.fpdus[at:]
+    return found._replace(fpdus=fpdus), ["an FPDU of another input"]
 
 
-def _change(draft: Draft, what: Input, rng: random.Random) -> list[str]:
-    """Make one mutation, if one finds something to change."""
-    for _ in range(_TRIES):
-        if what.is_ulpdu:
-            name = pick(rng, _OF_ULPDUS)
-        else:
-            area = weighted(rng, [*_AREAS], [*_AREAS.values()])
-            name = pick(rng, [one for one, it in MUTATIONS.items() if it.by_message and it.area == area])
-        if (said := MUTATIONS[name].apply(draft, rng)) is not None:
-            return [f"{name}: {said}"]
-    units = draft.turns[0].units if draft.turns else []
-    plain = [unit for unit in units if isinstance(unit, Plain) and unit.octets]
-    if not plain:
-        return []
-    # Octets in which nothing is understood are changed as octets.
-    unit = pick(rng, plain)
-    at = below(rng, len(unit.octets))
-    unit.octets = unit.octets[:at] + octets(rng, 1) + unit.octets[at + 1 :]
-    return [f"octet {at}"]
+def _changes(exchange: Exchange, what: Input, rng: random.Random) -> Iterator[str]:
+    """Make some changes, those that find something to change."""
+    for _ in range(pick(rng, _HOW_MANY)):
+        name = pick(rng, _OF_ULPDUS)
+        if not what.is_ulpdu:
+            name = pick(rng, _NAMES[weighted(rng, [*_AREAS], [*_AREAS.values()])])
+        try:
+            change = CHANGES[name].drawn(exchange, rng)
+            change.apply(exchange)
+        except LookupError:
+            continue
+        yield f"{name}: {change.text}"
+
+
+def _octet_changed(data: bytes, rng: random.Random) -> tuple[bytes, list[str]]:
+    """Octets in which nothing is understood, changed as octets."""
+    if not data:
+        return data, []
+    at = below(rng, len(data))
+    return data[:at] + octets(rng, 1) + data[at + 1 :], [f"octet {at}"]
 
 
 # --- what AFL++ calls ---
@@ -213,8 +227,8 @@ def custom_crossover(data: bytes, other: bytes, max_size: int, seed: int) -> byt
     """The same, with an FPDU of another input put in where there is one."""
     rng = random.Random(seed)
     found = read(data)
-    draft = found.draft()
-    if found.is_ulpdu or not _splice(draft, read(other), rng):
+    joined, done = (found, []) if found.is_ulpdu else _spliced(found, read(other), rng)
+    if not done:
         return mutated(data, other, max_size, rng)[0]
-    made = _encoded(found, draft)
+    made = joined.encode()
     return made if 0 < len(made) <= max_size else data[:max_size]

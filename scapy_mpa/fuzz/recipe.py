@@ -1,32 +1,32 @@
 """What is drawn for a case, before anything is made: all that two runs need to make the same octets.
 
-Each mutation has a seed of its own, so that a case without one of its mutations is otherwise the same case: that is how
-a failing one is made smaller.
+Each change has a seed of its own, so that a case without one of its changes is otherwise the same case: that is how a
+failing one is made smaller.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
+from scapy_mpa.craft.changes.draws import pick
 from scapy_mpa.craft.segmentation import Segmentation
+from scapy_mpa.craft.sent import Repairable
 from scapy_mpa.craft.setup import CLOSES, Close
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.fuzz.baselines import Baselines
-from scapy_mpa.fuzz.catalogue import malformed_cases, nothing_said
-from scapy_mpa.fuzz.draft import Agreed, Window
-from scapy_mpa.fuzz.draw import generator, pick, weighted
-from scapy_mpa.fuzz.exchange import Exchange
-from scapy_mpa.fuzz.mutations import MUTATIONS
+from scapy_mpa.fuzz.catalogue import malformed_cases
+from scapy_mpa.fuzz.draw import generator, weighted
+from scapy_mpa.fuzz.exchange import RecordedExchange, Window
 
-#: As many as a case has at most, unless told otherwise.
+#: As many changes as a case has at most, unless told otherwise.
 MOST_MUTATIONS = 8
 _HOW_MANY = (1, 1, 1, 1, 2, 2, 3, 4, 6, 8)
 _SMALL, _LARGE, _HUGE = 1_500, 6_000, 70_000
 _HUGE_SHARE = 0.01
 _MALFORMED_SHARE = 0.15
-_CUTTINGS = (
+_SEGMENTATIONS = (
     *(Segmentation("aligned"),) * 4,
     *(Segmentation("packed"),) * 2,
     Segmentation("stream"),
@@ -34,43 +34,81 @@ _CUTTINGS = (
     Segmentation("crc-alone", shortest=8),
     Segmentation("random"),
 )
-_SIZES = (1448, 1448, 1448, 1460, 8948, 536, 512)
+_EMSS = (1448, 1448, 1448, 1460, 8948, 536, 512)
+_LEFT: tuple[Repairable | None, ...] = (None, None, None, "crc", "lengths")
 
 
-#: What a mutation changes.
-Changes: TypeAlias = Literal["messages", "packets"]
+class Agreed(NamedTuple):
+    """What the startup frames say in place of what they said: Markers (from the Initiator, the Responder), CRC."""
+
+    markers: tuple[bool, bool]
+    crc: bool
 
 
-class Recipe(NamedTuple):
-    """A case: its numbers, the exchange it begins from, and what is drawn. Pairs are (Initiator's, Responder's)."""
+class Tcp(NamedTuple):
+    """How a connection is carried: pairs are (Initiator's, Responder's)."""
 
-    seed: int
-    case: int
-    exchange: Exchange
-    window: Window = Window()
-    agreed: Agreed | None = None
     isns: tuple[int, int] = (0, 0)
-    cuttings: tuple[Segmentation, Segmentation] = (Segmentation(), Segmentation())
+    segmentation: tuple[Segmentation, Segmentation] = (Segmentation(), Segmentation())
     emss: int = 1448
     timestamps: bool = False
     close: tuple[Close, Role] = ("fin", "initiator")
-    cutting_seed: int = 0
-    #: Names and seeds.
+    seed: int = 0
+
+
+class Recipe(NamedTuple):
+    """A case: its numbers, the exchange that it begins from, and what is drawn."""
+
+    seed: int
+    case: int
+    #: None: it begins from a case of the catalogue.
+    exchange: RecordedExchange | None
+    window: Window = Window()
+    agreed: Agreed | None = None
+    tcp: Tcp = Tcp()
+    #: What changes leave as it was.
+    left: Repairable | None = None
+    #: The changes that are drawn: names and seeds.
     mutations: tuple[tuple[str, int], ...] = ()
-    #: The case of the catalogue whose packets it begins from in place of messages.
-    malformed: str | None = None
+    #: The case of the catalogue.
+    malformed: str = ""
+    #: The changes that are asked for by name; none: any.
+    only: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> str:
+        """What it begins from, as logs call it."""
+        return f"catalogue: {self.malformed}" if self.exchange is None else self.exchange.source
+
+    @property
+    def connection(self) -> int:
+        """The number of the connection there."""
+        return 0 if self.exchange is None else self.exchange.connection
+
+
+class Drawn(NamedTuple):
+    """Which changes are drawn: how often each area, and the names of the changes in each.
+
+    ``only`` are those that are asked for by name.
+    """
+
+    weights: Mapping[str, int]
+    names: Mapping[str, Sequence[str]]
+    only: tuple[str, ...] = ()
+
+    def draw(self, rng: random.Random, count: int) -> tuple[tuple[str, int], ...]:
+        """So many changes: areas by their weights, in each any of its changes."""
+        areas, shares = tuple(self.names), tuple(self.weights[area] for area in self.names)
+        drawn = []
+        for _ in range(count if areas else 0):
+            drawn.append((pick(rng, self.names[weighted(rng, areas, shares)]), rng.getrandbits(32)))
+        return tuple(drawn)
 
 
 def recipe(
-    seed: int,
-    case: int,
-    baselines: Baselines,
-    weights: Mapping[str, int],
-    most: int = MOST_MUTATIONS,
-    only: Changes | None = None,
+    seed: int, case: int, baselines: Baselines, drawn: Drawn, of_packets: Drawn, most: int = MOST_MUTATIONS
 ) -> Recipe:
-    """The case of this number; ``weights`` say how often each area is drawn, ``most`` how many mutations there may be,
-    ``only`` what they change.
+    """The case of this number, with ``most`` changes at most; cases of the catalogue get those ``of_packets`` alone.
 
     With none, case N is connection N of the baselines (counted round and round), as a whole and as it was.
     """
@@ -78,54 +116,24 @@ def recipe(
     isns = rng.getrandbits(32), rng.getrandbits(32)
     if not most:
         exchanges = baselines.exchanges()
-        return Recipe(seed, case, exchanges[case % len(exchanges)], isns=isns)
+        return Recipe(seed, case, exchanges[case % len(exchanges)], tcp=Tcp(isns))
     count = min(most, pick(rng, _HOW_MANY))
     if baselines.with_catalogue and rng.random() < _MALFORMED_SHARE:
-        return _malformed(seed, case, rng, weights, count)
-    mutations = _mutations(rng, weights, count, only)
-    source = pick(rng, baselines.sources)
-    exchange = pick(rng, source.found.exchanges)
-    wants_markers = any(name.startswith("markers-") for name, _ in mutations)
-    return Recipe(
-        seed,
-        case,
-        exchange,
-        _window(rng),
-        _agreed(rng, exchange, wants_markers),
+        name = pick(rng, malformed_cases(tuple(drawn.names)))
+        return Recipe(seed, case, None, mutations=of_packets.draw(rng, count - 1), malformed=name)
+    mutations = drawn.draw(rng, count)
+    exchange = pick(rng, pick(rng, baselines.sources).found.exchanges)
+    wants_markers = any("marker" in name for name, _ in mutations)
+    tcp = Tcp(
         isns,
-        (pick(rng, _CUTTINGS), pick(rng, _CUTTINGS)),
-        pick(rng, _SIZES),
+        (pick(rng, _SEGMENTATIONS), pick(rng, _SEGMENTATIONS)),
+        pick(rng, _EMSS),
         rng.random() < 0.3,
         (pick(rng, ("fin", "fin", *CLOSES)), pick(rng, ROLES)),
         rng.getrandbits(32),
-        mutations,
     )
-
-
-def _malformed(seed: int, case: int, rng: random.Random, weights: Mapping[str, int], count: int) -> Recipe:
-    """A case of the catalogue, and mutations of its packets."""
-    name = pick(rng, malformed_cases(tuple(weights)))
-    shares = {area: weight for area, weight in weights.items() if in_area(area, "packets")}
-    drawn = _mutations(rng, shares, count - 1, "packets") if shares else ()
-    return Recipe(seed, case, nothing_said(name), mutations=drawn, malformed=name)
-
-
-def _mutations(
-    rng: random.Random, weights: Mapping[str, int], count: int, only: Changes | None = None
-) -> tuple[tuple[str, int], ...]:
-    """Areas by their weights, in each any mutation, or any of those that change messages or packets."""
-    areas, shares = tuple(weights), tuple(weights.values())
-    drawn = []
-    for _ in range(count):
-        area = weighted(rng, areas, shares)
-        drawn.append((pick(rng, in_area(area, only)), rng.getrandbits(32)))
-    return tuple(drawn)
-
-
-def in_area(area: str, only: Changes | None = None) -> Sequence[str]:
-    """The names of the mutations of an area, or of those that change messages or packets."""
-    alike = (one for one in MUTATIONS.values() if one.area == area)
-    return [one.name for one in alike if only is None or one.by_message == (only == "messages")]
+    agreed = _agreed(rng, exchange, wants_markers)
+    return Recipe(seed, case, exchange, _window(rng), agreed, tcp, pick(rng, _LEFT), mutations, only=drawn.only)
 
 
 def _window(rng: random.Random) -> Window:
@@ -135,10 +143,10 @@ def _window(rng: random.Random) -> Window:
     return Window(start, _HUGE if rng.random() < _HUGE_SHARE else size)
 
 
-def _agreed(rng: random.Random, exchange: Exchange, wants_markers: bool) -> Agreed | None:
-    """As it was, or with other flags; with Markers somewhere if those are to be mutated."""
+def _agreed(rng: random.Random, exchange: RecordedExchange, wants_markers: bool) -> Agreed | None:
+    """As it was, or with other flags; with Markers somewhere if those are to be changed."""
     bits = rng.getrandbits(3)
-    has_markers = any(way.markers for way in exchange.ways)
+    has_markers = any(exchange.setup["markers"])
     if rng.random() < 0.6 and (has_markers or not wants_markers):
         return None
     if wants_markers and not bits & 3:

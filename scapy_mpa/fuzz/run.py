@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from scapy_mpa.craft.changes.change import LEVELS, OF_MESSAGES, Level
+from scapy_mpa.craft.changes.table import named
 from scapy_mpa.errors import MPAError
 from scapy_mpa.fuzz.baselines import Baselines, baselines
-from scapy_mpa.fuzz.case import FuzzCase, make
+from scapy_mpa.fuzz.case import FuzzCase, in_area, make
 from scapy_mpa.fuzz.catalogue import weights
-from scapy_mpa.fuzz.recipe import MOST_MUTATIONS, Changes, Recipe, in_area, recipe
+from scapy_mpa.fuzz.recipe import MOST_MUTATIONS, Drawn, Recipe, recipe
 
 
 class Fuzzer:
@@ -20,12 +22,13 @@ class Fuzzer:
     Args:
         seed: 0 or more.
         begin: what cases begin from; None: the shipped scenarios and the catalogue.
-        areas: of which mutations are drawn, as ``scapy-mpa fuzz --list`` names them; empty: all.
-        most: the largest number of mutations in a case.
-        by_message: no mutation changes packets.
+        areas: of which changes are drawn, as ``scapy-mpa fuzz --list`` names them; empty: all.
+        changes: the names of the changes that are drawn alone; empty: those of ``areas``.
+        most: the largest number of changes in a case.
+        by_message: no change of packets is drawn.
 
     Raises:
-        MPAError: The seed is below 0, or there is no such area.
+        MPAError: The seed is below 0, or there is no such area or change.
     """
 
     def __init__(
@@ -34,6 +37,7 @@ class Fuzzer:
         begin: Baselines | None = None,
         *,
         areas: Collection[str] = (),
+        changes: Collection[str] = (),
         most: int = MOST_MUTATIONS,
         by_message: bool = False,
     ) -> None:
@@ -45,14 +49,27 @@ class Fuzzer:
             raise MPAError(f"the seed is {seed}, but must be 0 or more")
         self.seed = seed
         self.baselines = baselines() if begin is None else begin
-        self._only: Changes | None = "messages" if by_message else None
-        wanted = [area for area in known if (not areas or area in areas) and in_area(area, self._only)]
-        self._weights = {area: known[area] for area in wanted}
-        self._most = most
+        wanted = tuple(named(name).name for name in changes)
+
+        def drawn(levels: Collection[Level]) -> Drawn:
+            names = {
+                area: [one for one in in_area(area, levels) if one in (wanted or (one,))]
+                for area in known
+                if not areas or area in areas
+            }
+            return Drawn(known, {area: found for area, found in names.items() if found}, wanted)
+
+        if changes:  # which a case of the catalogue has no room for
+            self.baselines = self.baselines._replace(with_catalogue=False)
+        self._drawn = drawn(OF_MESSAGES if by_message else LEVELS)
+        self._of_packets = drawn(("packet", "capture"))
+        self.most = most
+        if not self._drawn.names:
+            raise MPAError("no change is of these areas, and is one of those that are asked for")
 
     def recipe(self, number: int) -> Recipe:
         """What is drawn for a case."""
-        return recipe(self.seed, number, self.baselines, self._weights, self._most, self._only)
+        return recipe(self.seed, number, self.baselines, self._drawn, self._of_packets, self.most)
 
     def case(self, number: int) -> FuzzCase:
         """A case."""

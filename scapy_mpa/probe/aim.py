@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from scapy_mpa.catalogue.baseline import MIDDLE, OPENING
 from scapy_mpa.catalogue.named import ASKED, FAR, GO_ON, NAMED, NAMES, UNKNOWN_STAG
-from scapy_mpa.catalogue.plan import Plan, Step
+from scapy_mpa.craft.exchange import Exchange, Step
+from scapy_mpa.craft.turns import Say
 from scapy_mpa.craft.ulpdus import (
     ATOMIC_REQUEST,
     READ_REQUEST,
@@ -62,7 +63,7 @@ class Live(NamedTuple):
     is_kept: bool = True
 
 
-def aim(plan: Plan, live: Live | None, *, sends: bool = True) -> None:
+def aim(plan: Exchange, live: Live | None, *, sends: bool = True) -> None:
     """Have RDMA Writes of the side go to this memory, and without ``sends`` its Sends of some octets too.
 
     Without any, that with which the valid connections end is a Send as long as it is.  What the case says beside, or
@@ -85,7 +86,7 @@ def _aimed(step: Step, live: Live, sends: bool, *, is_asked: bool) -> Step:
         if found is None or (found["verb"] == "send" and sends) or found["by"] == "responder":
             return step
         return f"{found['by']} write {min(int(found['octets']), live.octets)} stag={live.stag} to={live.to}"
-    if isinstance(step, tuple):
+    if isinstance(step, (tuple, Say)):
         return step
     if is_named(step):
         return moved(step, live)
@@ -112,7 +113,7 @@ def is_named(step: Step) -> bool:
     return _stag_of(step) == NAMED.stag
 
 
-def needs_memory(plan: Plan) -> bool:
+def needs_memory(plan: Exchange) -> bool:
     """Return True if the case is about memory that the peer names, which an Atomic Operation alone is not."""
     return any(
         SOURCE in step if isinstance(step, str) else is_named(step) and _opcode(step) != ATOMIC_REQUEST
@@ -180,12 +181,12 @@ def _place(to: int, length: int, live: Live) -> int:
     return at
 
 
-def names_memory(plan: Plan) -> bool:
+def names_memory(plan: Exchange) -> bool:
     """Return True if the side names memory of its own, that of the catalogue, to the peer."""
     return any(step in (f"{plan.by} {NAMES}", f"{{by}} {NAMES}") for step in plan.steps)
 
 
-def name_our_buffer(plan: Plan) -> bool:
+def name_our_buffer(plan: Exchange) -> bool:
     """Have the opening of an Initiator be the message by which rping's client names its source; whether it could be.
 
     rping's server reads that, and its Read Request names memory of its own.

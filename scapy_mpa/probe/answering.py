@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from scapy_mpa.catalogue.case import Case
 from scapy_mpa.catalogue.named import ASKED
-from scapy_mpa.catalogue.sent import SentFPDU
+from scapy_mpa.craft.sent import SentFPDU
 from scapy_mpa.craft.ulpdus import READ_REQUEST, READ_RESPONSE, tagged
 from scapy_mpa.framing.ddp import TAGGED_HEADER, TaggedHeader, decode_ddp, opcode_of
 

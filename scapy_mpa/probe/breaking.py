@@ -17,12 +17,13 @@ from typing import Any
 
 from scapy_mpa.catalogue.baseline import BASELINES
 from scapy_mpa.catalogue.case import Case
-from scapy_mpa.catalogue.plan import Plan
-from scapy_mpa.catalogue.sent import FPDUChange, SentFPDU
 from scapy_mpa.catalogue.table import named
+from scapy_mpa.craft.exchange import Exchange
 from scapy_mpa.craft.messages import RAW, Message
+from scapy_mpa.craft.sent import FPDUChange, SentFPDU
 from scapy_mpa.craft.setup import Setup
 from scapy_mpa.craft.stream import HalfStream, LaidFPDU
+from scapy_mpa.craft.turns import Say
 from scapy_mpa.craft.ulpdus import READ_RESPONSE
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.ddp import opcode_of
@@ -41,7 +42,7 @@ from scapy_mpa.probe.script import Finish, Send, script_of
 from scapy_mpa.ulp.header import NamedMemory
 
 #: Changes, by their names, of the order of what both sides send, or of octets that are in no frame and no FPDU.
-_OF_ORDER = ("earlier(", "late(", "inserted(", "merged(", "shifted(", "silence(")
+_OF_ORDER = ("earlier(", "reorder(", "inserted(", "merged(", "shifted(", "silence(")
 _FIELDS = ("m", "c", "r", "s", "rev")
 #: What is longer is cut by any TCP.
 _SEGMENT = 1400
@@ -99,6 +100,8 @@ class Breaking:
                 items.append(Named(partial(_at_named, step)) if is_named(step) else Message(RAW, step))
             elif isinstance(step, tuple):
                 items += [Message(RAW, step[1])] if step[0] == self.case.by else []
+            elif isinstance(step, Say):
+                items += [step.message] if step.role == self.case.by else []
             else:
                 text = step.format(by=self.case.by, peer=peer_of(self.case.by))
                 if text.split()[0] == self.case.by:
@@ -125,7 +128,7 @@ def refusal(case: Case) -> str:
     return ""
 
 
-def _cuts(plan: Plan) -> dict[int, tuple[int, ...]]:
+def _cuts(plan: Exchange) -> dict[int, tuple[int, ...]]:
     """Where a startup frame (0) and FPDUs (from 1) of a side are cut in segments, if they are: by their numbers."""
     if plan.setup.get("segmentation") is not None:
         return {}
@@ -142,7 +145,7 @@ def _cuts(plan: Plan) -> dict[int, tuple[int, ...]]:
     return found
 
 
-def _spoken(plan: Plan) -> int:
+def _spoken(plan: Exchange) -> int:
     """How many FPDUs the side says."""
     halves = {packet.half for packet in plan.sent() if packet.half.role == plan.by}
     return sum(len(half.laid) for half in halves)

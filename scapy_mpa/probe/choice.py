@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 
 from scapy_mpa.catalogue.case import AREAS
-from scapy_mpa.catalogue.table import CASES
+from scapy_mpa.catalogue.table import CASES, is_change, named
 from scapy_mpa.errors import MPAError
 from scapy_mpa.probe.case import CONFORMANT, ProbeCase
 from scapy_mpa.probe.conformant import conformant_cases
@@ -31,12 +31,15 @@ def chosen(
 ) -> list[ProbeCase]:
     """Those that are named, of these areas and clauses (all without any), without those that are skipped.
 
-    Names may have * and ? in them; a clause counts for what is below it. Raises MPAError for what chooses nothing.
+    Names may have * and ? in them, or be changes with their parameters; a clause counts for what is below it. Raises
+    MPAError for what chooses nothing.
     """
     for area in areas:
         if area not in PROBE_AREAS:
             raise MPAError(f"there is no area {printable(area)!r}; the areas are {', '.join(PROBE_AREAS)}")
-    wanted = _matching(names) if names else {*all_cases()}
+    changes = [ProbeCase(case, case.area) for case in map(named, filter(is_change, names))]
+    patterns = [name for name in names if not is_change(name)]
+    wanted = _matching(patterns) if names else {*all_cases()}
     left_out = _matching(skipped)
     found = [
         case
@@ -46,6 +49,7 @@ def chosen(
         and (not areas or case.area in areas)
         and (not clauses or any(_is_below(case.clause, clause) for clause in clauses))
     ]
+    found += changes
     if not found:
         hint = "; a clause is written as --list --format jsonl has it: 'RFC 5044 §4'" if clauses else ""
         raise MPAError(f"no case is selected{hint}")

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scapy_mpa.catalogue.case import Case
-from scapy_mpa.catalogue.frame import answers, ends, says, setup
-from scapy_mpa.catalogue.mutation import Mutation, mutation
 from scapy_mpa.catalogue.named import NAMES
-from scapy_mpa.catalogue.packet import recut
 from scapy_mpa.catalogue.peer import ACCEPT, Peer, peer
-from scapy_mpa.catalogue.plan import Plan
-from scapy_mpa.craft.impairments import Pipeline, impairment
-from scapy_mpa.craft.tcppacket import TcpPacket
+from scapy_mpa.craft.changes.change import NamedChange
+from scapy_mpa.craft.changes.packets import recut, reversed_order
+from scapy_mpa.craft.changes.said import answers, ends, says
+from scapy_mpa.craft.changes.startup import setup
+from scapy_mpa.craft.impairments import impaired
 from scapy_mpa.craft.ulpdus import rdma_write, send
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, STARTUP_HEADER_LENGTH
@@ -38,7 +37,7 @@ _NOTHING = (says("start"), answers(None))
 
 
 def _case(
-    name: str, purpose: str, *changes: Mutation, baseline: str = "plain", clause: str = "RFC 5044 §7.1.2"
+    name: str, purpose: str, *changes: NamedChange, baseline: str = "plain", clause: str = "RFC 5044 §7.1.2"
 ) -> Case:
     return Case(name, purpose, baseline, changes, (), ACCEPT, clause=clause)
 
@@ -142,40 +141,18 @@ def _messages() -> Iterator[Case]:
     )  # fmt: skip
 
 
-@mutation
-def impaired(plan: Plan, what: str) -> None:
-    """What happens to the segments of the side between it and its peer, as ``craft`` says it."""
-    role = plan.by
-
-    def change(packets: list[TcpPacket]) -> list[TcpPacket]:
-        only = impairment(what)._replace(direction=role)
-        return list(Pipeline([only], _SEED).apply(packets))
-
-    plan.packets.append(change)
-
-
-@mutation
-def first_comes_last(plan: Plan) -> None:
-    """Segments behind the first FPDU come in the reverse order: all but one lie beyond a hole until the last comes."""
-    role = plan.by
-
-    def change(packets: list[TcpPacket]) -> list[TcpPacket]:
-        places = [at for at, one in enumerate(packets) if one.half.role == role and one.payload and one.in_operation]
-        turned = dict(zip(places[1:], reversed(places[1:]), strict=True))
-        return [packets[turned.get(at, at)]._replace(time=one.time) for at, one in enumerate(packets)]
-
-    plan.packets.append(change)
-
-
 #: What an impairment is, in words: by its name in ``craft``.
 _IMPAIRED = {
-    "reordered": ("in another order", impaired("reorder:probability=0.5,distance=4")),
-    "reversed": ("in the reverse order, so that all but the last lie beyond a hole", first_comes_last()),
-    "lost": ("some of which are lost, and sent again cut elsewhere", impaired("lose:probability=0.3,resegment=true")),
-    "repeated": ("half of which come twice", impaired("duplicate:probability=0.5")),
-    "resegmented": ("whose octets come again, cut elsewhere", impaired("retransmit:probability=0.5")),
+    "reordered": ("in another order", impaired("reorder", probability=0.5, distance=4, seed=_SEED)),
+    "reversed": ("in the reverse order, so that all but the last lie beyond a hole", reversed_order(2)),
+    "lost": (
+        "some of which are lost, and sent again cut elsewhere",
+        impaired("lose", probability=0.3, resegment=True, seed=_SEED),
+    ),
+    "repeated": ("half of which come twice", impaired("duplicate", probability=0.5, seed=_SEED)),
+    "resegmented": ("whose octets come again, cut elsewhere", impaired("retransmit", probability=0.5, seed=_SEED)),
     "damaged": (
-        "some of which have a wrong TCP checksum, and are sent again", impaired("corrupt:probability=0.3"),
+        "some of which have a wrong TCP checksum, and are sent again", impaired("corrupt", probability=0.3, seed=_SEED),
     ),
 }  # fmt: skip
 
@@ -201,7 +178,9 @@ def conformant_cases() -> tuple[ProbeCase, ...]:
 def _for_initiators() -> Iterator[Case]:
     by: Role = "responder"
 
-    def case(name: str, purpose: str, *changes: Mutation, clause: str = "RFC 5044 §7.1.2", take: Peer = ACCEPT) -> Case:
+    def case(
+        name: str, purpose: str, *changes: NamedChange, clause: str = "RFC 5044 §7.1.2", take: Peer = ACCEPT
+    ) -> Case:
         return Case(name, purpose, "plain", changes, (), take, by=by, clause=clause)
 
     for m in (0, 1):

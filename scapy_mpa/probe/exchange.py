@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from scapy_mpa.catalogue.plan import Plan
-from scapy_mpa.catalogue.sent import Repairable
+from scapy_mpa.craft.exchange import Exchange
+from scapy_mpa.craft.sent import Repairable
 from scapy_mpa.craft.setup import ConversationError, Setup
 from scapy_mpa.craft.talk import Side
 from scapy_mpa.errors import FramingError, MPAError
@@ -247,7 +247,7 @@ class CaseExchange:
                 "what the case changes does not occur on a connection as this peer agrees to it"
             ) from None
 
-    def _check_depth(self, plan: Plan, frame: StartupFrame) -> None:
+    def _check_depth(self, plan: Exchange, frame: StartupFrame) -> None:
         """A conformant case has no more RDMA Reads under way than was agreed on (RFC 6581 §9.1)."""
         ours, theirs = Setup(**plan.setup).enhanced_of(self._by), frame.enhanced
         if ours is None or theirs is None or self.reads <= (most := min(ours.ord, theirs.ird)):
@@ -264,7 +264,7 @@ class CaseExchange:
         if self._live is None and needs_memory(self._plan):
             raise Unsupported("the peer names no memory of its own")
 
-    def _add_echo(self, plan: Plan) -> None:
+    def _add_echo(self, plan: Exchange) -> None:
         """Have the peer show that it is in step, where it should be."""
         case, frame = self._case, self.seen.frame
         if not self._terms.echoes or case.case.peer.reaction not in ("accept", "ignore") or case.ends_by_itself:
@@ -383,13 +383,13 @@ class CaseExchange:
         self._carrier.close()
 
 
-def reads_of(plan: Plan) -> int:
+def reads_of(plan: Exchange) -> int:
     """How many RDMA Reads the side asks for."""
     words = [step.split() for step in plan.steps if isinstance(step, str)]
     return sum(len(line) > 1 and line[0] in ("{by}", plan.by) and line[1] == "read-request" for line in words)
 
 
-def asks_or_ends(plan: Plan) -> bool:
+def asks_or_ends(plan: Exchange) -> bool:
     """Whether the side asks for RDMA Reads of its own, or says its last: then nothing can follow."""
     from scapy_mpa.craft.ulpdus import ATOMIC_REQUEST, READ_REQUEST, TERMINATE
     from scapy_mpa.framing.ddp import opcode_of

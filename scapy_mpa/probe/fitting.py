@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from scapy_mpa.catalogue.case import Case
-from scapy_mpa.catalogue.plan import Plan
-from scapy_mpa.catalogue.sent import Repairable
+from scapy_mpa.craft.exchange import Exchange
+from scapy_mpa.craft.sent import Repairable
 from scapy_mpa.craft.setup import Setup
 from scapy_mpa.craft.ulpdus import READ_REQUEST
 from scapy_mpa.errors import MPAError
@@ -43,7 +43,7 @@ class Clean:
     enhanced: EnhancedData | None = None
 
 
-def plan_of(case: Case, clean: Clean, left: Repairable | None = None) -> Plan:
+def plan_of(case: Case, clean: Clean, left: Repairable | None = None) -> Exchange:
     """The plan of a case, with what a clean connection says where the case says nothing else."""
     plan = case.plan(left)
     setup, side = plan.setup, ROLES.index(plan.by)
@@ -62,7 +62,7 @@ def _changes_frame(case: Case) -> bool:
     return any(change.text.startswith(names) for change in case.changes)
 
 
-def fit(plan: Plan, frame: StartupFrame) -> None:
+def fit(plan: Exchange, frame: StartupFrame) -> None:
     """Change a plan for the startup frame that the peer has sent; raises Unsupported."""
     asked = Setup(**plan.setup)
     peer = peer_of(plan.by)
@@ -86,7 +86,7 @@ def _said(enhanced: EnhancedData | None) -> dict[str, int] | bool:
     return False if enhanced is None else enhanced._asdict()
 
 
-def _check(plan: Plan, asked: Setup, frame: StartupFrame, peer: Role) -> None:
+def _check(plan: Exchange, asked: Setup, frame: StartupFrame, peer: Role) -> None:
     """Whether the peer offers what the case needs."""
     expected = asked.startup(peer)
     if frame.r and not asked.reject:
@@ -116,7 +116,7 @@ def _types(enhanced: EnhancedData) -> set[str]:
     return {flag for flag in "bcd" if getattr(enhanced, flag)}
 
 
-def _check_answer(plan: Plan, ours: EnhancedData, expected: EnhancedData, found: EnhancedData) -> None:
+def _check_answer(plan: Exchange, ours: EnhancedData, expected: EnhancedData, found: EnhancedData) -> None:
     """Whether the enhanced data of a Reply is such that the case is about the same."""
     if ours.a and bool(_types(ours) & _types(expected)) != bool(_types(ours) & _types(found)):
         some = _types(ours) & _types(found)
@@ -128,7 +128,7 @@ def _check_answer(plan: Plan, ours: EnhancedData, expected: EnhancedData, found:
         raise Unsupported(f"the peer's IRD is {found.ird}, but {expected.ird} is needed")
 
 
-def _reply(plan: Plan, asked: Setup, frame: StartupFrame) -> tuple[int, EnhancedData | None]:
+def _reply(plan: Exchange, asked: Setup, frame: StartupFrame) -> tuple[int, EnhancedData | None]:
     """Rev and enhanced data of the Reply to a live Request, as the case has it."""
     own, expected = asked.startup("responder"), asked.startup("initiator")
     is_about_rev = own.rev != expected.rev
@@ -185,7 +185,7 @@ def _depth(asked: int, answered: int, found: int, name: str) -> int:
     return depth
 
 
-def _keep_enhanced(plan: Plan, answer: EnhancedData) -> None:
+def _keep_enhanced(plan: Exchange, answer: EnhancedData) -> None:
     """Have the Reply begin with enhanced data whatever Private Data the case gives it."""
     octets = answer.encode()
 

@@ -14,15 +14,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
+from scapy_mpa.craft.changes.change import OF_MESSAGES
+from scapy_mpa.craft.changes.table import CHANGES
 from scapy_mpa.craft.talk import Side
 from scapy_mpa.errors import FramingError, MPAError
 from scapy_mpa.framing.ddp import opcode_of
 from scapy_mpa.framing.role import Role, peer_of
 from scapy_mpa.framing.startup import decode_startup_frame
-from scapy_mpa.fuzz.case import Done, make
-from scapy_mpa.fuzz.draft import Agreed
-from scapy_mpa.fuzz.mutations import MUTATIONS
-from scapy_mpa.fuzz.recipe import Recipe
+from scapy_mpa.fuzz.case import Done, said
+from scapy_mpa.fuzz.recipe import Agreed, Recipe
 from scapy_mpa.fuzz.run import Fuzzer
 from scapy_mpa.live.recording import RecordedConnection, Recording
 from scapy_mpa.probe.carrier import Carrier, NotReached, NotTaken
@@ -82,7 +82,7 @@ class WireResult:
         return {
             "seed": recipe.seed,
             "case": recipe.case,
-            "baseline": recipe.exchange.source,
+            "baseline": recipe.source,
             "mutations": [one._asdict() for one in self.case.done],
             "messages": len(self.case.messages),
             "octets": sum(len(one.octets) for one in self.case.messages),
@@ -94,15 +94,15 @@ class WireResult:
 
 
 def message_areas() -> tuple[str, ...]:
-    """The areas whose mutations change messages; what changes packets is not for the kernel's TCP."""
-    return tuple(dict.fromkeys(one.area for one in MUTATIONS.values() if one.by_message))
+    """The areas of changes of messages; what changes packets is not for the kernel's TCP."""
+    return tuple(dict.fromkeys(one.area for one in CHANGES.values() if one.area and one.level in OF_MESSAGES))
 
 
 def wire_case(recipe: Recipe, by: Role, markers: bool) -> WireCase:
-    """Return the case of a recipe as one side says it, without the mutations that change nothing of that.
+    """Return the case of a recipe as one side says it, without the changes that change nothing of that.
 
     Args:
-        recipe: of the case, with mutations of messages alone.
+        recipe: of the case, with changes of messages alone.
         by: the side.
         markers: its peer asks for Markers.
     """
@@ -119,13 +119,14 @@ def wire_case(recipe: Recipe, by: Role, markers: bool) -> WireCase:
 
 
 def _laid(recipe: Recipe, by: Role, markers: bool) -> WireCase:
-    made = make(recipe._replace(agreed=Agreed((markers, False) if by == "initiator" else (False, markers), True)))
+    agreed = Agreed((markers, False) if by == "initiator" else (False, markers), True)
+    exchange, done = said(recipe._replace(agreed=agreed))
     told, octets = [], 0
-    for place in made.places:
-        if place.role == by and octets + len(place.octets) <= _MOST_OCTETS:
-            told.append(WireMessage(place.name, place.octets))
-            octets += len(place.octets)
-    return WireCase(recipe, tuple(told), made.done)
+    for unit in exchange.units(by):
+        if octets + len(unit.octets) <= _MOST_OCTETS:
+            told.append(WireMessage(unit.name, unit.octets))
+            octets += len(unit.octets)
+    return WireCase(recipe, tuple(told), tuple(done))
 
 
 class WireFuzzer:
@@ -147,6 +148,11 @@ class WireFuzzer:
         self.by: Role = peer_of(target.role)
         self._answers: set[Answer] = set()
 
+    @property
+    def is_valid_wanted(self) -> bool:
+        """Whether cases are to be given as they were recorded."""
+        return not self._fuzzer.most
+
     def begin(self) -> str:
         """The first clean connection; what is odd about it.  Raises CannotStart."""
         self._health.begin()
@@ -155,7 +161,7 @@ class WireFuzzer:
         return self._health.remark
 
     def case(self, number: int) -> WireCase:
-        """A case of the fuzzer, laid for this peer, with the mutations that change what it is given.
+        """A case of the fuzzer, laid for this peer, with the changes of what it is given.
 
         What is changed on the other side, which the peer speaks for itself, is left out.
         """

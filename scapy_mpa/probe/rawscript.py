@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from scapy_mpa.catalogue.plan import FrameChange
+from scapy_mpa.craft.exchange import FrameChange
 from scapy_mpa.craft.fragments import headed
 from scapy_mpa.craft.packets import ACK, RST, SYN
 from scapy_mpa.craft.tcp import TIMESTAMPS
@@ -45,7 +45,7 @@ class Forge(NamedTuple):
 
 
 class WirePiece(NamedTuple):
-    """What an IPv4 packet, or a part of it, is sent as: its TTL, its flags and fragment offset.
+    """What an IPv4 packet, or a part of it, is sent as: its TTL, its flags and fragment offset, its type of service.
 
     Of what follows the header it has the octets from ``first`` to ``last`` (None: to the end).
     """
@@ -54,12 +54,13 @@ class WirePiece(NamedTuple):
     fragment: bytes
     first: int = 0
     last: int | None = None
+    service: int = 0
 
     def of(self, frame: bytes) -> bytes:
         """This part of a frame."""
         rest = frame[_TCP_AT:][self.first : self.last]
         total = (_TCP_AT - _IP_AT + len(rest)).to_bytes(2, "big")
-        changes = {_IP_AT + 2: total, _IP_AT + 6: self.fragment, _IP_AT + 8: bytes((self.ttl,))}
+        changes = {1: bytes((self.service,)), 2: total, 6: self.fragment, 8: bytes((self.ttl,))}
         return headed(frame[:_TCP_AT] + rest, changes)
 
 
@@ -124,10 +125,10 @@ def own_half(packets: Iterable[TcpPacket], by: Role) -> SentHalf:
 
 def _shapes(packets: list[TcpPacket], wire: Sequence[FrameChange]) -> dict[int, tuple[WirePiece, ...]]:
     """By the identity of a packet: what it is sent as, where changes to what is captured make its IP header another."""
-    if not wire or packets[0].half.frames.ip_version != 4:
+    if packets[0].half.frames.ip_version != 4:
         return {}
-    frames = [(packet.time, octets_of(packet)) for packet in packets]
-    plain, altered = dict(frames), frames
+    altered = [(packet.time, octets_of(packet)) for packet in packets]
+    plain = {packet.time: octets_of(packet._replace(header=())) for packet in packets}
     for change in wire:
         altered = change([*altered])
     found: dict[int, tuple[WirePiece, ...]] = {}
@@ -141,7 +142,8 @@ def _shapes(packets: list[TcpPacket], wire: Sequence[FrameChange]) -> dict[int, 
 def _piece(frame: bytes) -> WirePiece:
     field = int.from_bytes(frame[_IP_AT + 6 : _IP_AT + 8], "big")
     first, size = (field & _OFFSET) * 8, len(frame) - _TCP_AT
-    return WirePiece(frame[_IP_AT + 8], frame[_IP_AT + 6 : _IP_AT + 8], first, first + size if field & _MORE else None)
+    last = first + size if field & _MORE else None
+    return WirePiece(frame[_IP_AT + 8], frame[_IP_AT + 6 : _IP_AT + 8], first, last, frame[_IP_AT + 1])
 
 
 def raw_script_of(packets: list[TcpPacket], by: Role, wire: Sequence[FrameChange] = ()) -> list[RawStep]:

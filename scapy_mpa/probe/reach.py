@@ -26,8 +26,9 @@ CARRIAGES: dict[Carriage, str] = {
 
 #: Changes by their names for which the packets do not tell what it takes, and why.
 _BY_NAME: dict[str, tuple[Carriage, str]] = {
-    "captured-from": ("capture", "it is about where a capture begins"),
-    "snapped": ("capture", "it is about what a capture keeps of a packet"),
+    "capture-loss": ("capture", "the peer has all octets: only the capture lacks some"),
+    "cut": ("capture", "it is about where a capture begins"),
+    "snap": ("capture", "it is about what a capture keeps of a packet"),
     "foreign": ("capture", "it is about the link types of a capture"),
     "repeated": ("capture", "it is about several connections"),
     "in-vain": ("capture", "it is about a peer that is gone"),
@@ -37,7 +38,6 @@ _BY_NAME: dict[str, tuple[Carriage, str]] = {
     "hops": ("raw", "it is about the TTL"),
     "reported-too-big": ("raw", "it is about ICMP"),
 }
-_LOST_BY_THE_CAPTURE = "acknowledged_all_the_same=True"
 
 
 class Reach(NamedTuple):
@@ -51,13 +51,9 @@ class Reach(NamedTuple):
 def reach_of(case: Case) -> Reach:
     """What a case takes."""
     role = peer_of(case.by)
-    changes = [change.text for change in case.changes]
     if case.options:
         return Reach(role, "capture", "it is about an option of the analysis")
-    for text in changes:
-        if _LOST_BY_THE_CAPTURE in text:
-            return Reach(role, "capture", "the peer has all octets: only the capture lacks some")
-    found = [_BY_NAME[word] for text in changes if (word := text.partition("(")[0]) in _BY_NAME]
+    found = [_BY_NAME[change.name] for change in case.changes if change.name in _BY_NAME]
     if found:
         return Reach(role, *min(found))
     plan = case.plan()
@@ -87,6 +83,8 @@ def _beyond_tcp(own: list[TcpPacket], packets: list[TcpPacket]) -> str:
         return "it has segments that are damaged on the way"
     if any(packet.half.role == own[0].half.role and packet.flags & RST and packet is not own[-1] for packet in packets):
         return "it continues after a RST"
+    if any(packet.header for packet in own):
+        return "it has segments with another IP header"
     following, is_over = 0, False
     for packet in own:
         if packet.flags & SYN:

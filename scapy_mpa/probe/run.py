@@ -9,9 +9,9 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from scapy_mpa.catalogue.case import Case
-from scapy_mpa.catalogue.frame import answers, says
 from scapy_mpa.catalogue.peer import ACCEPT
-from scapy_mpa.catalogue.plan import Plan
+from scapy_mpa.craft.changes.said import answers, says
+from scapy_mpa.craft.exchange import Exchange
 from scapy_mpa.craft.setup import Setup
 from scapy_mpa.craft.ulpdus import ATOMIC_REQUEST, READ_REQUEST, SEND, TERMINATE
 from scapy_mpa.errors import MPAError
@@ -420,7 +420,7 @@ def said_by(case: ProbeCase, terms: Terms) -> Spoken:
     )
 
 
-def _heard(plan: Plan, setup: Setup) -> list[bytes]:
+def _heard(plan: Exchange, setup: Setup) -> list[bytes]:
     """The ULPDUs of a side up to its first FPDU that is not valid, as its receiver reads them."""
     markers = not setup.specification.markers_negotiated or bool(setup.m[1 - ROLES.index(plan.by)])
     half = IncomingHalf(Layout(markers, setup.crc), setup.specification, plan.by)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from scapy_mpa.catalogue.case import Case
-from scapy_mpa.catalogue.sent import Repairable
+from scapy_mpa.craft.sent import Repairable
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.ddp import opcode_name
 from scapy_mpa.live.recording import Recording

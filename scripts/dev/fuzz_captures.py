@@ -21,7 +21,7 @@ from pathlib import Path
 
 import click
 
-from scapy_mpa.fuzz.draw import pick
+from scapy_mpa.craft.changes.draws import pick
 from tests.hostile.examine import Examined
 from tests.hostile.files import FILE_MUTATIONS, LAYOUTS, Case, Made, drawn
 from tests.hostile.hunt import Failure, Tally, hunt, judged

@@ -12,8 +12,8 @@ import pytest
 
 from scapy_mpa.catalogue.baseline import BASELINES
 from scapy_mpa.catalogue.malformed import Malformed
-from scapy_mpa.catalogue.sent import Repairable
 from scapy_mpa.catalogue.table import CASES
+from scapy_mpa.craft.sent import Repairable
 from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.messages.stags import CapturedMemory
 from scapy_mpa.rules.table import GROUPS, RULES

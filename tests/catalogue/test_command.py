@@ -16,8 +16,12 @@ from scapy.utils import rdpcap
 
 from scapy_mpa import Malformed, MPAError, analyze
 from scapy_mpa.catalogue.table import CASES
+from scapy_mpa.craft.changes.table import CHANGES
+from scapy_mpa.craft.exchange import Exchange
+from scapy_mpa.craft.scenario import load, shipped
+from scapy_mpa.craft.tcppacket import octets_of
 from tests.cli.test_command import invoke, run
-from tests.conftest import REPO
+from tests.conftest import PCAPS, REPO
 
 SCHEMA = json.loads((REPO / "scapy_mpa" / "catalogue" / "manifest.schema.json").read_text())
 
@@ -32,8 +36,10 @@ def validated(text: str) -> Any:
 
 def test_the_list() -> None:
     lines = invoke("malform", "--list").stdout.splitlines()
-    assert [line.split()[0] for line in lines if line.startswith("  ")] == list(CASES)
-    assert lines[-1] == f"{len(CASES)} cases"
+    end = lines.index(f"{len(CASES)} cases")
+    assert [line.split()[0] for line in lines[:end] if line.startswith("  ")] == list(CASES)
+    changes = [line.split()[0].rstrip(":") for line in lines[end:] if line.startswith("  ") and line[2] != " "]
+    assert changes == list(CHANGES)
     chosen = invoke("malform", "--list", "--rule", "fpduptr", "--area", "markers").stdout
     assert "fpduptr-low-bits-1" in chosen and "fpduptr-draft-origin" in chosen and "pad-1" not in chosen
 
@@ -70,6 +76,93 @@ def test_one_is_written(tmp_path: Path) -> None:
     folder.mkdir()
     assert invoke("malform", "crc-zero", "-o", str(folder)).stdout == f"{folder}: 1 capture and manifest.json\n"
     assert (folder / "crc-zero.pcap").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "rules"),
+    [
+        ("pad:octets=hex:01", {"crc", "fpdu-format", "error-closed"}),
+        ("crc:number=3,value=reversed", {"crc", "error-closed"}),
+        ("capture-loss:number=2", {"capture-gap"}),
+        ("hops:ttl=9", {"attack-hijack"}),
+        ("fields:rev=3", {"startup-revision", "startup-revision-differs"}),
+    ],
+)
+def test_a_change_is_a_case(change: str, rules: set[str], tmp_path: Path) -> None:
+    path = tmp_path / "one.pcap"
+    result = invoke("malform", change, "-o", str(path))
+    assert {*result.stdout.strip().rpartition("analyze finds ")[2].split(", ")} == rules
+    assert {found.rule.id for found in analyze(path).all_findings()} == rules
+    assert f"changed by the initiator: {change.partition(':')[0]}(" in invoke("malform", "--list", change).stdout
+
+
+@pytest.mark.parametrize(
+    ("changes", "rules"),
+    [
+        (["damaged:number=400,at=40,mask=1"], {"crc", "error-closed"}),
+        (["ulpdu-length:number=9,more=-1", "hops:number=30,ttl=9"], {"pad", "attack-hijack"}),
+        (["crc-zero"], {"crc", "error-went-on"}),
+        (["lose:number=5,distance=3"], set()),
+    ],
+)
+def test_a_capture_is_changed(changes: list[str], rules: set[str], tmp_path: Path) -> None:
+    """What was said in it, laid anew with the changes; where they find no place, it is said."""
+    capture, path = PCAPS / "markers-reordered.pcap", tmp_path / "one.pcap"
+    result = invoke("malform", *changes, "--from", str(capture), "-o", str(path))
+    assert {*result.stdout.strip().rpartition("analyze finds ")[2].split(", ")} - {"nothing"} == rules
+    assert {found.rule.id for found in analyze(path).all_findings()} == rules
+
+
+def test_a_scenario_is_changed(tmp_path: Path) -> None:
+    path = tmp_path / "one.pcap"
+    invoke("malform", "damaged:number=2,at=30", "--scenario", "every-message", "-o", str(path))
+    assert "crc" in {found.rule.id for found in analyze(path).all_findings()}
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_an_exchange_of_a_scenario_is_what_it_says(name: str) -> None:
+    for conversation in load(name).conversations:
+        made = [octets_of(packet) for packet in Exchange.of(conversation).sent()]
+        assert made == [octets_of(packet) for packet in conversation.sending().packets()]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("lose:number=5000", "--from", "CAPTURE"), "there is nothing to which these changes can be made"),
+        (("pad-40", "--from", "CAPTURE"), "says something else: name its change"),
+        (("--all", "--from", "CAPTURE"), "takes each CASE by its name"),
+        (("crc-zero", "--connection", "0"), "--connection needs --from or --scenario"),
+        (("crc-zero", "--from", "CAPTURE", "--connection", "3"), "there is no connection 3"),
+        (("crc-zero", "--scenario", "every-message", "--connection", "3"), "there is no connection 3"),
+        (("crc-zero", "--scenario", "many-connections"), "choose one with --connection"),
+        (("crc-zero", "--scenario", "every-message", "--from", "CAPTURE"), "takes each CASE by its name"),
+    ],
+)
+def test_what_of_a_capture_is_refused(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    given = (str(PCAPS / "markers-reordered.pcap") if one == "CAPTURE" else one for one in arguments)
+    result = run("malform", *given, "-o", str(tmp_path / "x.pcap"))
+    assert result.returncode == 2 and said in result.stderr
+    assert not (tmp_path / "x.pcap").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("pad:", "pad needs octets"),
+        ("pad:octet=hex:01", "pad has no 'octet=hex:01'; it has number, octets"),
+        ("pad:octets=hex:0", "pad: octets is 'hex:0'"),
+        ("lose:distance=0", "a whole number from 1"),
+        ("setup:m=5", "cannot be made of plain"),
+        ("recut:", "recut needs places"),
+        ("pad:number=9,octets=hex:01", "there is no FPDU with a place for it"),
+        ("marker-left-out:number=1,which=4", "there is no FPDU with a place for it"),
+        ("lose:number=50", "cannot be made of plain"),
+    ],
+)
+def test_what_is_no_change_is_said(change: str, said: str) -> None:
+    with pytest.raises(MPAError, match=said):
+        Malformed(change)
 
 
 def test_several_are_written_with_a_manifest(tmp_path: Path) -> None:

@@ -242,6 +242,22 @@ def test_what_is_no_impairment_is_said(text: str) -> None:
     assert WRONG[text] in str(raised.value)
 
 
+@pytest.mark.parametrize("number", [1, 4, 17])
+def test_one_packet_by_its_number(number: int) -> None:
+    mine = [one for one in data(ALL) if one.half.role == "initiator"]
+    chosen = mine[number - 1]
+    lost = data(captured(f"lose:number={number},retransmit=false"))
+    assert [identity(one) for one in lost] == [identity(one) for one in data(ALL) if one is not chosen]
+    reordered = data(captured(f"reorder:number={number},distance=1"))
+    late = [identity(one) for one in reordered if one.half.role == "initiator"]
+    assert late.index(identity(chosen)) == number
+    with pytest.raises(MPAError, match="there is no packet 5000"):
+        captured("lose:number=5000")
+    others = Counter(identity(one) for one in captured("duplicate:number=2,distance=0,direction=responder"))
+    others.subtract(Counter(map(identity, ALL)))
+    assert [(one[0], count) for one, count in others.items() if count] == [("responder", 1)]
+
+
 def test_impairments_from_tables() -> None:
     made = impairment({"kind": "reorder", "distance": 2})
     assert made.parameters == {"probability": 0.1, "distance": 2} and impairment(made) is made

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import io
-import random
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scapy_mpa.craft.changes.change import LEVELS, OF_MESSAGES
+from scapy_mpa.craft.changes.table import CHANGES
 from scapy_mpa.errors import MPAError
 from scapy_mpa.fuzz.baselines import baselines
-from scapy_mpa.fuzz.case import FuzzCase, make
+from scapy_mpa.fuzz.case import FuzzCase, in_area, make
 from scapy_mpa.fuzz.catalogue import weights
-from scapy_mpa.fuzz.draft import Draft, drafted
-from scapy_mpa.fuzz.exchange import Exchange, read_exchanges
-from scapy_mpa.fuzz.laying import lay
-from scapy_mpa.fuzz.mutations import MUTATIONS
-from scapy_mpa.fuzz.recipe import in_area
+from scapy_mpa.fuzz.exchange import Window, read_exchanges
+from scapy_mpa.fuzz.recipe import Agreed
 from scapy_mpa.fuzz.run import Fuzzer
 from scapy_mpa.fuzz.writing import write_capture, write_cases
 from scapy_mpa.reading.analysis import analyze
@@ -99,35 +97,41 @@ def test_scenarios_without_mutations_have_no_errors() -> None:
             assert not analyze(io.BytesIO(octets_of(fuzzer.case(number)))).has_errors, exchange.source
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
-def test_every_mutation_changes_something(name: str) -> None:
-    mutation = MUTATIONS[name]
-    assert mutation.area in weights()
-    assert mutation.meaning
-    changed = 0
+@pytest.mark.parametrize("name", [name for name, one in CHANGES.items() if one.area])
+def test_every_change_changes_something(name: str) -> None:
+    kind = CHANGES[name]
+    assert kind.area in weights()
+    assert kind.meaning
+    fuzzer, changed = Fuzzer(7, changes=[name], most=1), 0
     for number in range(40):
-        recipe = ALL.recipe(number)._replace(mutations=())
-        plain = make(recipe)
-        draft = _draft(recipe.exchange, number, after=not mutation.by_message)
-        if mutation.apply(draft, random.Random(number)) is not None:
-            mutated = make(recipe._replace(mutations=((name, number),)))
-            changed += mutated.packets != plain.packets or mutated.snaplen is not None
+        recipe = fuzzer.recipe(number)
+        case, plain = make(recipe), make(recipe._replace(mutations=()))
+        if [done.name for done in case.done] == [name]:
+            changed += case.packets != plain.packets or case.snaplen is not None
     assert changed >= 3
 
 
-def _draft(exchange: Exchange, number: int, *, after: bool) -> Draft:
-    recipe = ALL.recipe(number)
-    draft = drafted(exchange, number, recipe.window, agreed=recipe.agreed, isns=recipe.isns)
-    if after:
-        lay(draft, random.Random(1))
-    return draft
+def test_what_finds_no_place_is_not_said_to_be_done() -> None:
+    """A change of a Marker, in exchanges without any, is left out of the log."""
+    fuzzer = Fuzzer(1, baselines(scenarios=["neither-markers-nor-crc"]), changes=["marker"], most=1)
+    recipes = [fuzzer.recipe(number)._replace(agreed=None) for number in range(20)]
+    assert not any(make(recipe).done for recipe in recipes)
+    marked = [recipe._replace(agreed=Agreed((True, True), True)) for recipe in recipes]
+    assert sum(bool(make(recipe).done) for recipe in marked) > 4
+
+
+def test_what_is_not_drawn_is_only_what_has_no_bounds() -> None:
+    """All others can be drawn, so that a change that is added comes to the fuzzer by itself."""
+    assert {name for name, one in CHANGES.items() if not one.area} == {
+        "says", "answers", "goes-on", "recut", "repeated", "foreign",
+    }  # fmt: skip
 
 
 def test_cases_reach_all_areas_and_stay_mpa() -> None:
     cases = [ALL.case(number) for number in range(300)]
     assert {done.area for case in cases for done in case.done} == set(weights())
-    assert sum(not case.done for case in cases if case.recipe.malformed is None) < 10
-    assert 20 < sum(case.recipe.malformed is not None for case in cases) < 90
+    assert sum(not case.done for case in cases if not case.recipe.malformed) < 10
+    assert 20 < sum(bool(case.recipe.malformed) for case in cases) < 90
     reports = [analyze(io.BytesIO(octets_of(case))) for case in cases[:120]]
     assert sum(len(report.connections) for report in reports) > 60
     assert sum(report.has_errors for report in reports) > 40
@@ -136,16 +140,16 @@ def test_cases_reach_all_areas_and_stay_mpa() -> None:
 def test_only_some_areas() -> None:
     fuzzer = Fuzzer(2, areas=["markers"])
     names = {name for number in range(100) for name, _ in fuzzer.recipe(number).mutations}
-    assert names == set(in_area("markers"))
-    markers = [case for case in map(fuzzer.case, range(50)) if any(side.way.markers for side in case.sides)]
-    assert len(markers) > 40
+    assert names == set(in_area("markers", LEVELS))
+    told = [analyze(io.BytesIO(octets_of(fuzzer.case(number)))).connections for number in range(50)]
+    assert sum(any(half.markers for one in found for half in (one.initiator, one.responder)) for found in told) > 35
 
 
 def test_a_case_without_some_of_its_mutations_is_otherwise_the_same() -> None:
     several = (recipe for recipe in map(ALL.recipe, range(400)) if len(recipe.mutations) > 2)
     checked = 0
     for recipe in several:
-        if all(MUTATIONS[name].by_message for name, _ in recipe.mutations):
+        if all(CHANGES[name].level in OF_MESSAGES for name, _ in recipe.mutations):
             checked += 1
             fewer = make(recipe._replace(mutations=recipe.mutations[:2]))
             assert fewer.done == make(recipe).done[: len(fewer.done)]
@@ -179,6 +183,16 @@ def test_of_a_large_capture_a_part_is_taken() -> None:
     assert part.exchanges[0].said == whole.exchanges[0].said[: len(part.exchanges[0].said)]
 
 
+def test_exchanges_begin_with_what_the_window_says() -> None:
+    (found,) = read_exchanges(str(PCAPS / "markers-reordered.pcap"), "").exchanges
+    part = found.exchange(Window(0.5, 900))
+    assert 0 < len(part.steps) < len(found.said)
+    assert part.steps[0] == found.said[len(found.said) // 2]
+    units = [*part.units("initiator"), *part.units("responder")]
+    assert [unit.name for unit in units if unit.offset is None] == ["Request", "Reply"]
+    assert len([unit for unit in units if unit.offset is not None]) == len(part.steps)
+
+
 def test_from_hostile_captures() -> None:
     """Whatever a capture holds, it can be begun from, or it is said why not."""
     for seed in range(40):
@@ -190,6 +204,4 @@ def test_from_hostile_captures() -> None:
         except MPAError:
             continue
         for exchange in found.exchanges:
-            draft = drafted(exchange, seed, ALL.recipe(seed).window)
-            lay(draft, random.Random(1))
-            assert draft.packets
+            assert exchange.exchange(ALL.recipe(seed).window).sent()

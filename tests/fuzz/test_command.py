@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from scapy_mpa.cli import main
+from scapy_mpa.craft.changes.table import CHANGES
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing import (
     ENHANCED_DATA_LENGTH,
@@ -26,7 +27,6 @@ from scapy_mpa.fuzz.baselines import baselines
 from scapy_mpa.fuzz.case import FuzzCase
 from scapy_mpa.fuzz.catalogue import weights
 from scapy_mpa.fuzz.corpora import write_corpora
-from scapy_mpa.fuzz.mutations import MUTATIONS
 from scapy_mpa.fuzz.run import Fuzzer
 from scapy_mpa.fuzz.writing import LOG, write_cases
 from scapy_mpa.reading.analysis import analyze
@@ -71,7 +71,7 @@ def test_captures_and_a_log(fuzz: Run, tmp_path: Path) -> None:
         assert report.packets == entry["packets"]
         assert entry["mutations"] or entry["baseline"].startswith("catalogue: ")
         for mutation in entry["mutations"]:
-            assert MUTATIONS[mutation["name"]].area == mutation["area"]
+            assert CHANGES[mutation["name"]].area == mutation["area"]
             assert mutation["what"]
 
 
@@ -99,6 +99,13 @@ def test_from_a_capture(fuzz: Run, tmp_path: Path) -> None:
     rebuilt = tmp_path / "rebuilt.pcap"
     assert fuzz("--from", capture, "--mutations", 0, "--case", 0, "-o", rebuilt).returncode == 0
     assert not analyze(rebuilt).has_errors
+
+
+def test_a_change_by_its_name(fuzz: Run, tmp_path: Path) -> None:
+    out = tmp_path / "cases"
+    assert fuzz("--change", "pad", "--change", "lose", "--count", 20, "-o", out).returncode == 0
+    log = [json.loads(line) for line in (out / LOG).read_text().splitlines()]
+    assert {mutation["name"] for entry in log for mutation in entry["mutations"]} == {"pad", "lose"}
 
 
 def test_a_damaged_capture_is_said_to_be(fuzz: Run, tmp_path: Path) -> None:
@@ -137,7 +144,7 @@ def test_what_there_is_is_listed(fuzz: Run) -> None:
     result = fuzz("--list")
     assert result.returncode == 0
     assert all(f"{area} (" in result.stdout for area in weights())
-    assert all(f"  {name} " in result.stdout for name in MUTATIONS)
+    assert all(f"  {name} " in result.stdout for name, one in CHANGES.items() if one.area)
 
 
 @pytest.mark.parametrize(
@@ -145,6 +152,8 @@ def test_what_there_is_is_listed(fuzz: Run) -> None:
     [
         ((), "no output"),
         (("-o", "OUT", "--area", "walks"), "there is no area walks; the areas are startup, "),
+        (("-o", "OUT", "--change", "walk"), "there is no change 'walk' that can be drawn"),
+        (("-o", "OUT", "--change", "lose", "--area", "ddp"), "no change is of these areas"),
         (("-o", "OUT", "--case", "1", "--count", "2"), "--case selects one case"),
         (("-o", "OUT", "--case", "1", "--per-file", "2"), "--per-file applies only if several cases"),
         (("--split", "OUT", "--per-file", "2"), "--per-file applies only if several cases"),

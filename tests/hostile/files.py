@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import zstandard
 
+from scapy_mpa.craft.changes.draws import edge, pick
 from scapy_mpa.craft.segments import below
-from scapy_mpa.fuzz.draw import edge, pick
 from tests.capture.blocks import ENHANCED, OBSOLETE, SIMPLE, block, interface, option, others, packet, section
 from tests.capture.frames import MAGICS
 from tests.hostile.mutate import mutate

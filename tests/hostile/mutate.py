@@ -9,8 +9,8 @@ import random
 import struct
 from collections.abc import Callable, Sequence
 
+from scapy_mpa.craft.changes.draws import edge, pick
 from scapy_mpa.craft.segments import below
-from scapy_mpa.fuzz.draw import edge, pick
 from tests.capture.frames import linked, with_vlans
 from tests.capture.tunnels import TUNNELS, in_fragments, is_ip
 from tests.hostile.samples import KINDS, Draft, Packet, samples, window

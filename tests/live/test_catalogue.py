@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 
 from scapy_mpa.catalogue.case import Case
-from scapy_mpa.catalogue.sent import Repairable
 from scapy_mpa.catalogue.table import CASES
+from scapy_mpa.craft.sent import Repairable
 from scapy_mpa.framing.ddp import decode_terminate
 from scapy_mpa.framing.fpdu import decode_fpdu
 from scapy_mpa.live.events import PeerDeviated, Rejected, StreamDataReceived

@@ -24,6 +24,7 @@ from scapy_mpa.framing.ddp import decode_terminate
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.fpdu import decode_fpdu, encode_fpdu
 from scapy_mpa.framing.startup import EnhancedData, startup_frame
+from scapy_mpa.fuzz.case import said
 from scapy_mpa.fuzz.run import Fuzzer
 from scapy_mpa.live.driver import BROKEN, FINE, USELESS, MakeSpeaker, TalkSettings
 from scapy_mpa.live.echo import EchoClient, EchoServer
@@ -401,8 +402,7 @@ def test_a_script_and_its_answers() -> None:
 
 def initiator_of(case: int) -> bytes:
     """What the Initiator of a case says, in its order in the stream."""
-    places = Fuzzer(seed=20).case(case).places
-    return b"".join(place.octets for place in places if place.role == "initiator")
+    return b"".join(unit.octets for unit in said(Fuzzer(seed=20).recipe(case))[0].units("initiator"))
 
 
 @pytest.mark.parametrize("part", range(100))

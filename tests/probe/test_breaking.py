@@ -103,6 +103,14 @@ def test_what_is_done_with_memory_and_answers_is_found(name: str, role: Role) ->
     assert BY_ASKING[name] or all("does not answer an RDMA Read" in one.reason for one in failed)
 
 
+@pytest.mark.parametrize(("change", "rule"), [("crc:number=1,value=reversed", "crc"), ("flags:mask=0x0f", "startup-")])
+def test_a_change_is_committed_like_a_case(change: str, rule: str) -> None:
+    assert Breaking(change, "initiator").case.name == change
+    with our_initiator(change) as target:
+        results = run_of(target, peers(chosen(["valid-reply-m0-c0"]), "initiator"))
+    assert [one for one in results if one.counts_against and one.judgement.rule.startswith(rule)]
+
+
 @pytest.mark.parametrize("name", ["send-unfinished", "write-unfinished-of-the-responder"])
 def test_who_ends_within_a_message_is_found(name: str) -> None:
     """Its end shows where it is waited for, or by itself: no upper layer of its own ends the connection."""

@@ -18,12 +18,13 @@ import pytest
 from click import UsageError
 
 from scapy_mpa.cli.output import check_folder_of
+from scapy_mpa.craft.changes.change import OF_MESSAGES
+from scapy_mpa.craft.changes.table import CHANGES
 from scapy_mpa.craft.ulpdus import rdma_write, terminate_body, untagged
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.crc import crc_field
 from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.startup import startup_frame
-from scapy_mpa.fuzz.mutations import MUTATIONS
 from scapy_mpa.fuzz.run import Fuzzer
 from scapy_mpa.probe.carrier import Carrier, Connector, NotReached, NotTaken
 from scapy_mpa.probe.choice import all_cases, chosen
@@ -191,7 +192,7 @@ def test_a_fuzzer_of_messages_draws_no_changes_of_packets() -> None:
     fuzzer = Fuzzer(3, by_message=True)
     drawn = [name for number in range(200) for name, _ in fuzzer.recipe(number).mutations]
     assert len(set(drawn)) > 50
-    by_message = {name for name, one in MUTATIONS.items() if one.by_message}
+    by_message = {name for name, one in CHANGES.items() if one.level in OF_MESSAGES}
     from_catalogue = [fuzzer.recipe(number) for number in range(200)]
     assert all(recipe.malformed or {*dict(recipe.mutations)} <= by_message for recipe in from_catalogue)
 

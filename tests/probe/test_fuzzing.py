@@ -160,14 +160,16 @@ def test_the_command(tmp_path) -> None:  # type: ignore[no-untyped-def]
     folder = tmp_path / "new"
     with our_responder() as target:
         where = f"{HOST}:{port_of(target)}"
-        result = invoke("--to", where, "--count", "6", "--timeout", "0.2", "-o", str(folder))
-        again = invoke("--to", where, "--replay", "3", "--timeout", "0.2")
-    assert (result.return_value, again.return_value) == (0, 0)
+        result = invoke("--to", where, "--seed", "1", "--count", "6", "--timeout", "0.2", "-o", str(folder))
+        again = invoke("--to", where, "--seed", "1", "--replay", "3", "--timeout", "0.2")
+        valid = invoke("--to", where, "--mutations", "0", "--count", "2", "--timeout", "0.2")
+    assert (result.return_value, again.return_value, valid.return_value) == (0, 0, 0)
     lines = [json.loads(line) for line in result.stdout.splitlines()]
     assert len(lines) == 6
     left_out = lines[-1]["case"] + 1 - len(lines)
     assert all(one["mutations"] for one in lines)
     assert left_out > 0
+    assert [json.loads(line)["mutations"] for line in valid.stdout.splitlines()] == [[], []]
     assert f"; {left_out} case{'s' * (left_out != 1)} left out" in result.stderr
     assert len([*folder.iterdir()]) == sum(one["new"] for one in lines) >= 1
     (one,) = map(json.loads, again.stdout.splitlines())

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from scapy_mpa.catalogue.table import CASES
+from scapy_mpa.craft.changes.table import CHANGES
 from scapy_mpa.probe.case import ProbeCase
 from scapy_mpa.probe.choice import all_cases
+from scapy_mpa.probe.choice import chosen as probe_cases
 from scapy_mpa.probe.conformant import conformant_cases
 from scapy_mpa.probe.reach import _BY_NAME, reach_of
 from scapy_mpa.probe.script import Await, Finish, Send, script_of
@@ -92,11 +94,15 @@ def test_areas_of_forged_segments_are_not_for_the_kernel() -> None:
 
 def test_changes_are_named_as_they_are() -> None:
     """The table of changes that packets do not tell has no name that is gone, and all of what is captured."""
-    texts = {change.text.partition("(")[0] for case in CASES.values() for change in case.changes}
-    assert _BY_NAME.keys() <= texts
-    source = (REPO / "scapy_mpa" / "catalogue" / "wire.py").read_text()
-    names = [line.split("(")[0][4:].replace("_", "-") for line in source.splitlines() if line.startswith("def ")]
-    assert {name for name in names if not name.startswith("-")} <= _BY_NAME.keys()
+    used = {change.name for case in CASES.values() for change in case.changes}
+    assert _BY_NAME.keys() <= used
+    assert {name for name in used if CHANGES[name].level == "capture"} <= _BY_NAME.keys()
+
+
+def test_a_change_is_given_like_a_case() -> None:
+    names = ["valid-startup", "pad:octets=hex:01", "hops:ttl=3", "inject:what=data,number=2", "cut:count=3"]
+    found = {case.name: case.reach.carriage for case in probe_cases(names)}
+    assert found == dict(zip(names, ("tcp", "tcp", "raw", "raw", "capture"), strict=True))
 
 
 def test_conformant_cases_break_nothing() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from scapy_mpa.catalogue.case import Case
-from scapy_mpa.catalogue.frame import says, setup
-from scapy_mpa.catalogue.packet import again, late, merged, recut, shifted
 from scapy_mpa.catalogue.peer import ACCEPT, peer
+from scapy_mpa.craft.changes.packets import again, merged, recut, shifted
+from scapy_mpa.craft.changes.said import says
+from scapy_mpa.craft.changes.startup import setup
+from scapy_mpa.craft.impairments import impaired
 from scapy_mpa.craft.ulpdus import rdma_write, rdma_write_message, send
 
 _FIRST, _SAID = "initiator send 30", "responder send 30"
@@ -66,8 +68,9 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "fpdu-late-behind-marker", "The first segment of an FPDU arrives last; a Marker before it points to its start",
-        "markers", (says(_FIRST, _SAID, send(2, bytes(600)), send(3, b"")), recut(2, 300), late(2, 3)), (), ACCEPT,
-        clause="RFC 5044 §6", tests=("receiver-whole-fpdu",),
+        "markers", (says(_FIRST, _SAID, send(2, bytes(600)), send(3, b"")), recut(2, 300),
+                    impaired("reorder", 2, distance=1)), (), ACCEPT, clause="RFC 5044 §6",
+        tests=("receiver-whole-fpdu",),
     ),
     Case(
         "alignment-retransmission", "A retransmission begins in the middle of an FPDU that had a segment of its own",

@@ -9,13 +9,13 @@ see another stream than the receiver.  Here stands what of that applies to a TCP
 from __future__ import annotations
 
 from scapy_mpa.catalogue.case import Case
-from scapy_mpa.catalogue.frame import answers, says, setup
-from scapy_mpa.catalogue.injected import injected, late_of_earlier, octets_in_syn, overlapping, syn_again
-from scapy_mpa.catalogue.packet import late
 from scapy_mpa.catalogue.peer import DISCARD, peer
+from scapy_mpa.craft.changes.injected import injected, late_of_earlier, octets_in_syn, overlapping, syn_again
+from scapy_mpa.craft.changes.said import answers, says
+from scapy_mpa.craft.changes.startup import setup, wraps
+from scapy_mpa.craft.impairments import impaired
 from scapy_mpa.craft.ulpdus import send
 from scapy_mpa.framing.role import ROLES
-from scapy_mpa.framing.sequence import seq_add
 
 _EVIL = b"evil"
 #: Outside every window, ahead or behind.
@@ -25,7 +25,7 @@ _FIRST, _SAID, _SIZE = "initiator send 30", "responder send 30", 84
 _FOUR = says(_FIRST, _SAID, *(send(msn, bytes(60)) for msn in (2, 3, 4)))
 _NO_STAMPS = setup(timestamps=False)
 #: The third of them holds the octet with sequence number 0.
-_WRAPS = setup(isn=(seq_add(0, -(1 + 20 + 54 + _SIZE + _SIZE // 2)), None))
+_WRAPS = wraps(20 + 54 + _SIZE + _SIZE // 2)
 
 _CHALLENGES = peer("discard", "It drops the segment, and sends an acknowledgement with the octet it expects.")
 _RESETS = peer("lose", "It accepts the RST: the connection is reset, and an FPDU that is not complete is lost.")
@@ -112,7 +112,7 @@ _SYN = (
         _CHALLENGES, clause="RFC 5961 §4.2",
     ),
     Case(
-        "syn-with-request", "The SYN brings the Request", "plain", (_FOUR, octets_in_syn()), (),
+        "syn-with-request", "The SYN brings the Request", "plain", (_FOUR, octets_in_syn(0)), (),
         peer("accept", "It keeps the octets until the connection is established, and reads the Request then."),
         clause="RFC 9293 §3.10.7.2",
     ),
@@ -256,7 +256,7 @@ _COVERS = (
     ("around", "a segment and octets on both sides of it", -20, _SIZE + 20, 60),
 )
 #: In order, or the segment before the third FPDU is late: name, words, changes, the number of that with the third FPDU.
-_ORDERS = (("", "", (), 3), ("beyond-a-hole-", ", beyond a hole", (late(2, 4),), 2))
+_ORDERS = (("", "", (), 3), ("beyond-a-hole-", ", beyond a hole", (impaired("reorder", 2, distance=2),), 2))
 #: Those that make the FPDU complete, so that its CRC tells that it is bad, and its receiver may have dropped it.
 _COMPLETE = ("whole", "around")
 #: Those that end within the FPDU, and repeat only octets that came.

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from scapy_mpa.catalogue.case import Case
-from scapy_mpa.catalogue.frame import of_peer, says
-from scapy_mpa.catalogue.packet import again, late, lost, recut
 from scapy_mpa.catalogue.peer import ACCEPT, DISCARD, peer
-from scapy_mpa.catalogue.wire import captured_from, foreign, fragmented, snapped
+from scapy_mpa.craft.changes.capture import foreign, fragmented
+from scapy_mpa.craft.changes.change import of_peer
+from scapy_mpa.craft.changes.packets import again, recut
+from scapy_mpa.craft.changes.said import says
+from scapy_mpa.craft.impairments import impaired
 from scapy_mpa.craft.ulpdus import send
 
 _FIRST, _SAID = "initiator send 30", "responder send 30"
 _LONG = says(_FIRST, _SAID, send(2, bytes(600)), send(3, bytes(600)), send(4, b""))
+_LOST, _LATE = impaired("lose", 2, retransmit=False), impaired("reorder", 2, distance=1)
 #: Octets of the second FPDU of ``_LONG`` before its Marker.
 _BEFORE = 512 - 60
 _HAS_ALL = peer("accept", "It has received everything: only the capture lacks octets.")
@@ -24,19 +27,19 @@ _LINKTYPE_ETHERNET, _LINKTYPE_USER0 = 1, 147
 _MACSEC = bytes(12) + b"\x88\xe5" + bytes(range(64))
 
 _GAPS = (
-    Case("gap", "A segment is lost and never sent again", "plain", (lost(2),), ("gap",), _AGAIN,
+    Case("gap", "A segment is lost and never sent again", "plain", (_LOST,), ("gap",), _AGAIN,
          tests=("receiver-whole-fpdu",)),
     Case("gap-markers", "A segment is lost and never sent again; a Marker points to an FPDU after it", "markers",
-         (_LONG, lost(2)), ("gap",), _LATER),
+         (_LONG, _LOST), ("gap",), _LATER),
     Case("gap-no-crc", "A segment is lost and never sent again, and there are neither CRCs nor Markers", "no-crc",
-         (lost(2),), ("gap",), _AGAIN),
+         (_LOST,), ("gap",), _AGAIN),
     Case("gap-at-the-beginning", "The first FPDU is lost and never sent again", "plain", (says(_FIRST,
-         "initiator send 60", "initiator send 60"), lost(1)), ("gap",), _AGAIN),
+         "initiator send 60", "initiator send 60"), impaired("lose", 1, retransmit=False)), ("gap",), _AGAIN),
     Case("capture-gap", "A segment that the peer acknowledges is not in the capture", "plain",
-         (lost(2, acknowledged_all_the_same=True),), ("capture-gap",), _HAS_ALL),
+         (impaired("capture-loss", 2),), ("capture-gap",), _HAS_ALL),
     *(
         Case(f"capture-gap-{name}", f"An FPDU is cut by a gap: {what}", "markers",
-             (_LONG, recut(2, at), lost(number, acknowledged_all_the_same=True)), ("capture-gap",), _HAS_ALL)
+             (_LONG, recut(2, at), impaired("capture-loss", number)), ("capture-gap",), _HAS_ALL)
         for name, what, at, number in (
             ("up-to-a-marker", "what was captured of it begins with its Marker", _BEFORE, 2),
             ("up-to-behind-a-marker", "what was captured of it begins after its Marker", _BEFORE + 4, 2),
@@ -46,20 +49,20 @@ _GAPS = (
         )
     ),
     Case("capture-gap-in-length", "A gap begins between the two octets of ULPDU_Length", "plain",
-         (recut(2, 1), lost(3, acknowledged_all_the_same=True)), ("capture-gap",), _HAS_ALL),
-    Case("late-segment", "A segment arrives late, but does arrive", "plain", (late(2, 3),), (), ACCEPT,
+         (recut(2, 1), impaired("capture-loss", 3)), ("capture-gap",), _HAS_ALL),
+    Case("late-segment", "A segment arrives late, but does arrive", "plain", (_LATE,), (), ACCEPT,
          clause="RFC 5044 §6"),
     Case("request-not-captured", "The Request is not in the capture: what it asked for is inferred", "plain",
-         (lost(0, acknowledged_all_the_same=True),), (), _HAS_ALL, clause="RFC 5044 §7.1.2"),
+         (impaired("capture-loss", 0),), (), _HAS_ALL, clause="RFC 5044 §7.1.2"),
     Case("reply-not-captured", "The Reply is not in the capture: what it asked for is inferred", "plain",
-         (of_peer(lost(0, acknowledged_all_the_same=True)),), (), _HAS_ALL, clause="RFC 5044 §7.1.2"),
+         (of_peer(impaired("capture-loss", 0)),), (), _HAS_ALL, clause="RFC 5044 §7.1.2"),
     Case("captured-from-the-middle", "The capture begins after the startup frames", "markers",
-         (says(*("initiator send 600", "responder send 600") * 6), captured_from(8)), (), _HAS_ALL,
+         (says(*("initiator send 600", "responder send 600") * 6), impaired("cut", count=7)), (), _HAS_ALL,
          clause="RFC 5044 §6"),
 )  # fmt: skip
 
 _PARTS = (
-    Case("snap-length-100", "The capture keeps 100 octets of each packet", "plain", (snapped(100),),
+    Case("snap-length-100", "The capture keeps 100 octets of each packet", "plain", (impaired("snap", length=100),),
          ("capture-cut", "capture-cut@peer"), _HAS_ALL),
     Case("fragments", "A segment comes in two IP fragments", "plain", (fragmented(8),),
          ("ip-fragmented",), ACCEPT),
@@ -69,7 +72,7 @@ _PARTS = (
          (foreign(_LINKTYPE_USER0, b"whatever this is"),), ("link-type@capture",), _HAS_ALL),
     Case("macsec", "A packet under MACsec, which is not read", "plain", (foreign(_LINKTYPE_ETHERNET, _MACSEC),),
          ("not-read@capture",), _HAS_ALL),
-    Case("limit-of-50-octets", "More octets wait for a late segment than may be held", "plain", (late(2, 3),),
+    Case("limit-of-50-octets", "More octets wait for a late segment than may be held", "plain", (_LATE,),
          ("limit", "gap"), ACCEPT, options=("--limit", "held_octets=50")),
     Case("assumed-start-elsewhere", "Full Operation begins where nothing was captured, as --assume says", "plain", (),
          ("assumption@capture",), ACCEPT, options=("--assume", "start=1")),

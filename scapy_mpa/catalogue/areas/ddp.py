@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from scapy_mpa.catalogue.case import Case
-from scapy_mpa.catalogue.frame import answers, ends, says, setup
 from scapy_mpa.catalogue.named import ASKED, FAR, GO_ON, NAMED, NAMES, PORTS, UNKNOWN_STAG
-from scapy_mpa.catalogue.packet import late
 from scapy_mpa.catalogue.peer import (
     ACCEPT,
     BAD_BOUNDS,
@@ -30,7 +28,10 @@ from scapy_mpa.catalogue.peer import (
     Peer,
     peer,
 )
-from scapy_mpa.catalogue.plan import Step
+from scapy_mpa.craft.changes.said import answers, ends, says
+from scapy_mpa.craft.changes.startup import setup
+from scapy_mpa.craft.exchange import Step
+from scapy_mpa.craft.impairments import impaired
 from scapy_mpa.craft.ulpdus import (
     ATOMIC_REQUEST,
     ATOMIC_RESPONSE,
@@ -384,7 +385,7 @@ _MEMORY = (
            ("placement-overlap",), ACCEPT, _write(0, 20), _write(10, 20), clause="RFC 5040 §5.5", is_named=True),
     Case("write-placed-late", "The first segment of an RDMA Write comes after the last", "markers",
          (says(_FIRST, _SAID, rdma_write(1, 0, bytes(1400), last=False), rdma_write(1, 1400, bytes(600)), send(2, b"")),
-          late(2, 3)), ("placement-early",), ACCEPT, clause="RFC 5040 §5.5"),
+          impaired("reorder", 2, distance=1)), ("placement-early",), ACCEPT, clause="RFC 5040 §5.5"),
 )  # fmt: skip
 
 CASES = (*_HEADERS, *_QUEUES, *_MESSAGES, *_ANSWERS, *_MEMORY)

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from scapy_mpa.catalogue.case import CRC_LEFT, Case, CaseOutcome
-from scapy_mpa.catalogue.fpdu import crc, cut, damaged, followed, left_out, pad, resized, twice, ulpdu, ulpdu_length
-from scapy_mpa.catalogue.frame import answers, ends, says, setup
-from scapy_mpa.catalogue.packet import recut
 from scapy_mpa.catalogue.peer import ACCEPT, BAD_CRC, BAD_MSN, IGNORE, LOSE, MSN_MISSING, STOP, TOO_LONG, peer
+from scapy_mpa.craft.changes.fpdu import (
+    crc,
+    damaged,
+    followed,
+    fpdu_cut,
+    left_out,
+    pad,
+    resized,
+    twice,
+    ulpdu,
+    ulpdu_length,
+)
+from scapy_mpa.craft.changes.packets import recut
+from scapy_mpa.craft.changes.said import answers, ends, says
+from scapy_mpa.craft.changes.startup import setup
 from scapy_mpa.craft.ulpdus import rdma_write, send
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH, encode_fpdu
 from scapy_mpa.framing.markers import pad_length
@@ -102,16 +114,16 @@ _LENGTHS = (
         (ulpdu_length(2, more=4),), _CRC, BAD_CRC,
     ),
     Case(
-        "length-0-of-78", "ULPDU_Length is 0 for a ULPDU of 78 octets", "plain", (ulpdu_length(2, is_=0),), _CRC,
+        "length-0-of-78", "ULPDU_Length is 0 for a ULPDU of 78 octets", "plain", (ulpdu_length(2, value=0),), _CRC,
         BAD_CRC,
     ),
     Case(
         "length-65535-of-78", "ULPDU_Length is 65535 for a ULPDU of 78 octets: the rest never comes",
-        "plain", (ulpdu_length(2, is_=65535),), ("fpdu-format",), LOSE,
+        "plain", (ulpdu_length(2, value=65535),), ("fpdu-format",), LOSE,
     ),
     Case(
         "length-65535-of-78-no-crc", "ULPDU_Length is 65535 for a ULPDU of 78 octets, and no CRC is in use", "no-crc",
-        (ulpdu_length(2, is_=65535),), ("connection-lost",), LOSE,
+        (ulpdu_length(2, value=65535),), ("connection-lost",), LOSE,
     ),
     Case(
         "length-swallows-fpdu",
@@ -205,7 +217,7 @@ _CRCS = (
     ),
     Case(
         "crc-octet-missing", "All of an FPDU but the last octet of its CRC, and then nothing", "plain",
-        (says(_FIRST, _SAID, "initiator send 60"), cut(2, -1)), ("connection-lost",), LOSE,
+        (says(_FIRST, _SAID, "initiator send 60"), fpdu_cut(2, -1)), ("connection-lost",), LOSE,
         tests=("receiver-whole-fpdu",),
     ),
     Case(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from scapy_mpa.catalogue.case import CRC_LEFT, Case
-from scapy_mpa.catalogue.fpdu import damaged, followed, marker, ulpdu_length, unmarked
-from scapy_mpa.catalogue.frame import answers, says, setup
-from scapy_mpa.catalogue.mutation import Mutation
 from scapy_mpa.catalogue.peer import ACCEPT, BAD_CRC, BAD_MARKER, IGNORE, STOP
+from scapy_mpa.craft.changes.change import NamedChange
+from scapy_mpa.craft.changes.fpdu import damaged, followed, marker, ulpdu_length, unmarked
+from scapy_mpa.craft.changes.said import answers, says
+from scapy_mpa.craft.changes.startup import setup
 from scapy_mpa.craft.ulpdus import send
 from scapy_mpa.framing.markers import MARKER_INTERVAL, pad_length
 
@@ -17,7 +18,7 @@ _TESTED = ("receiver-marker-length",)
 _AROUND, _LEADING, _HEADER = 6, 4, 18
 
 
-def _with_marker_at(place: int, size: int = 20) -> Mutation:
+def _with_marker_at(place: int, size: int = 20) -> NamedChange:
     """The second FPDU, of a ULPDU of ``size`` octets, has its one Marker at this octet; the first is so long."""
     first = MARKER_INTERVAL - place - _LEADING - _AROUND
     return says(send(1, bytes(first - _HEADER)), _SAID, send(2, b"\xff" * (size - _HEADER)), send(3, bytes(40)))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from scapy_mpa.catalogue.case import Case
-from scapy_mpa.catalogue.frame import answers, says, setup
-from scapy_mpa.catalogue.mutation import Mutation
 from scapy_mpa.catalogue.peer import ACCEPT, BAD_UNTAGGED_VERSION, IGNORE, NO_BUFFER, NO_IRD, NO_RTR, peer
+from scapy_mpa.craft.changes.change import NamedChange
+from scapy_mpa.craft.changes.said import answers, says
+from scapy_mpa.craft.changes.startup import setup
 from scapy_mpa.craft.ulpdus import (
     READ_REQUEST,
     READ_RESPONSE,
@@ -29,7 +30,7 @@ _COMES_DOWN = peer("accept", "It lowers its ORD to the IRD of the Reply.")
 _NOT_READY = peer("wait", "It waits for the RTR message, and sends nothing before it.", ("close", "terminate"))
 
 
-def _depths(request: dict[str, int], reply: dict[str, int]) -> Mutation:
+def _depths(request: dict[str, int], reply: dict[str, int]) -> NamedChange:
     """The enhanced data of both frames; depths of 8 where nothing is said of them."""
     eight = {"ird": 8, "ord": 8}
     return setup(enhanced=({**eight, **request}, {**eight, **reply}))

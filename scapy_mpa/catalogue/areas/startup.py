@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 from scapy_mpa.catalogue.case import Case, CaseOutcome
-from scapy_mpa.catalogue.frame import (
-    answers,
-    ends,
-    fields,
-    frame_cut,
-    frame_followed,
-    goes_on,
-    instead,
-    key,
-    of_peer,
-    private_data,
-    says,
-    setup,
-)
-from scapy_mpa.catalogue.packet import earlier, inserted, merged, recut, silence
 from scapy_mpa.catalogue.peer import ACCEPT, CLOSE, IGNORE, MSN_MISSING, REJECT, peer
+from scapy_mpa.craft.changes.change import of_peer
+from scapy_mpa.craft.changes.packets import earlier, inserted, merged, recut, silence
+from scapy_mpa.craft.changes.said import answers, ends, goes_on, says
+from scapy_mpa.craft.changes.startup import fields, frame_cut, frame_followed, instead, key, private_data, setup
 from scapy_mpa.craft.ulpdus import send
 from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.startup import REPLY_KEY, REQUEST_KEY, startup_frame

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from scapy_mpa.catalogue.case import Case
-from scapy_mpa.catalogue.frame import frame_cut, instead, of_peer, says, setup
-from scapy_mpa.catalogue.mutation import Mutation
-from scapy_mpa.catalogue.packet import (
-    again,
-    checksums,
-    damaged_on_the_way,
-    dropped_for_crc,
-    forged,
-    keep_alive,
-    late,
-    recut,
-    refused,
-)
 from scapy_mpa.catalogue.peer import ACCEPT, BAD_CRC, DISCARD, WAIT, peer
-from scapy_mpa.catalogue.wire import hops, repeated, reported_too_big
+from scapy_mpa.craft.changes.capture import repeated, reported_too_big
+from scapy_mpa.craft.changes.change import of_peer
+from scapy_mpa.craft.changes.injected import injected
+from scapy_mpa.craft.changes.packets import again, hops, keep_alive, recut, refused
+from scapy_mpa.craft.changes.said import says
+from scapy_mpa.craft.changes.startup import frame_cut, instead, wraps
+from scapy_mpa.craft.impairments import impaired
 from scapy_mpa.craft.ulpdus import send
-from scapy_mpa.framing.sequence import seq_add
 
 _FIRST, _SAID = "initiator send 30", "responder send 30"
 _KEEPS = peer("accept", "It keeps the copy that came first, or the one that came last: both are allowed.")
@@ -33,13 +27,10 @@ _GIVES_UP = peer("wait", "It waits for the rest of each frame, gives up after a 
 _EVIL = b"evil"
 #: FPDUs of the Initiator, so that others follow the second.
 _FOUR = says(_FIRST, _SAID, *(send(msn, bytes(60)) for msn in (2, 3, 4)))
-#: Octets of a startup frame without Private Data, and of the SYN.
-_STARTUP, _SYN = 20, 1
-
-
-def _wraps_at(offset: int) -> Mutation:
-    """The octet at this offset of the Initiator's Full Operation has sequence number 0."""
-    return setup(isn=(seq_add(0, -_SYN - _STARTUP - offset), None))
+#: A damaged segment that its receiver drops for the CRC; it comes again behind so many others.
+_dropped = partial(impaired, "corrupt", repaired=True, dropped=True)
+#: Octets of a startup frame without Private Data.
+_STARTUP = 20
 
 
 _COPIES = (
@@ -50,7 +41,7 @@ _COPIES = (
     Case(
         "overlap-first-differs",
         "A segment comes twice, first with other octets that fit no FPDU, and the peer acknowledges those", "plain",
-        (again(2, at=40, octets=_EVIL, first=True, acknowledged_between=True),),
+        (again(2, at=40, octets=_EVIL, ahead=True, acknowledged_between=True),),
         ("overlap", "attack-injection", "crc", "terminate@peer"), BAD_CRC,
     ),
     Case(
@@ -69,7 +60,7 @@ _COPIES = (
     Case(
         "two-conflicting-retransmissions", "A segment is late, and comes twice with different octets", "no-crc",
         (
-            says(_FIRST, _SAID, *(send(msn, bytes(60)) for msn in (2, 3, 4))), late(2, 4),
+            says(_FIRST, _SAID, *(send(msn, bytes(60)) for msn in (2, 3, 4))), impaired("reorder", 2, distance=2),
             again(4, at=40, octets=_EVIL),
         ),
         ("overlap",), _KEEPS,
@@ -92,28 +83,28 @@ _DROPPED = (
     Case(
         "crc-dropped-and-sent-again",
         "A segment has a damaged octet but a correct TCP checksum, is not acknowledged, and is sent again undamaged",
-        "plain", (_FOUR, dropped_for_crc(2, 40, 4)), ("crc-dropped",), _DROPS,
+        "plain", (_FOUR, _dropped(2, at=40, mask=1, distance=2)), ("crc-dropped",), _DROPS,
     ),
     Case(
         "crc-dropped-at-once", "A segment has wrong octets but a correct TCP checksum; the right copy follows",
-        "plain", (again(2, at=40, octets=_EVIL, first=True),), ("crc-dropped",), _DROPS,
+        "plain", (again(2, at=40, octets=_EVIL, ahead=True),), ("crc-dropped",), _DROPS,
     ),
     Case(
         "crc-dropped-of-three-segments", "The second of an FPDU's three segments is damaged, and is sent again",
-        "plain", (_FOUR, recut(2, 20, 50), dropped_for_crc(3, 10, 6)), ("crc-dropped",), _DROPS,
+        "plain", (_FOUR, recut(2, 20, 50), _dropped(3, at=10, mask=1, distance=3)), ("crc-dropped",), _DROPS,
     ),
     Case(
         "crc-dropped-marker", "A Marker is damaged, so the CRC is wrong; the segment is sent again undamaged",
         "markers",
-        (says(_FIRST, _SAID, send(2, bytes(600)), send(3, b""), send(4, b"")), dropped_for_crc(2, 455, 3, 0x40)),
-        ("crc-dropped",), _DROPS,
+        (says(_FIRST, _SAID, send(2, bytes(600)), send(3, b""), send(4, b"")),
+         _dropped(2, at=455, mask=0x40, distance=1)), ("crc-dropped",), _DROPS,
     ),
 )  # fmt: skip
 
 _CHECKSUMS = (
     Case(
         "tcp-checksum-then-right", "A damaged segment, whose TCP checksum shows it, and then the right one", "plain",
-        (again(2, at=40, octets=_EVIL, first=True, damaged=True),), ("tcp-checksum",), DISCARD,
+        (again(2, at=40, octets=_EVIL, ahead=True, damaged=True),), ("tcp-checksum",), DISCARD,
     ),
     Case(
         "tcp-checksum-after-right", "The right segment, and then a damaged copy, whose TCP checksum shows it", "plain",
@@ -121,7 +112,7 @@ _CHECKSUMS = (
     ),
     Case(
         "tcp-checksum-and-never-again", "A damaged segment, whose TCP checksum shows it, and which is not sent again",
-        "plain", (damaged_on_the_way(2, 40),), ("tcp-checksum",), WAIT,
+        "plain", (impaired("corrupt", 2, at=40, mask=1, retransmit=False),), ("tcp-checksum",), WAIT,
     ),
     *(
         Case(
@@ -129,15 +120,15 @@ _CHECKSUMS = (
             clause="RFC 9293 §3.1",
         )
         for name, what, change in (
-            ("zero", "zero", checksums("zero")),
-            ("pseudo", "the sum over the pseudo-header", checksums("pseudo")),
+            ("zero", "zero", impaired("offload", mode="zero")),
+            ("pseudo", "the sum over the pseudo-header", impaired("offload", mode="pseudo")),
         )
     ),
 )  # fmt: skip
 
 _WRAPS = tuple(
     Case(
-        f"wrap-{name}", f"Sequence numbers pass 2^32 {where}", baseline, (*steps, _wraps_at(offset)), (), ACCEPT,
+        f"wrap-{name}", f"Sequence numbers pass 2^32 {where}", baseline, (*steps, wraps(_STARTUP + offset)), (), ACCEPT,
         clause="RFC 9293 §3.4",
     )
     for name, where, baseline, offset, *steps in (
@@ -150,21 +141,21 @@ _WRAPS = tuple(
         ("before-marker", "where a Marker begins", "markers", 512,
          says(_FIRST, _SAID, send(2, bytes(600)), send(3, b""))),
         ("in-late-segment", "in a segment that is late, and located by a Marker", "markers", 512 + 2,
-         says(_FIRST, _SAID, send(2, bytes(600)), send(3, b"")), recut(2, 300), late(2, 3)),
+         says(_FIRST, _SAID, send(2, bytes(600)), send(3, b"")), recut(2, 300), impaired("reorder", 2, distance=1)),
     )
 )  # fmt: skip
 
 _ATTACKS = (
     Case(
-        "outside-window", "A segment further ahead than any window", "plain", (forged(2, 0x60000000),),
-        ("outside-window",), DISCARD,
+        "outside-window", "A segment further ahead than any window", "plain",
+        (injected(3, far=0x60000000, octets=b"forged"),), ("outside-window",), DISCARD,
     ),
     Case(
-        "outside-window-behind", "A segment further back than any window", "plain", (forged(2, -0x60000000),),
-        ("outside-window",), DISCARD,
+        "outside-window-behind", "A segment further back than any window", "plain",
+        (injected(3, far=-0x60000000, octets=b"forged"),), ("outside-window",), DISCARD,
     ),
     Case(
-        "ttl-changes", "From the second FPDU on, segments have a different TTL", "plain", (hops(8, 57),),
+        "ttl-changes", "From the second FPDU on, segments have a different TTL", "plain", (hops(2, 57),),
         ("attack-hijack",), ACCEPT,
     ),
     Case(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from scapy_mpa.catalogue.case import Case
-from scapy_mpa.catalogue.fpdu import cut, cut_at_marker
-from scapy_mpa.catalogue.frame import answers, ends, says
-from scapy_mpa.catalogue.packet import in_vain, reset, reset_in_answer
 from scapy_mpa.catalogue.peer import ACCEPT, BAD_WRITE_STAG, DISCARD, LOSE, peer
-from scapy_mpa.catalogue.plan import Step
-from scapy_mpa.catalogue.wire import repeated
+from scapy_mpa.craft.changes.capture import repeated
+from scapy_mpa.craft.changes.fpdu import cut_at_marker, fpdu_cut
+from scapy_mpa.craft.changes.injected import injected
+from scapy_mpa.craft.changes.packets import in_vain, reset_in_answer
+from scapy_mpa.craft.changes.said import answers, ends, says
+from scapy_mpa.craft.exchange import Step
 from scapy_mpa.craft.ulpdus import (
     ATOMIC_REQUEST,
     READ_REQUEST,
@@ -78,10 +79,10 @@ _CUT = (
             tests=("receiver-whole-fpdu",),
         )
         for name, what, baseline, steps, change in (
-            ("in-length", "between the two octets of ULPDU_Length", "plain", (_LONG,), cut(2, 1)),
-            ("behind-length", "behind ULPDU_Length", "plain", (_LONG,), cut(2, 2)),
-            ("in-ulpdu", "in the middle of a ULPDU", "plain", (_LONG,), cut(2, 40)),
-            ("before-crc", "before the CRC", "plain", (_LONG,), cut(2, -4)),
+            ("in-length", "between the two octets of ULPDU_Length", "plain", (_LONG,), fpdu_cut(2, 1)),
+            ("behind-length", "behind ULPDU_Length", "plain", (_LONG,), fpdu_cut(2, 2)),
+            ("in-ulpdu", "in the middle of a ULPDU", "plain", (_LONG,), fpdu_cut(2, 40)),
+            ("before-crc", "before the CRC", "plain", (_LONG,), fpdu_cut(2, -4)),
             ("before-marker", "where a Marker belongs", "markers", (send(2, bytes(600)),), cut_at_marker(2, 0)),
             ("behind-marker", "behind a Marker in an FPDU", "markers", (send(2, bytes(600)),),
              cut_at_marker(2, 0, behind=True)),
@@ -91,15 +92,15 @@ _CUT = (
     ),
     Case(
         "rst-in-fpdu", "RST in the middle of a ULPDU", "plain",
-        (says(_FIRST, _SAID, _LONG), cut(2, 40), ends("rst")), ("connection-lost", "teardown-reset"), LOSE,
+        (says(_FIRST, _SAID, _LONG), fpdu_cut(2, 40), ends("rst")), ("connection-lost", "teardown-reset"), LOSE,
     ),
     Case(
-        "fin-in-first-fpdu", "FIN in the middle of the first FPDU", "plain", (says(_FIRST), cut(1, 20)),
+        "fin-in-first-fpdu", "FIN in the middle of the first FPDU", "plain", (says(_FIRST), fpdu_cut(1, 20)),
         ("connection-lost",), LOSE,
     ),
     Case(
         "fin-of-the-responder-in-fpdu", "FIN of the Responder in the middle of its FPDU", "plain",
-        (says(_FIRST, _SAID, "responder send 60"), cut(2, 40), ends("fin")), ("connection-lost",), LOSE,
+        (says(_FIRST, _SAID, "responder send 60"), fpdu_cut(2, 40), ends("fin")), ("connection-lost",), LOSE,
         by="responder",
     ),
 )  # fmt: skip
@@ -137,12 +138,12 @@ _ENDS_OF_TCP = (
         (says(_FIRST, _SAID, _LONG), in_vain(2, 2)), (), ACCEPT, clause="RFC 5044 §8",
     ),
     Case(
-        "rst-and-fpdus", "FPDUs and FIN follow a RST in the name of their sender", "plain", (reset(3),),
+        "rst-and-fpdus", "FPDUs and FIN follow a RST in the name of their sender", "plain", (injected(3, "RA"),),
         ("attack-reset",), DISCARD,
     ),
     Case(
         "rst-outside-the-window", "A RST far outside the window, in the name of a side that continues", "plain",
-        (reset(3, far=0x60000000),), ("attack-reset",), DISCARD, clause="RFC 9293 §3.10",
+        (injected(3, "RA", far=0x60000000),), ("attack-reset",), DISCARD, clause="RFC 9293 §3.10",
     ),
 )  # fmt: skip
 

@@ -8,9 +8,9 @@ from typing import Literal, TypeAlias
 
 from scapy_mpa.framing.crc import CRC_LENGTH, crc32c, crc_field
 from scapy_mpa.framing.fpdu import encode_fpdu
-from scapy_mpa.framing.markers import Origin, header_offset, marker_positions
+from scapy_mpa.framing.markers import MARKER_LENGTH, Origin, header_offset, marker_positions
 
-#: What a mutation leaves as it was, if it is asked to: the CRC field, or the length fields.
+#: What a change leaves as it was, if it is asked to: the CRC field, or the length fields.
 Repairable: TypeAlias = Literal["crc", "lengths"]
 
 
@@ -35,18 +35,21 @@ class SentFPDU:
 
     @property
     def markers(self) -> list[int]:
-        """Where its Markers stand, in octets from its first."""
+        """Where its Markers stand, in octets from its first, those that are whole."""
         if self.offset is None:
             return []
-        return [at - self.offset for at in marker_positions(self.offset, self.offset + len(self.octets))]
+        last = len(self.octets) - MARKER_LENGTH
+        return [at - self.offset for at in marker_positions(self.offset, self.offset + max(0, last + 1))]
 
-    def laid(self, ulpdu: bytes, *, pad: bytes | None = None, ulpdu_length: int | None = None) -> bytes:
-        """An FPDU with this ULPDU in its place."""
+    def laid(
+        self, ulpdu: bytes, *, pad: bytes | None = None, ulpdu_length: int | None = None, crc: int | None = None
+    ) -> bytes:
+        """An FPDU with this ULPDU in its place, and what is given in place of what is right."""
         made = encode_fpdu(
             ulpdu,
             self.offset,
             origin=self.origin,
-            crc=self.crc,
+            crc=self.crc if crc is None else crc,
             pad=pad,
             ulpdu_length=ulpdu_length,
             allow_oversize=True,
