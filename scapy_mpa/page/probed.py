@@ -97,12 +97,11 @@ def _row(result: Result, octets: bytes, capture: str) -> _ProbedCase:
     else:
         grade, badge = 1, "warning"
     lines = [octets[at : at + _ROW].hex(" ") for at in range(0, len(octets), _ROW)]
-    peer = result.case.case.peer
     return _ProbedCase(
         result,
         grade,
         badge,
-        expected_words(peer),
+        expected_words(result.case.case),
         seen_words(result.seen),
         why(result),
         clause_of(result),

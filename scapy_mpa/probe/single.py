@@ -93,7 +93,7 @@ def _lines(case: ProbeCase, exchange: CaseExchange, seen: SeenPeer, judgement: P
             lines.append(f"  received  {len(rest) - _MOST} more FPDUs")
     elif seen.total:
         lines.append(f"  received  {seen.total:5}  {_hex(bytes(seen.octets))}")
-    lines.append(f"  expected: {expected_words(case.case.peer)}")
+    lines.append(f"  expected: {expected_words(case.case)}")
     lines.append(f"  seen: {printable(seen_words(seen))}")
     clause = judgement.clause or (case.clause if judgement.is_of_case else "")
     reason = f": {printable(judgement.reason)}" if judgement.reason else ""

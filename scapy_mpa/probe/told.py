@@ -36,7 +36,7 @@ def json_line(result: Result, capture: str | None = None) -> str:
         "clause": clause_of(result) or None,
         "requirement": case.requirement or None,
         "role": case.reach.role,
-        "expected": {"text": expected_words(case.case.peer), **case.case.peer.as_dict(), "may": [*case.case.peer.may]},
+        "expected": {"text": expected_words(case.case), **case.case.peer.as_dict(), "may": [*case.case.peer.may]},
         "seen": _seen(result.seen),
         "verdict": judgement.verdict,
         "reason": printable(judgement.reason) or None,
@@ -134,7 +134,7 @@ def print_table(results: Sequence[Result], console: Console, *, everything: bool
             table.add_row(
                 one.judgement.verdict,
                 one.case.name,
-                expected_words(one.case.case.peer),
+                expected_words(one.case.case),
                 printable(seen_words(one.seen)),
                 why(one),
             )
@@ -192,9 +192,7 @@ def junit(results: Sequence[Result], peer: str) -> bytes:
         for one in (result for result in results if result.case.area == area):
             test = TestCase(one.case.name, f"mpa.{one.case.reach.role}.{area}", round(one.seen.seconds, 6))
             verdict = one.judgement.verdict
-            text = (
-                f"expected: {expected_words(one.case.case.peer)}\nseen: {printable(seen_words(one.seen))}\n{why(one)}"
-            )
+            text = f"expected: {expected_words(one.case.case)}\nseen: {printable(seen_words(one.seen))}\n{why(one)}"
             if one.counts_against:
                 failure = Failure(f"{verdict}: {why(one)}", verdict.replace(" ", "-"))
                 failure.text = text
