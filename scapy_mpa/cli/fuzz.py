@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from scapy_mpa.cli.address import TO_METAVAR, CommandTo
 from scapy_mpa.cli.lines import print_line, print_lines
 from scapy_mpa.cli.output import (
     STANDARD_OUTPUT,
@@ -43,6 +44,7 @@ def _areas() -> Iterable[str]:
 
 @click.command(
     "fuzz",
+    cls=CommandTo,
     epilog="breaking.md in the documentation describes the mutations, and how to use the messages with other fuzzers.",
 )
 @click.option(
@@ -97,7 +99,7 @@ def _areas() -> Iterable[str]:
     "many cases.",
 )
 @click.option(
-    "--to", "peer", metavar="HOST:PORT", help="Send the cases to a live Responder, and check whether it survives."
+    "--to", "peer", metavar=TO_METAVAR, help="Send the cases to a live Responder, and check whether it survives."
 )
 @click.option(
     "--listen", "listens", metavar="[HOST:]PORT", help="The same for an Initiator, which connects to this port."

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from scapy_mpa.cli.address import TO_METAVAR, CommandTo, host_and_port
 from scapy_mpa.cli.judging import complete_rule
 from scapy_mpa.cli.lines import print_lines
 from scapy_mpa.cli.output import (
@@ -22,7 +23,7 @@ from scapy_mpa.cli.output import (
     tell_written,
     written,
 )
-from scapy_mpa.cli.settling import GONE, RECOVERY, settles
+from scapy_mpa.cli.settling import GONE, RECOVERY, ULPS, settles
 from scapy_mpa.cli.types import Begun, Word
 from scapy_mpa.errors import MPAError
 from scapy_mpa.system.names import printable
@@ -51,7 +52,9 @@ def complete_case(_context: click.Context, _parameter: click.Parameter, incomple
 
 
 @click.command(
-    "malform", epilog="catalogue.md in the documentation has all cases; breaking.md describes how to use them."
+    "malform",
+    cls=CommandTo,
+    epilog="catalogue.md in the documentation has all cases; breaking.md describes how to use them.",
 )
 @click.argument("names", metavar="[CASE]...", nargs=-1, shell_complete=complete_case)
 @click.option("--all", "everything", is_flag=True, help="All cases.")
@@ -67,7 +70,7 @@ def complete_case(_context: click.Context, _parameter: click.Parameter, incomple
 @click.option(
     "--area", "areas", multiple=True, metavar="AREA", type=Begun(_areas), help="Cases of this area. May be repeated."
 )
-@click.option("--to", "peer", metavar="HOST:PORT", help="Send the CASE to a live Responder, and print what came back.")
+@click.option("--to", "peer", metavar=TO_METAVAR, help="Send the CASE to a live Responder, and print what came back.")
 @click.option(
     "--timeout",
     type=click.FloatRange(0.001, 3600),
@@ -76,6 +79,7 @@ def complete_case(_context: click.Context, _parameter: click.Parameter, incomple
     help="With --to: seconds to wait for each answer.",
 )
 @settles("With --to")
+@click.option("--ulp", type=Word(ULPS), default="none", show_default=True, help="With --to: the peer's upper layer.")
 @click.option(
     "-o",
     "--output",
@@ -103,6 +107,7 @@ def malform_command(
     peer: str | None,
     timeout: float,
     settle: float,
+    ulp: str,
     output: str | None,
     crc: Literal["repaired", "left"],
     lengths: Literal["repaired", "left"],
@@ -133,7 +138,7 @@ def malform_command(
     if peer is not None:
         if len(made) != 1 or not names:
             raise click.UsageError("--to sends one CASE; `scapy-mpa probe` sends many")
-        return _give(made[0], peer, timeout, settle, output)
+        return _give(made[0], peer, timeout, settle, output, rping=ulp == "rping")
     if output is None:
         raise click.UsageError("no output: -o names the capture to write, or the folder for several")
     if len(made) == 1 and not names_folder(output):
@@ -188,20 +193,18 @@ def _list(made: list[Malformed], output_format: str, *, in_full: bool, whole: bo
         click.echo(line)
 
 
-def _give(made: Malformed, peer: str, timeout: float, settle: float, output: str | None) -> int:
+def _give(made: Malformed, peer: str, timeout: float, settle: float, output: str | None, *, rping: bool) -> int:
     """Give a case to a live peer and tell what came back; returns the exit status of probe."""
     from scapy_mpa.probe.single import given
 
-    host, _, port = peer.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) <= 0xFFFF:
-        raise click.UsageError(f"--to takes HOST:PORT, not {printable(peer)!r}")
+    host, port = host_and_port((peer,))
     with ExitStack() as files:
         file = None
         if output is not None:
             # Before anything is sent: a peer that crashes on it may not do so twice.
             check_output((), output)
             file = files.enter_context(written(output))
-        found = given(made.case, made.left, host.strip("[]"), int(port), timeout, settle, RECOVERY)
+        found = given(made.case, made.left, host, port, timeout, settle, RECOVERY, rping=rping)
         if file is not None:
             file.write(found.capture)
     print_lines(found.lines, err=output == STANDARD_OUTPUT)

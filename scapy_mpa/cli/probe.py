@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from scapy_mpa.cli.colours import console_for
+from scapy_mpa.cli.address import host_and_port
+from scapy_mpa.cli.colours import console_for, file_width
 from scapy_mpa.cli.lines import print_line, print_lines
 from scapy_mpa.cli.output import STANDARD_OUTPUT, check_empty, check_folder_of, make_folder, tell_written, written
 from scapy_mpa.cli.progress import StepProgress
-from scapy_mpa.cli.settling import GONE, boots, recovers, settles
+from scapy_mpa.cli.settling import GONE, ULPS, boots, recovers, settles
 from scapy_mpa.cli.types import Begun, BufferType, OctetsType, Word
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.agreement import RTR_TYPES
@@ -42,10 +43,7 @@ _SILENT = (
     "Does the peer speak MPA? If its Request needs more, see --private-data, --ird and --ord; cases that are chosen "
     "(--case, --area, --clause) are sent all the same"
 )
-#: Columns of a table that goes into a file.
-_WIDTH = 160
 _FORMATS = ("text", "jsonl")
-_ULPS = ("none", "rping")
 
 
 def _areas() -> Iterable[str]:
@@ -97,6 +95,10 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
 @click.option("--list", "only_list", is_flag=True, help="List the cases and send none.")
 @click.option("--strict", is_flag=True, help="Treat a SHOULD like a MUST.")
 @click.option(
+    "--require", "required", multiple=True, metavar="AREA", type=Begun(_areas),
+    help="Cases of this area that cannot be tested fail. May be repeated.",
+)  # fmt: skip
+@click.option(
     "--timeout",
     type=click.FloatRange(0.001, 3600),
     default=2.0,
@@ -124,7 +126,7 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
     "--expected",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="Known failures: the name of a case or of a rule per line.",
+    help="Known failures: the name of a case, a rule or a deviation per line.",
 )
 @click.option("--format", "output_format", type=Word(_FORMATS), default="text", show_default=True)
 @click.option("--all", "everything", is_flag=True, help="List all cases, not only those that count against the peer.")
@@ -134,7 +136,7 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
     "--write", "folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path),
     help="Write a capture of each case that fails.",
 )  # fmt: skip
-@click.option("--ulp", type=Word(_ULPS), default="none", show_default=True, help="The peer's upper layer.")
+@click.option("--ulp", type=Word(ULPS), default="none", show_default=True, help="The peer's upper layer.")
 @click.option("--buffer", type=BufferType(), metavar="STAG,TO,OCTETS", help="The peer's memory that may be written to.")
 @click.option("--private-data", type=OctetsType(), default="", metavar="OCTETS", help="A text, hex:00ff, or @FILE.")
 @click.option("--ird", type=click.IntRange(0, NOT_NEGOTIATED), help="Use RFC 6581's enhanced startup, with this IRD.")
@@ -159,6 +161,7 @@ def probe_command(
     clauses: tuple[str, ...],
     only_list: bool,
     strict: bool,
+    required: tuple[str, ...],
     timeout: float,
     patience: float,
     boot: float,
@@ -215,6 +218,7 @@ def probe_command(
         known_failures(expected) if expected is not None else frozenset(),
         keeps=folder is not None,
         recovery=recovery,
+        required=frozenset(required),
     )
     is_chosen = bool(names or areas or clauses)
     telling = _Telling(output_format, everything=everything, junit=junit, html=html, folder=folder)
@@ -280,7 +284,9 @@ def target_of(
             raise click.UsageError("--run starts an Initiator, which only --listen tests")
         if restart is None and boot:
             raise click.UsageError("--boot is how long --restart may take: add --restart COMMAND")
-        address, number = _host_and_port(where)
+        if not where:
+            raise click.UsageError("name HOST and PORT of a Responder, or --listen PORT for an Initiator")
+        address, number = host_and_port(where)
         connector = (
             Connector(address, number, timeout) if wire is None else wire.connector(stack, address, number, timeout)
         )
@@ -298,18 +304,6 @@ def target_of(
         print_line(f"waiting for an Initiator to connect to {acceptor}, once for each connection", err=True)
     target = Initiator(acceptor, command, patience, restart)
     return stack.enter_context(closing(target)), str(acceptor)
-
-
-def _host_and_port(where: tuple[str, ...]) -> tuple[str, int]:
-    """HOST PORT, or HOST:PORT in one word; an IPv6 address may stand in brackets."""
-    host, port = "", ""
-    if len(where) == 2:
-        host, port = where
-    elif len(where) == 1:
-        host, _, port = where[0].rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) <= 0xFFFF:
-        raise click.UsageError("name HOST and PORT of a Responder, or --listen PORT for an Initiator")
-    return host.strip("[]"), int(port)
 
 
 def _enhanced(ird: int | None, order: int | None, peer_to_peer: bool, rtr: tuple[str, ...]) -> EnhancedData | None:
@@ -349,16 +343,20 @@ def _run(
         print_line(f"scapy-mpa: {printable(gone)}", err=True)
     if is_interrupted:
         return _INTERRUPTED
-    if not gone and run.is_silent and not any(one.seen.total for one in telling.results):
-        raise CannotStart("no case was tested: the peer never sent anything")
-    if run.rejects and all(one.judgement.verdict == "unsupported" for one in telling.results):
-        raise CannotStart(
-            "no case was tested: the peer rejects every connection (--private-data, --ird and --ord may help)"
-        )
     bad = [one for one in telling.results if one.counts_against]
-    if gone or any(one.judgement.verdict == "peer gone" for one in bad):
-        return _GONE
+    if gone or run.lost:
+        return _GONE if gone or any(one.judgement.verdict == "peer gone" for one in bad) else _FAILED
+    if not bad and all(one.judgement.verdict == "unsupported" for one in telling.results):
+        raise CannotStart(_nothing_tested(telling.results))
     return _FAILED if bad else 0
+
+
+def _nothing_tested(results: list[Result]) -> str:
+    """Why none of the cases says anything, and what may help."""
+    from scapy_mpa.probe.told import causes
+
+    why = "; ".join(f"{plural(count, 'case')}: {reason}" for reason, count in causes(results)[:3])
+    return f"no case was tested: {why} (--private-data, --ird and --ord, --ulp may help)"
 
 
 class _Telling:
@@ -443,7 +441,7 @@ class _Telling:
         """It is not rich that prints it, since that ends with status 1 when stdout is closed."""
         from scapy_mpa.probe.told import print_table
 
-        console = console_for(None if sys.stdout.isatty() else _WIDTH)
+        console = console_for(None if sys.stdout.isatty() else file_width())
         with console.capture() as printed:
             print_table(self.results, console, everything=self._everything, total=total)
         return printed.get()

@@ -11,6 +11,8 @@ import click
 GONE = 3
 #: Seconds after a case within which a clean connection has to work.
 RECOVERY = 1.0
+#: Upper layers of a peer that is tested.
+ULPS = ("none", "rping")
 
 _HELP = "Wait this long after the Reply before sending the first FPDU: a slow peer may miss one that comes at once."
 

@@ -76,10 +76,7 @@ def fuzz_peer(wire: OnTheWire, fuzzer: Fuzzer, numbers: range, folder: str | Non
     from scapy_mpa.probe.fuzzing import WireFuzzer
 
     with ExitStack() as stack:
-        where: tuple[str, ...] = ()
-        if wire.to is not None:
-            host, _, port = wire.to.rpartition(":")
-            where = (host.strip("[]"), port)
+        where = (wire.to,) if wire.to is not None else ()
         target, _ = target_of(
             stack, where, wire.listens, wire.command, wire.restart, wire.timeout, _PATIENCE, boot=wire.boot
         )

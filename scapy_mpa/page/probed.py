@@ -11,7 +11,7 @@ from typing import NamedTuple
 from scapy_mpa.page.templates import check_jinja, environment, policy, source
 from scapy_mpa.probe.judge import expected_words, seen_words
 from scapy_mpa.probe.run import Result
-from scapy_mpa.probe.told import clause_of, counts, why
+from scapy_mpa.probe.told import causes, clause_of, counts, deviations_of, why
 from scapy_mpa.version import __version__
 
 #: Octets of a peer that the page shows of each case, and in all.
@@ -81,6 +81,11 @@ def page_of_probe(
         script=Markup(script),
         peer=peer,
         counts=counts(results, total),
+        deviations=[
+            (name, why(first), [one.case.name for one in cases])
+            for name, (first, cases) in deviations_of(results).items()
+        ],
+        causes=causes(results),
         rows=sorted(rows, key=lambda one: one.grade),
         remarks=remarks,
     )

@@ -73,14 +73,17 @@ def _matching(patterns: Sequence[str]) -> set[str]:
 
 
 def known_failures(path: str) -> frozenset[str]:
-    """Names of cases and of rules in a file, one a line; what follows # says why.  Raises MPAError."""
+    """Names of cases, of rules and of deviations (``rule:what``) in a file, one a line; what follows # says why.
+
+    Raises MPAError.
+    """
     try:
         with open(path, encoding="utf-8") as file:
             lines = [line.partition("#")[0].strip() for line in file]
     except (OSError, UnicodeDecodeError) as error:
         raise MPAError(f"{printable(path)}: {getattr(error, 'strerror', None) or error}") from None
     found = frozenset(line for line in lines if line)
-    for name in sorted(found - {*all_cases(), *RULES}):
+    for name in sorted(one for one in found - {*all_cases(), *RULES} if ":" not in one):
         near = get_close_matches(name, [*all_cases(), *RULES], n=1, cutoff=0.4)
         hint = f"; similar: {near[0]}" if near else ""
         raise MPAError(f"{printable(path)}: there is no case or rule {printable(name)!r}{hint}")

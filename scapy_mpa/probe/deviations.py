@@ -94,8 +94,10 @@ def name_of(case: ProbeCase, judgement: ProbeJudgement) -> str:
     """Return the name of the deviation that a verdict is about."""
     if judgement.saw in _OWN or judgement.rule == "startup-responder-first":
         return judgement.rule or judgement.saw
-    if judgement.verdict == "peer gone":
-        return f"gone:{case.name}"
+    if judgement.verdict == "peer gone" or judgement.saw == "expected":
+        return f"{judgement.saw or 'gone'}:{case.name}"
+    if judgement.saw == "untested":
+        return f"untested:{case.area}"
     tests = case.case.tests
     about = tests[0] if tests else _slug(judgement.clause or case.clause)
     return f"{about}:{judgement.saw or judgement.verdict.replace(' ', '-')}"

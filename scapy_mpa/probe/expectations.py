@@ -39,6 +39,7 @@ _ANYTHING: tuple[Choice, ...] = ("accept", "close", "terminate", "silence")
 _CONFORMANT = (
     Expectation("valid-m?-c? valid-reply-m?-c?",
                 "Each side declares M and C for what it receives, and its peer has to work with either value of both."),
+    Expectation("valid-control-* clean-connection", "Nothing is wrong with it."),
     Expectation("valid-startup",
                 "A properly formatted Request without Private Data leaves nothing to refuse, so a Reply follows."),
     Expectation("valid-rev-0",
@@ -304,19 +305,18 @@ _TCP = (
                 "A segment that does not fit the connection is dropped by TCP, and MPA never sees it."),
 )  # fmt: skip
 
+#: Cases that no live peer is given.
+CAPTURE_ONLY = Expectation("*", "Only the analysis of its capture is about it.")
 TABLE: tuple[Expectation, ...] = (
-    *_CONFORMANT, *_STARTUP, *_NEGOTIATION, *_MARKERS, *_FPDUS, *_SEGMENTS, *_TEARDOWN, *_DDP, *_TCP,
+    *_CONFORMANT, *_STARTUP, *_NEGOTIATION, *_MARKERS, *_FPDUS, *_SEGMENTS, *_TEARDOWN, *_DDP, *_TCP, CAPTURE_ONLY,
 )  # fmt: skip
 
 
 @cache
 def expectation_of(name: str) -> Expectation:
-    """Return the row of a case, by its name; raises KeyError if none names it."""
-    for row in TABLE:
-        for pattern in row.cases.split():
-            if fnmatchcase(name, pattern) or fnmatchcase(name.removesuffix(_OF_THE_RESPONDER), pattern):
-                return row
-    raise KeyError(name)
+    """Return the row of a case, by its name."""
+    names = name, name.removesuffix(_OF_THE_RESPONDER)
+    return next(row for row in TABLE if any(fnmatchcase(one, text) for text in row.cases.split() for one in names))
 
 
 def choices(case: Case) -> frozenset[Choice]:

@@ -131,6 +131,8 @@ class Spoken(NamedTuple):
     private_data: bool = False
     #: Every implementation of RFC 5044 answers such a Request.
     is_basic: bool = False
+    #: It speaks as rping does.
+    rping: bool = False
 
 
 def expected_words(case: Case) -> str:
@@ -521,7 +523,7 @@ class Judge:
         if control is not None and control.end is not None:
             return f"the peer {{how}} valid connections too: {_NOTHING}"
         if self._said.sends and self._spoken is not None and self._spoken.end is not None:
-            return UPPER_LAYER
+            return _UPPER_LAYER if self._said.rping else f"{_UPPER_LAYER} (try --ulp rping)"
         return ""
 
     @property
@@ -585,8 +587,7 @@ class Judge:
 
 
 _NOTHING = "closing proves nothing here"
-#: What is said of a peer whose upper layer does not know what is said to it.
-UPPER_LAYER = "the upper layer closes on these messages (try --ulp rping)"
+_UPPER_LAYER = "the upper layer closes on these messages"
 _ENDED = {"fin": "closes", "rst": "resets"}
 
 

@@ -158,7 +158,7 @@ class ProbeRun:
         if not self._has_begun:
             self.begin()
         for case in cases:
-            for lost in self._compare(case):
+            for lost in self.compare(case):
                 yield lost
                 self._bring_back(lost.case.name)
             try:
@@ -324,7 +324,7 @@ class ProbeRun:
         if seen.frame is not None and not seen.frame.r:
             self._frames.setdefault(self._own_startup(case), seen.frame)
         said, strict = said_by(case, self._terms), self._settings.strict
-        judge = Judge(case, seen, said, *self._controls_of(case), is_unanswered=is_unanswered)
+        judge = Judge(case, seen, said, *self.controls_of(case), is_unanswered=is_unanswered)
         judgement = judge.judgement(strict=strict)
         others = wrong_with(case, seen, capture, strict=strict, is_heard=said.is_heard)
         judgement = self.deviations.count(case, replace(judgement, faults=(*judgement.faults, *others)))
@@ -352,12 +352,12 @@ class ProbeRun:
         packets = plan_of(case.case, self._terms.clean).sent()
         return b"".join(one.payload for one in packets if one.half.role == case.case.by and not one.in_operation)
 
-    def _controls_of(self, case: ProbeCase) -> list[SeenPeer | None]:
+    def controls_of(self, case: ProbeCase) -> list[SeenPeer | None]:
         """What came of valid connections: without a message that an upper layer sees, and with one."""
         found = [self._controls.get((case.case.baseline, step)) for step in _CONTROLS]
         return found if self._target.role == "responder" else [self._first, found[1]]
 
-    def _compare(self, case: ProbeCase) -> Iterator[Result]:
+    def compare(self, case: ProbeCase) -> Iterator[Result]:
         """Make the valid connections that a case is compared with; what the peer does not survive of them.
 
         An Initiator is only asked what its upper layer makes of a Send, where a case of DDP and RDMAP has one.
@@ -397,7 +397,7 @@ class ProbeRun:
         elif by == "responder":
             said = ("initiator send 30", step.format(by=by))
         changes = says(*said), answers(None)
-        return ProbeCase(Case(f"control-{name}", "Nothing is wrong", name, changes, (), ACCEPT, by=by), CONFORMANT)
+        return ProbeCase(Case(f"valid-control-{name}", "Nothing is wrong", name, changes, (), ACCEPT, by=by), CONFORMANT)
 
     def _exchange(self, case: ProbeCase, terms: Terms, *, waits: bool = False) -> tuple[SeenPeer, bool, bytes]:
         """Give it; what was seen, whether a Read of ours was not answered, and the capture.
@@ -466,6 +466,7 @@ def said_by(case: ProbeCase, terms: Terms) -> Spoken:
         rev_0=setup.specification.startup_frames and setup.startup(plan.by).rev == 0,
         is_heard=bool(heard),
         is_basic=setup.profile == "rfc5044" and "rev" not in plan.setup,
+        rping=terms.rping,
         rejection=bool(plan.setup.get("reject")),
         private_data=bool(setup.private_data[ROLES.index(plan.by)])
         or any(change.text.startswith("private-data(") for change in case.case.changes),

@@ -10,21 +10,26 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from scapy_mpa.catalogue.case import Case
 from scapy_mpa.framing.ddp import opcode_name
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.probe.case import ProbeCase
+from scapy_mpa.probe.expectations import choices, expectation_of
 from scapy_mpa.probe.judge import BAD, VERDICTS, ProbeJudgement, expected_words, seen_words
 from scapy_mpa.probe.reach import CARRIAGES
 from scapy_mpa.probe.run import Result
 from scapy_mpa.probe.seen import SeenPeer
 from scapy_mpa.system.names import printable
 from scapy_mpa.values.startup import enhanced_fields
+from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 #: Octets and FPDUs of a peer that a line shows.
 _OCTETS, _FPDUS = 512, 16
+#: Names of cases, and reasons, that people want to read in a summary.
+_NAMES, _CAUSES = 3, 8
 
 
 def json_line(result: Result, capture: str | None = None) -> str:
@@ -36,18 +41,29 @@ def json_line(result: Result, capture: str | None = None) -> str:
         "clause": clause_of(result) or None,
         "requirement": case.requirement or None,
         "role": case.reach.role,
-        "expected": {"text": expected_words(case.case), **case.case.peer.as_dict(), "may": [*case.case.peer.may]},
+        "expected": _expected(case.case),
         "seen": _seen(result.seen),
         "verdict": judgement.verdict,
         "reason": printable(judgement.reason) or None,
         "rule": judgement.rule or case.rule or None,
         "differs": _differs(judgement),
+        "deviations": [*judgement.deviations],
+        "counted": [*judgement.counted],
         "known": result.is_known,
         "seconds": round(result.seen.seconds, 6),
         "frames": result.seen.frames,
         "capture": capture,
     }
     return json.dumps(said)
+
+
+def _expected(case: Case) -> dict[str, Any]:
+    return {
+        "text": expected_words(case),
+        **case.peer.as_dict(),
+        "may": sorted(choices(case)),
+        "means": expectation_of(case.name).means,
+    }
 
 
 def _seen(seen: SeenPeer) -> dict[str, Any]:
@@ -120,41 +136,72 @@ def why(result: Result) -> str:
 
 
 def print_table(results: Sequence[Result], console: Console, *, everything: bool, total: int = 0) -> None:
-    """What people read: what counts against the peer, or all, expected and seen side by side, and how many there are.
+    """What people read: each deviation with its cases, or all cases, then why some were not tested, and how many.
 
     ``total`` is how many cases there should have been.
     """
     from rich.table import Column, Table
 
-    shown = [one for one in results if everything or one.judgement.verdict in BAD]
-    if shown:
-        columns = [Column(name, overflow="fold") for name in ("expected", "seen", "why")]
-        table = Table("verdict", Column("case", overflow="fold"), *columns)
-        for one in shown:
-            table.add_row(
-                one.judgement.verdict,
-                one.case.name,
-                expected_words(one.case.case),
-                printable(seen_words(one.seen)),
-                why(one),
-            )
+    columns = [Column(name, overflow="fold") for name in ("expected", "seen", "why")]
+    found = deviations_of(results)
+    rows = [(one, _some([case.case.name for case in cases])) for one, cases in found.values()]
+    if everything:
+        rows = [(one, one.case.name) for one in results]
+    if rows:
+        table = Table("verdict", Column("case" if everything else "cases", overflow="fold"), *columns)
+        for one, cases in rows:
+            seen = printable(seen_words(one.seen))
+            table.add_row(one.judgement.verdict, cases, expected_words(one.case.case), seen, why(one))
         console.print(table)
-    console.print(counts(results, total), soft_wrap=True)
-    if lacks := sum(one.judgement.lacks_buffer for one in results):
-        words = f"{lacks} of these end{'s' * (lacks == 1)} at memory that the peer does not have"
-        console.print(f"{words}: --buffer or --ulp rping reaches further", soft_wrap=True)
+    for line in (*_causes(results), _lacking(results), counts(results, total)):
+        if line:
+            console.print(line, soft_wrap=True)
+
+
+def deviations_of(results: Iterable[Result]) -> dict[str, tuple[Result, list[Result]]]:
+    """Return the deviations that fail cases, by name: the first result of each, and all that show it."""
+    found = [*results]
+    names = dict.fromkeys(one.judgement.counted[0] for one in found if one.judgement.counted)
+    shown = {name: [one for one in found if name in one.judgement.deviations] for name in names}
+    return {name: (next(one for one in cases if name in one.judgement.counted), cases) for name, cases in shown.items()}
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _NAMES
+    return ", ".join(names[:_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def causes(results: Iterable[Result]) -> list[tuple[str, int]]:
+    """Return why cases could not be tested, with how many there are of each reason, the most first."""
+    return Counter(one.judgement.reason for one in results if one.judgement.verdict == "unsupported").most_common()
+
+
+def _causes(results: Sequence[Result]) -> list[str]:
+    found = causes(results)
+    said = [f"unsupported: {count} {printable(reason)}" for reason, count in found[:_CAUSES]]
+    rest = sum(count for _, count in found[_CAUSES:])
+    return [*said, f"unsupported: {rest} for other reasons (--all)"] if rest else said
+
+
+def _lacking(results: Iterable[Result]) -> str:
+    lacks = sum(one.judgement.lacks_buffer for one in results)
+    words = f"allowed: {plural(lacks, 'case')} that end{'s' * (lacks == 1)} at memory that the peer does not have"
+    return f"{words}: --buffer or --ulp rping reaches further" if lacks else ""
 
 
 def counts(results: Iterable[Result], expected: int = 0) -> str:
-    """How many there are of each verdict, and how many of those ``expected`` are missing."""
+    """How many there are of each verdict, of deviations, and how many of the cases ``expected`` are missing."""
     found = [*results]
     number = Counter(one.judgement.verdict for one in found)
     said = [f"{number[verdict]} {verdict}" for verdict in VERDICTS if number[verdict]]
     known = sum(one.is_known for one in found)
-    if expected > len(found):
-        said.append(f"{expected - len(found)} not run")
-    total = f"{len(found)} case{'s' * (len(found) != 1)}"
-    return ", ".join([f"{total}: {said[0]}", *said[1:]] if said else [total]) + (f" ({known} known)" if known else "")
+    cases = sum(not one.is_control for one in found)
+    if expected > cases:
+        said.append(f"{expected - cases} not run")
+    total = plural(len(found), "case")
+    words = ", ".join([f"{total}: {said[0]}", *said[1:]] if said else [total]) + (f" ({known} known)" if known else "")
+    names = deviations_of(found)
+    return f"{words}; {plural(len(names), 'deviation')}" if names else words
 
 
 def listed(case: ProbeCase) -> dict[str, Any]:
@@ -167,6 +214,7 @@ def listed(case: ProbeCase) -> dict[str, Any]:
         "why": case.reach.why or None,
         "clause": case.clause or None,
         "purpose": case.case.purpose,
+        "means": expectation_of(case.name).means,
     }
 
 
@@ -182,7 +230,7 @@ def list_lines(cases: Sequence[ProbeCase]) -> Iterator[str]:
 
 
 def junit(results: Sequence[Result], peer: str) -> bytes:
-    """JUnit's XML: a suite an area, a test a case; raises ImportError without junitparser."""
+    """JUnit's XML: a suite an area, a test a case, a failure a deviation; raises ImportError without junitparser."""
     from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
 
     found = JUnitXml("scapy-mpa probe")
@@ -193,7 +241,9 @@ def junit(results: Sequence[Result], peer: str) -> bytes:
             test = TestCase(one.case.name, f"mpa.{one.case.reach.role}.{area}", round(one.seen.seconds, 6))
             verdict = one.judgement.verdict
             text = f"expected: {expected_words(one.case.case)}\nseen: {printable(seen_words(one.seen))}\n{why(one)}"
-            if one.counts_against:
+            if one.counts_against and not one.is_first:
+                test.result = [Skipped(f"counted under {one.judgement.counted[0]}: {why(one)}")]
+            elif one.counts_against:
                 failure = Failure(f"{verdict}: {why(one)}", verdict.replace(" ", "-"))
                 failure.text = text
                 test.result = [failure]

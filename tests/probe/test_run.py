@@ -258,7 +258,7 @@ def test_the_peer_that_goes_before_the_case_is_not_held_against_the_case() -> No
         found = next(results)
         with pytest.raises(PeerGone):
             next(results)
-    assert (found.judgement.verdict, found.case.name, found.is_control) == ("peer gone", "control-plain", True)
+    assert (found.judgement.verdict, found.case.name, found.is_control) == ("peer gone", "valid-control-plain", True)
     assert "after a valid connection (plain, with a Send of 30 octets)" in found.judgement.reason
 
 
@@ -267,8 +267,8 @@ def test_a_send_of_the_peer_to_peer_model_follows_the_message_that_was_agreed_on
     with our_responder() as target:
         run = ProbeRun(target, RunSettings(TERMS))
         run.begin()
-        assert not [*run._compare(all_cases()["rtr-write"])]
-        seen = run._controls_of(all_cases()["rtr-write"])[1]
+        assert not [*run.compare(all_cases()["rtr-write"])]
+        seen = run.controls_of(all_cases()["rtr-write"])[1]
     assert seen is not None
     assert (seen.terminate, seen.end) == (None, None)
 
