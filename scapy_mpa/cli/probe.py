@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -19,8 +20,8 @@ from scapy_mpa.cli.colours import console_for, file_width
 from scapy_mpa.cli.lines import print_line, print_lines
 from scapy_mpa.cli.output import STANDARD_OUTPUT, check_empty, check_folder_of, make_folder, tell_written, written
 from scapy_mpa.cli.progress import StepProgress
-from scapy_mpa.cli.settling import GONE, ULPS, boots, recovers, settles
-from scapy_mpa.cli.types import Begun, BufferType, OctetsType, Word
+from scapy_mpa.cli.settling import GONE, ULPS, boots, monitors, recovers, settles
+from scapy_mpa.cli.types import Begun, BufferType, OctetsType, TimeType, Word
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.agreement import RTR_TYPES
 from scapy_mpa.framing.role import Role, peer_of
@@ -121,6 +122,14 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
 @click.option("--tun", "device", metavar="NAME", help="With --raw: name of the TUN device.  [default: mpa-probe]")
 @click.option("--mtu", type=click.IntRange(1, 65535), help="With --raw: MTU of the TUN device.  [default: 1500]")
 @settles()
+@click.option(
+    "--time", "limit", type=TimeType(), metavar="TIME", help="Begin no further case after this time: 60s, 5m."
+)
+@click.option(
+    "--sample", type=click.IntRange(1), metavar="N", help="Only N of the cases, the first and the last conformant."
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="With --sample: which ones.")
+@monitors()
 @click.option("--rate", type=click.FloatRange(0.001, 1e6), help="Maximum number of connections per second.")
 @click.option(
     "--expected",
@@ -171,6 +180,10 @@ def probe_command(
     device: str | None,
     mtu: int | None,
     settle: float,
+    limit: float | None,
+    sample: int | None,
+    seed: int,
+    monitor: str | None,
     rate: float | None,
     expected: str | None,
     output_format: str,
@@ -193,9 +206,10 @@ def probe_command(
     cannot start or the peer lets nothing be tested, 3 the peer is gone, 130 after Ctrl-C.
     """
     from scapy_mpa.probe.aim import Live
-    from scapy_mpa.probe.choice import chosen, known_failures
+    from scapy_mpa.probe.choice import chosen, known_failures, sampled
     from scapy_mpa.probe.exchange import Terms
     from scapy_mpa.probe.fitting import Clean
+    from scapy_mpa.probe.monitor import Monitor
     from scapy_mpa.probe.run import RunSettings, peers
 
     cases = chosen(names, skipped, areas, clauses)
@@ -219,6 +233,8 @@ def probe_command(
         keeps=folder is not None,
         recovery=recovery,
         required=frozenset(required),
+        monitor=Monitor(monitor, patience) if monitor is not None else None,
+        until=time.monotonic() + limit if limit is not None else None,
     )
     is_chosen = bool(names or areas or clauses)
     telling = _Telling(output_format, everything=everything, junit=junit, html=html, folder=folder)
@@ -231,6 +247,8 @@ def probe_command(
         given = peers(cases, target.role, ("tcp", "raw") if raw is not None else ("tcp",))
         if not given:
             raise MPAError(_nothing_to_give(cases, target.role, is_raw=raw is not None))
+        if sample is not None:
+            given = sampled(given, sample, seed)
         return _run(target, peer, settings, given, telling, is_chosen=is_chosen)
 
 

@@ -34,6 +34,16 @@ def boots() -> Callable[[Callable[..., int]], Callable[..., Any]]:
     )
 
 
+def monitors() -> Callable[[Callable[..., int]], Callable[..., Any]]:
+    """What says whether the peer is in trouble though it answers."""
+    return click.option(
+        "--monitor",
+        metavar="COMMAND",
+        help="Command that is run after each case: if its exit status is not 0, and its last lines are new, the case "
+        "fails; {case} is the case.",
+    )
+
+
 def recovers() -> Callable[[Callable[..., int]], Callable[..., Any]]:
     """How long a peer may take until it is well again after a case."""
     return click.option(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
+from random import Random
 
 from scapy_mpa.catalogue.case import AREAS
 from scapy_mpa.catalogue.table import CASES
@@ -50,6 +51,21 @@ def chosen(
         hint = "; a clause is written as --list --format jsonl has it: 'RFC 5044 §4'" if clauses else ""
         raise MPAError(f"no case is selected{hint}")
     return found
+
+
+def sampled(cases: Sequence[ProbeCase], count: int, seed: int) -> list[ProbeCase]:
+    """Return so many of the cases, drawn by the seed, in their order; the first and the last are sane ones.
+
+    Those are conformant, so that they show whether the peer works at all, before and after; where there are none among
+    the cases, all are drawn.
+    """
+    random = Random(seed)
+    sane = [case for case in cases if case.is_conformant]
+    ends = [sane[0], sane[-1]] if count > 1 and len(sane) > 1 else sane[:1] if count == 1 else []
+    others = [case for case in cases if case not in ends]
+    keyed = sorted(range(len(others)), key=lambda _: random.random())
+    drawn = [others[at] for at in sorted(keyed[: max(0, count - len(ends))])]
+    return [*ends[:1], *drawn, *ends[1:]]
 
 
 def _is_below(clause: str, of: str) -> bool:

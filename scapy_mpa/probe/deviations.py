@@ -1,8 +1,8 @@
 """One deviation, one finding: what a peer does wrong is reported once, with the cases that show it.
 
-A deviation is a rule that the peer breaks by the way, or what it did wrong about the question of a case: the rule that
-the case tests (its clause, if it tests none) and the observation that decided.  Its name stays the same from run to
-run, so that a list of known failures may have it.
+A deviation is a rule that the peer breaks by the way, or what it did wrong about the question of a case: the row of
+``expectations`` that has the case, and the observation that decided.  Its name stays the same from run to run, so that
+a list of known failures may have it.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ from collections.abc import Container
 from dataclasses import dataclass, field, replace
 
 from scapy_mpa.probe.case import ProbeCase
+from scapy_mpa.probe.expectations import expectation_of
 from scapy_mpa.probe.judge import BAD, Fault, ProbeJudgement, Verdict
 
 #: Rules of the peer's own octets: the verdict names them in place of what the case tests.
 _OWN = ("invalid", "untaken")
+#: What is no deviation of the peer's, or need not be the same one in another case.
+_OF_ONE_CASE = ("expected", "monitor")
 
 
 @dataclass
@@ -94,19 +97,13 @@ def name_of(case: ProbeCase, judgement: ProbeJudgement) -> str:
     """Return the name of the deviation that a verdict is about."""
     if judgement.saw in _OWN or judgement.rule == "startup-responder-first":
         return judgement.rule or judgement.saw
-    if judgement.verdict == "peer gone" or judgement.saw == "expected":
+    if judgement.verdict == "peer gone" or judgement.saw in _OF_ONE_CASE:
         return f"{judgement.saw or 'gone'}:{case.name}"
     if judgement.saw == "untested":
         return f"untested:{case.area}"
-    tests = case.case.tests
-    about = tests[0] if tests else _slug(judgement.clause or case.clause)
-    return f"{about}:{judgement.saw or judgement.verdict.replace(' ', '-')}"
-
-
-def _slug(clause: str) -> str:
-    return clause.lower().replace("rfc ", "rfc").replace(" §", "-").replace(" ", "-")
+    return f"{expectation_of(case.name).name}:{judgement.saw}"
 
 
 def are_known(names: tuple[str, ...], expected: Container[str]) -> bool:
-    """Return True if all of these are expected, by their names or by their rules, and there are some."""
-    return bool(names) and all(name in expected or name.partition(":")[0] in expected for name in names)
+    """Return True if all of these are expected, and there are some."""
+    return bool(names) and all(name in expected for name in names)

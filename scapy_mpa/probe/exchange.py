@@ -13,7 +13,7 @@ from scapy_mpa.craft.setup import ConversationError, Setup
 from scapy_mpa.craft.talk import Side
 from scapy_mpa.errors import FramingError, MPAError
 from scapy_mpa.framing.role import Role, peer_of
-from scapy_mpa.framing.startup import StartupFrame, decode_startup_frame
+from scapy_mpa.framing.startup import NOT_NEGOTIATED, StartupFrame, decode_startup_frame
 from scapy_mpa.live.recording import RecordedConnection
 from scapy_mpa.probe.aim import Live, aim, learned, name_our_buffer, names_memory, needs_memory
 from scapy_mpa.probe.carrier import Carrier, NotTaken
@@ -93,7 +93,8 @@ class CaseExchange:
         self.wants_echo = False
         #: Octets of each segment that was handed over.
         self.sent: list[bytes] = []
-        #: RDMA Reads that have to be answered.
+        #: RDMA Reads that may be under way, and that were sent; those that have to be answered.
+        self._depth, self._reads_sent = 1, 0
         self.reads = reads_of(self._plan) if case.is_conformant else 0
 
     @property
@@ -146,6 +147,8 @@ class CaseExchange:
                         learns, steps = False, self._fitted()
                     self._check_memory()
             elif isinstance(step, (Send, Shaped)):
+                if self.reads and step.packet.in_operation:
+                    self._await_responses()
                 self._send(step)
                 if learns and self._names and step.packet.in_operation:
                     learns = False
@@ -230,7 +233,7 @@ class CaseExchange:
                 raise Unsupported("the case sends FPDUs before the Reply, which then asks for Markers otherwise")
         else:
             fit(plan, frame)
-        self._check_depth(plan, frame)
+        self._depth = self._agreed_depth(plan, frame)
         self._names = terms.rping and name_our_buffer(plan)
         counts = any(change.text.startswith(("twice(", "left-out(")) for change in self._case.case.changes)
         may_learn = terms.rping and (self._names or self._by == "responder")
@@ -247,12 +250,20 @@ class CaseExchange:
                 "what the case changes does not occur on a connection as this peer agrees to it"
             ) from None
 
-    def _check_depth(self, plan: Plan, frame: StartupFrame) -> None:
-        """A conformant case has no more RDMA Reads under way than was agreed on (RFC 6581 §9.1)."""
+    def _agreed_depth(self, plan: Plan, frame: StartupFrame) -> int:
+        """Return how many RDMA Reads may be under way (RFC 6581 §9.1); one, where that was not agreed on."""
         ours, theirs = Setup(**plan.setup).enhanced_of(self._by), frame.enhanced
-        if ours is None or theirs is None or self.reads <= (most := min(ours.ord, theirs.ird)):
-            return
-        raise Unsupported(f"{self.reads} RDMA Reads at a time are needed, but {most} are agreed on (--ird, --ord)")
+        depths = (ours.ord, theirs.ird) if ours is not None and theirs is not None else (1,)
+        if self.reads and not min(depths):
+            raise Unsupported("no RDMA Reads are agreed on (--ird, --ord)")
+        return 1 if NOT_NEGOTIATED in depths else min(depths)
+
+    def _await_responses(self) -> None:
+        """Have no more RDMA Reads under way than was agreed on: wait for Responses before the next one."""
+        least = self._reads_sent - self._depth + 1
+        if self.seen.responses < least and not self._until(lambda: self.seen.responses >= least, self._terms.timeout):
+            self._depth = self.reads
+        self._reads_sent += 1
 
     def _learn(self) -> bool:
         """Whether the peer has named memory of its own."""

@@ -61,8 +61,8 @@ _LESS_CODES = {(0, 1, 0xFF), (0, 2, 0xFF), (0, 2, 7), (0, 2, 8)}
 _UNEXPECTED_OPCODE = (0, 2, 6)
 _MPA = 2
 _LEFT_TO_ULP = (2, 3)
-#: Who sends which startup frame; who answers a Read.
-_STARTUP, _READS = "RFC 5044 §7.1.2", "RFC 5040 §5.2"
+#: Who sends which startup frame.
+_STARTUP = "RFC 5044 §7.1.2"
 
 
 class Differs(NamedTuple):
@@ -217,7 +217,7 @@ _ACCEPT: dict[Observation, _Cell] = {
     "memory": _LACKS,
     **dict.fromkeys(("terminated", "same", "less", "terminate"), _ENDS_STREAM),
     "closed": _Cell("fail", "the peer {how}"),
-    "unanswered": _Cell("no answer", "the peer does not answer an RDMA Read any more", _READS),
+    "unanswered": _Cell("no answer", "the peer does not answer an RDMA Read any more"),
     **dict.fromkeys(("dropped", "open"), _PASS),
 }
 _CLOSE: dict[Observation, _Cell] = {
@@ -471,6 +471,8 @@ class Judge:
         is_unheard = peer.reaction == "stop" and self._case.reach.role == "responder" and not self._said.is_heard
         if saw == "terminated" and is_unheard:
             return _Cell("fail", "the peer sends a Terminate, although no FPDU was valid before", _STARTUP)
+        if saw in ("late", "mute", "shut") and peer.reaction in _OPEN_ENDED and not self._is_initiator:
+            return cell._replace(clause="")  # what the case is about is why there is no Reply
         if saw == "closed" and peer.reaction == "terminate" and peer.layer == _MPA:
             if peer.code in _LEFT_TO_ULP:
                 words = "the peer {how} without a Terminate: that is for its ULP to decide (RFC 5044 §8)"
@@ -508,8 +510,7 @@ class Judge:
         if self._case.reach.role == "responder" and is_refused and control is not None:
             is_owed = self._case.is_conformant and self._said.is_basic and control.frame is None
             if not is_owed and saw not in ("replied", "spoke", "invalid", "late"):
-                how = "rejects the connection (R in its Reply)" if control.frame else "does not answer this kind of"
-                return f"the peer {how}{'' if control.frame else ' connection even when nothing is wrong'}"
+                return not_answered(control)
         is_choice = reaction in ("close", "reject") or "close" in self._may
         if saw == "rejected" and not is_choice and not self._is_plainly_valid:
             return "the peer rejects the connection (R in its Reply)"
@@ -589,6 +590,13 @@ class Judge:
 _NOTHING = "closing proves nothing here"
 _UPPER_LAYER = "the upper layer closes on these messages"
 _ENDED = {"fin": "closes", "rst": "resets"}
+
+
+def not_answered(control: SeenPeer | None) -> str:
+    """Why a peer that answers a valid connection so can be tested no further."""
+    if control is not None and control.frame is not None:
+        return "the peer rejects the connection (R in its Reply)"
+    return "the peer does not answer this kind of connection even when nothing is wrong"
 
 
 def difference(expected: bytes, seen: bytes) -> Differs | None:

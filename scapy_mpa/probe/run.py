@@ -28,7 +28,8 @@ from scapy_mpa.probe.deviations import Deviations, are_known, name_of
 from scapy_mpa.probe.exchange import CaseExchange, Terms
 from scapy_mpa.probe.findings import INVALIDATING, wrong_with
 from scapy_mpa.probe.fitting import Unsupported, fit, plan_of
-from scapy_mpa.probe.judge import BAD, VERDICTS, Judge, ProbeJudgement, Spoken, seen_words
+from scapy_mpa.probe.judge import BAD, VERDICTS, Judge, ProbeJudgement, Spoken, not_answered, seen_words
+from scapy_mpa.probe.monitor import Monitor
 from scapy_mpa.probe.rawcarrier import RawTCP
 from scapy_mpa.probe.reach import Carriage
 from scapy_mpa.probe.seen import SeenPeer
@@ -42,6 +43,8 @@ _TRIES, _POLL = 2, 0.1
 _CONTROLS = {_WRITE_OF_NOTHING: "an RDMA Write of nothing", "{by} send 30": "a Send of 30 octets"}
 #: So often may a peer go after such a connection; then it is not made any more.
 _DEADLY = 2
+#: So many valid Requests of which none was answered show that no other will be.
+_ENOUGH = 3
 
 
 def clean_case(role_of_peer: Role, *, speaks: bool) -> ProbeCase:
@@ -66,6 +69,8 @@ class RunSettings:
         keeps: a capture of each case that fails is kept.
         recovery: seconds until a clean connection has to work after a case.
         required: areas in which what could not be tested counts against the peer.
+        monitor: says after each case whether the peer is in trouble; None: nobody does.
+        until: when no further case is begun, on the monotonic clock; None: never.
     """
 
     terms: Terms
@@ -76,6 +81,8 @@ class RunSettings:
     keeps: bool = False
     recovery: float = 0.0
     required: frozenset[str] = frozenset()
+    monitor: Monitor | None = None
+    until: float | None = None
 
 
 @dataclass(frozen=True)
@@ -147,6 +154,8 @@ class ProbeRun:
         self._previous = ""
         #: The peer's startup frame by ours, where it was seen once.
         self._frames: dict[bytes, StartupFrame] = {}
+        #: The first case whose valid Request was not answered, by that.
+        self._unanswered: dict[bytes, str] = {}
         self.deviations = Deviations()
         self.frame: StartupFrame | None = None
         self.remark = ""
@@ -158,9 +167,15 @@ class ProbeRun:
         if not self._has_begun:
             self.begin()
         for case in cases:
+            if self._settings.until is not None and time.monotonic() >= self._settings.until:
+                return
             for lost in self.compare(case):
                 yield lost
                 self._bring_back(lost.case.name)
+            if why := self._not_offered(case):
+                judgement = ProbeJudgement("unsupported", why)
+                yield self._known(Result(case, SeenPeer(unsupported=why), judgement))
+                continue
             try:
                 result, is_well = self._give(case)
             except _NoConnection as error:
@@ -171,11 +186,20 @@ class ProbeRun:
                 self._bring_back(self._previous)
                 continue
             self._previous = case.name
+            result = self._monitored(result)
             if is_well and self._is_well_after(result, is_last=case is cases[-1]):
                 yield self._known(result)
             else:
                 yield self._known(self._gone(case, result))
                 self._bring_back(case.name)
+
+    def _monitored(self, result: Result) -> Result:
+        """The result, which fails if the monitor tells of something new."""
+        monitor = self._settings.monitor
+        if monitor is None or not (words := monitor.trouble(result.case.name)):
+            return result
+        judgement = replace(result.judgement, verdict="fail", reason=words, is_of_case=False, saw="monitor", faults=())
+        return replace(result, judgement=self.deviations.count(result.case, judgement), is_first=True)
 
     def _bring_back(self, name: str) -> None:
         """Have the peer started anew, which was gone after a connection; raises PeerGone."""
@@ -311,10 +335,12 @@ class ProbeRun:
 
     def _give_once(self, case: ProbeCase) -> Result:
         """Give it; what is not answered is tried once more on a fresh connection before it counts."""
-        if why := self._not_offered(case):
-            return Result(case, SeenPeer(unsupported=why), ProbeJudgement("unsupported", why))
         result = self._given(case)
-        return self._given(case) if result.judgement.verdict == "no answer" else result
+        return self._given(case) if result.judgement.verdict == "no answer" and self._retries(result) else result
+
+    def _retries(self, result: Result) -> bool:
+        """Whether an answer may come another time: not if a case before has shown that it does not."""
+        return any(self.deviations.is_first(name, result.case) for name in result.judgement.counted)
 
     def _given(self, case: ProbeCase) -> Result:
         try:
@@ -327,6 +353,8 @@ class ProbeRun:
         judge = Judge(case, seen, said, *self.controls_of(case), is_unanswered=is_unanswered)
         judgement = judge.judgement(strict=strict)
         others = wrong_with(case, seen, capture, strict=strict, is_heard=said.is_heard)
+        if judgement.verdict in BAD and judgement.saw in ("mute", "shut") and case.is_conformant:
+            self._unanswered.setdefault(self._own_startup(case), case.name)
         judgement = self.deviations.count(case, replace(judgement, faults=(*judgement.faults, *others)))
         is_first = not judgement.counted or any(self.deviations.is_first(name, case) for name in judgement.counted)
         kept = capture if self._settings.keeps else b""
@@ -336,7 +364,16 @@ class ProbeRun:
         """Why the peer offers nothing to test this by, which what it has sent before shows; "" if that is not so."""
         if case.case.baseline == "culley-02":
             return "the peer begins with startup frames" if self.frame is not None else ""
-        frame = self._frames.get(self._own_startup(case))
+        own = self._own_startup(case)
+        if own in self._unanswered:
+            return f"the peer does not answer this Request; as in {self._unanswered[own]}"
+        if len(self._unanswered) >= _ENOUGH and self.frame is None:
+            return f"the peer does not answer valid Requests; as in {next(iter(self._unanswered.values()))}"
+        control = self._controls.get((case.case.baseline, _WRITE_OF_NOTHING))
+        is_answered = control is None or (control.frame is not None and not control.frame.r)
+        if not is_answered and case.begins_full_operation and not case.is_conformant:
+            return not_answered(control)
+        frame = self._frames.get(own)
         if frame is None:
             return ""
         try:
@@ -397,7 +434,9 @@ class ProbeRun:
         elif by == "responder":
             said = ("initiator send 30", step.format(by=by))
         changes = says(*said), answers(None)
-        return ProbeCase(Case(f"valid-control-{name}", "Nothing is wrong", name, changes, (), ACCEPT, by=by), CONFORMANT)
+        return ProbeCase(
+            Case(f"valid-control-{name}", "Nothing is wrong", name, changes, (), ACCEPT, by=by), CONFORMANT
+        )
 
     def _exchange(self, case: ProbeCase, terms: Terms, *, waits: bool = False) -> tuple[SeenPeer, bool, bytes]:
         """Give it; what was seen, whether a Read of ours was not answered, and the capture.

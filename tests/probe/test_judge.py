@@ -142,10 +142,10 @@ def test_a_deviation_is_one_however_many_cases_show_it() -> None:
         for case in cases
     ]
     assert [one.verdict for one in found] == ["fail", "pass", "fail"]
-    assert [one.counted for one in found] == [("terminate-layout",), (), ("receiver-rdmap:terminate-2-0-02",)]
+    assert [one.counted for one in found] == [("terminate-layout",), (), ("opcode:terminate-2-0-02",)]
     assert ledger.found["terminate-layout"].cases == ["crc-zero", "crc-ones", "opcode-12"]
-    assert are_known(found[2].counted, {"receiver-rdmap"})
-    assert not are_known((), {"receiver-rdmap"})
+    assert are_known(found[2].counted, {"opcode:terminate-2-0-02"})
+    assert not are_known((), {"opcode:terminate-2-0-02"})
 
 
 def test_the_first_octet_that_differs() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import socket
 import sys
 import threading
@@ -240,14 +241,17 @@ def test_the_peer_that_goes_is_named() -> None:
     assert run.lost == ["crc-ones"]
 
 
-@pytest.mark.parametrize(("depth", "verdict"), [(1, "unsupported"), (8, "pass")])
+@pytest.mark.parametrize(("depth", "verdict"), [(0, "unsupported"), (1, "pass"), (8, "pass")])
 def test_a_conformant_case_has_no_more_reads_under_way_than_was_agreed_on(depth: int, verdict: str) -> None:
     from scapy_mpa.framing.startup import EnhancedData
 
-    clean = Clean(b"", EnhancedData(0, 0, 0, 0, depth, depth))
+    clean = Clean(b"", EnhancedData(0, 0, 0, 0, 8, depth))
+    settings = RunSettings(TERMS._replace(clean=clean), keeps=True)
     with our_responder() as target:
-        (result,) = run_of(target, chosen(["valid-reads"]), RunSettings(TERMS._replace(clean=clean)))
+        (result,) = run_of(target, chosen(["valid-reads"]), settings)
     assert result.judgement.verdict == verdict, result.judgement
+    report = analyze(io.BytesIO(result.capture), fpdus=False)
+    assert "ird-ord-exceeded" not in {one.rule.id for one in report.all_findings()}
 
 
 def test_the_peer_that_goes_before_the_case_is_not_held_against_the_case() -> None:
@@ -420,8 +424,6 @@ def test_no_more_connections_than_asked_for() -> None:
 
 def test_captures_are_what_passed() -> None:
     """The recording of a case is one that the analysis finds the case's rules in."""
-    import io
-
     with our_responder() as target:
         results = run_of(target, chosen(["crc-zero", "pad-0040"]), RunSettings(TERMS, keeps=True))
     for one, rules in zip(results, ({"pad"}, {"crc", "terminate"}), strict=True):
