@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scapy_mpa.catalogue.case import Case
+from scapy_mpa.catalogue.fpdu import cut
 from scapy_mpa.catalogue.frame import answers, ends, says, setup
 from scapy_mpa.catalogue.mutation import Mutation, mutation
 from scapy_mpa.catalogue.named import NAMES
 from scapy_mpa.catalogue.packet import recut
-from scapy_mpa.catalogue.peer import ACCEPT, Peer, peer
+from scapy_mpa.catalogue.peer import ACCEPT, WAIT, Peer, peer
 from scapy_mpa.catalogue.plan import Plan
 from scapy_mpa.craft.impairments import Pipeline, impairment
 from scapy_mpa.craft.tcppacket import TcpPacket
@@ -206,10 +207,21 @@ def _out_of_order() -> Iterator[Case]:
             )  # fmt: skip
 
 
+def _of_the_probe() -> Iterator[ProbeCase]:
+    """What only a live peer can show, of areas of the catalogue."""
+    yield ProbeCase(
+        Case(
+            "read-without-its-last-octet", "An RDMA Read of no octets, without the last octet of its CRC", "plain",
+            (says(_FIRST, _SAID, _READ), cut(2, -1)), (), WAIT, tests=("receiver-whole-fpdu",),
+        ),
+        "fpdu",
+    )  # fmt: skip
+
+
 def conformant_cases() -> tuple[ProbeCase, ...]:
     """All of them, for a Responder; and those for an Initiator."""
     cases = (*_negotiation(), *_enhanced(), *_pieces(), *_messages(), *_out_of_order(), *_for_initiators())
-    return tuple(ProbeCase(case, CONFORMANT) for case in cases)
+    return (*(ProbeCase(case, CONFORMANT) for case in cases), *_of_the_probe())
 
 
 def _for_initiators() -> Iterator[Case]:

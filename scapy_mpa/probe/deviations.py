@@ -101,6 +101,8 @@ def name_of(case: ProbeCase, judgement: ProbeJudgement) -> str:
         return f"{judgement.saw or 'gone'}:{case.name}"
     if judgement.saw == "untested":
         return f"untested:{case.area}"
+    if judgement.saw == "closed" and case.case.peer.reaction == "terminate":
+        return "no-terminate"
     return f"{expectation_of(case.name).name}:{judgement.saw}"
 
 

@@ -86,7 +86,7 @@ class CaseExchange:
         self._watcher = Watcher(self._by, has_startup_frames=has_frames)
         self._start = clock()
         self._has_spoken = self._is_fitted = False
-        self._is_gone = False
+        self._is_gone = self._has_finished = False
         #: Memory of the peer, and whether our first FPDU has it name some.
         self._live = terms.live
         self._names = False
@@ -160,6 +160,7 @@ class CaseExchange:
             else:
                 self._carrier.finish(step)
                 self._record_end(self._by, step.how)
+                self._has_finished = True
                 self._is_gone = step.how == "rst"
         self.seen.is_cut = at < len(steps) or bool(self.seen.untaken)
 
@@ -326,6 +327,8 @@ class CaseExchange:
         self._until(is_done, timeout)
         if names_memory(self._plan):
             self._until(lambda: seen.terminate is not None, min(timeout, _LINGER))
+        if self.is_unanswered and seen.end is None:
+            self._watcher.stall()
         if seen.error is not None:
             self._until(lambda: False, min(timeout, _LINGER), after_error=True)
         if seen.end is None and seen.terminate is None:
@@ -382,6 +385,9 @@ class CaseExchange:
 
     def _leave(self) -> None:
         """Close our side, and give the peer a moment to close its own, so that it is free for the next one."""
+        if self.seen.end == "fin" and not self._has_finished:
+            # It shows in the recording that nothing of ours was under way.
+            self._record_end(self._by, "fin")
         if self.seen.end is None and not self._is_gone:
             self._carrier.finish(Finish("fin"))
             self._record_end(self._by, "fin")

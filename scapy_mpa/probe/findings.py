@@ -24,10 +24,23 @@ INVALIDATING = frozenset((SEND_INVALIDATE, SEND_SE_INVALIDATE))
 _NOT_SEEN = {
     *(rule.id for name in ("Alignment", "TCP and attacks", "The capture") for rule in GROUPS[name]),
     *("teardown-unacknowledged", "teardown-reset", "terminate", "startup-rejected", "connection-lost", "error-closed"),
-    *("request-unanswered", "error-passed", "error-went-on", "startup-invalid-answered", "startup-not-closed"),
+    *(
+        "mulpdu-minimum",
+        "request-unanswered",
+        "mulpdu-minimum",
+        "error-passed",
+        "error-went-on",
+        "startup-invalid-answered",
+        "startup-not-closed",
+    ),
 }
 #: Rules of our own Key: with a wrong one the analysis cannot know who is who.
 _OF_KEYS = {"startup-key", "startup-role"}
+#: Where one of these is broken, what else is found in the peer's FPDUs may be read at a wrong place.
+STRUCTURE = {rule.id for name in ("FPDUs", "Markers") for rule in GROUPS[name] if rule.severity == "error"}
+#: Of these, what says least of why.
+VAGUE = frozenset(("crc", "fpdu-format", "connection-lost"))
+_OF_STARTUP = {rule.id for name in ("Startup", "Negotiation") for rule in GROUPS[name]}
 #: Octets of a peer above which its recording is not analysed: no answer is so long.
 _MOST = 1 << 20
 
@@ -50,6 +63,8 @@ def wrong_with(case: ProbeCase, seen: SeenPeer, capture: bytes, *, strict: bool,
     peer = case.reach.role
     words = (*BINDING, "SHOULD", "SHOULD NOT") if strict else BINDING
     provoked = {one.rule for one in raised if one.direction == peer}
+    if "rdmap-read-request" in case.case.raises:
+        provoked.add("terminate-layout")  # which header is quoted of such a Request is not said
     if not is_heard:
         provoked.add("startup-responder-first")
     found = [
@@ -57,6 +72,10 @@ def wrong_with(case: ProbeCase, seen: SeenPeer, capture: bytes, *, strict: bool,
         for one in report.all_findings()
         if one.direction == peer and one.rule.id not in _NOT_SEEN | provoked and one.rule.requirement in words
     ]
+    is_garbled = seen.error is not None and seen.error.rule in STRUCTURE
+    if is_garbled or STRUCTURE & {one.rule.id for one in found}:
+        kept = STRUCTURE if is_garbled else STRUCTURE | _OF_STARTUP
+        found = [one for one in found if one.rule.id in kept]
     found.sort(key=lambda one: (("error", "warning", "note").index(one.rule.severity), one.frame))
     faults = tuple(Fault(one.rule.id, one.detail, one.clause or "") for one in found)
     return (*faults, *(outside(seen) if names_memory(case.case.plan()) else ()))

@@ -47,7 +47,8 @@ Observation: TypeAlias = Literal[
 #: What a peer says of memory that it does not have, or has no room in: layer and type of a Terminate (RFC 5040 §4.8,
 #: RFC 5041 §7.2), with the codes that mean it.
 _OF_TAGGED = {(1, 1): (0, 1, 2), (0, 1): (0, 1, 2, 3, 9)}
-_OF_REQUESTS = {(0, 1): (0, 1, 2, 3, 4), (1, 1): (0, 1, 2), (1, 2): (2,)}
+_OF_REQUESTS = {(0, 1): (0, 1, 2, 3, 4), (1, 1): (0, 1, 2)}
+_OF_QUEUES = {(1, 2): (2,)}
 _OF_SENDS = {(1, 2): (2, 5)}
 #: Numbers for one error: RDMAP or DDP reports it, or two of their checks find it.
 _ALIKE = (
@@ -61,6 +62,8 @@ _LESS_CODES = {(0, 1, 0xFF), (0, 2, 0xFF), (0, 2, 7), (0, 2, 8)}
 _UNEXPECTED_OPCODE = (0, 2, 6)
 _MPA = 2
 _LEFT_TO_ULP = (2, 3)
+#: Rules by which nothing may be done yet.
+_OF_DELIVERY = {"receiver-delivery", "receiver-whole-fpdu"}
 #: Who sends which startup frame.
 _STARTUP = "RFC 5044 §7.1.2"
 
@@ -118,6 +121,8 @@ class Spoken(NamedTuple):
     """What our side of a case speaks of, beside what it is about."""
 
     tagged: bool = False
+    #: RDMA Reads or Atomic Operations; those that name octets.
+    asks: bool = False
     requests: bool = False
     sends: bool = False
     terminate: bool = False
@@ -354,7 +359,7 @@ class Judge:
             return "quiet"
         if reaction in ("close", "reject", "wait") and (found := self._startup_frame(is_initiator)) is not None:
             return found
-        is_refused = reaction == "terminate" and self._case.area == "ddp" and self._said.requests
+        is_refused = reaction == "terminate" and self._case.area == "ddp" and self._said.asks
         if (is_refused and seen.has_answered) or (self._is_of_delivery and seen.responses):
             return "answered"
         if self._terminate is not None:
@@ -395,7 +400,7 @@ class Judge:
 
     @property
     def _is_of_delivery(self) -> bool:
-        return self._peer.reaction == "wait" and "receiver-delivery" in self._case.case.tests
+        return self._peer.reaction == "wait" and bool(_OF_DELIVERY & {*self._case.case.tests})
 
     def _read_terminate(self) -> Terminate | None:
         """The peer's Terminate, read in the layout in which it is the expected one."""
@@ -433,7 +438,8 @@ class Judge:
         return any(
             is_said and terminate.code in codes.get(key, ())
             for is_said, codes in (
-                (said.tagged, _OF_TAGGED), (said.requests, _OF_REQUESTS), (said.sends, _OF_SENDS),
+                (said.tagged, _OF_TAGGED), (said.asks, _OF_QUEUES), (said.requests, _OF_REQUESTS),
+                (said.sends, _OF_SENDS),
             )
         )  # fmt: skip
 

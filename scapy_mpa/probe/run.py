@@ -15,7 +15,8 @@ from scapy_mpa.catalogue.plan import Plan
 from scapy_mpa.craft.setup import Setup
 from scapy_mpa.craft.ulpdus import ATOMIC_REQUEST, READ_REQUEST, SEND, TERMINATE
 from scapy_mpa.errors import MPAError
-from scapy_mpa.framing.ddp import is_tagged, opcode_of
+from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH, is_tagged, opcode_of
+from scapy_mpa.framing.requests import read_requests
 from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.live.errors import RemoteProtocolError
@@ -26,9 +27,9 @@ from scapy_mpa.probe.carrier import Carrier, NotReached
 from scapy_mpa.probe.case import CONFORMANT, ProbeCase
 from scapy_mpa.probe.deviations import Deviations, are_known, name_of
 from scapy_mpa.probe.exchange import CaseExchange, Terms
-from scapy_mpa.probe.findings import INVALIDATING, wrong_with
+from scapy_mpa.probe.findings import INVALIDATING, STRUCTURE, VAGUE, wrong_with
 from scapy_mpa.probe.fitting import Unsupported, fit, plan_of
-from scapy_mpa.probe.judge import BAD, VERDICTS, Judge, ProbeJudgement, Spoken, not_answered, seen_words
+from scapy_mpa.probe.judge import BAD, VERDICTS, Fault, Judge, ProbeJudgement, Spoken, not_answered, seen_words
 from scapy_mpa.probe.monitor import Monitor
 from scapy_mpa.probe.rawcarrier import RawTCP
 from scapy_mpa.probe.reach import Carriage
@@ -43,6 +44,8 @@ _TRIES, _POLL = 2, 0.1
 _CONTROLS = {_WRITE_OF_NOTHING: "an RDMA Write of nothing", "{by} send 30": "a Send of 30 octets"}
 #: So often may a peer go after such a connection; then it is not made any more.
 _DEADLY = 2
+#: The rule of a sender that deviates throughout.
+_DIALECT = "deviating-sender"
 #: So many valid Requests of which none was answered show that no other will be.
 _ENOUGH = 3
 
@@ -338,6 +341,23 @@ class ProbeRun:
         result = self._given(case)
         return self._given(case) if result.judgement.verdict == "no answer" and self._retries(result) else result
 
+    def _of_one_cause(
+        self, judgement: ProbeJudgement, others: tuple[Fault, ...]
+    ) -> tuple[ProbeJudgement, tuple[Fault, ...]]:
+        """Leave what tells most of FPDUs that are not valid: one cause may look like several from place to place."""
+        known, is_invalid = self.deviations.found, judgement.saw == "invalid" and judgement.verdict in BAD
+        ours = judgement.rule if is_invalid else ""
+        told = {one.rule for one in others if one.rule in STRUCTURE} | ({ours} & STRUCTURE)
+        if _DIALECT in known:
+            # What its FPDUs look like to who does not know how it deviates is no deviation of its own.
+            told = {rule for rule in told if rule in known}
+        else:
+            told = told - VAGUE or told
+        others = tuple(one for one in others if one.rule not in STRUCTURE or (one.rule in told and one.rule != ours))
+        if is_invalid and ours not in told and (told or _DIALECT in known):
+            judgement = replace(judgement, verdict="unsupported")
+        return judgement, others
+
     def _retries(self, result: Result) -> bool:
         """Whether an answer may come another time: not if a case before has shown that it does not."""
         return any(self.deviations.is_first(name, result.case) for name in result.judgement.counted)
@@ -353,8 +373,13 @@ class ProbeRun:
         judge = Judge(case, seen, said, *self.controls_of(case), is_unanswered=is_unanswered)
         judgement = judge.judgement(strict=strict)
         others = wrong_with(case, seen, capture, strict=strict, is_heard=said.is_heard)
+        judgement, others = self._of_one_cause(judgement, others)
         if judgement.verdict in BAD and judgement.saw in ("mute", "shut") and case.is_conformant:
             self._unanswered.setdefault(self._own_startup(case), case.name)
+            if others:
+                # Something came; what is wrong with it is why it is no startup frame.
+                words = "what the peer sends is no startup frame"
+                judgement = replace(judgement, verdict="unsupported", reason=words)
         judgement = self.deviations.count(case, replace(judgement, faults=(*judgement.faults, *others)))
         is_first = not judgement.counted or any(self.deviations.is_first(name, case) for name in judgement.counted)
         kept = capture if self._settings.keeps else b""
@@ -496,9 +521,15 @@ def said_by(case: ProbeCase, terms: Terms) -> Spoken:
     own = {line[1] for line in words if len(line) > 1 and line[0] in ("{by}", plan.by)}
     steps = [*heard, *(step for step in plan.steps if isinstance(step, bytes))]
     opcodes = {opcode_of(step) for step in steps}
+    # Of a message of no octets neither STag nor TO is checked.
+    whole = {line[1] for line in words if len(line) > 2 and line[1] in own and line[2] not in ("''", "0")}
+    named = {opcode_of(step) for step in steps if _names_octets(step)}
     return Spoken(
-        tagged=any(is_tagged(step) for step in steps) or "write" in own or bool(opcodes & INVALIDATING),
-        requests=bool(opcodes & {READ_REQUEST, ATOMIC_REQUEST}) or bool(own & {"read", "read-request", "atomic"}),
+        tagged=any(is_tagged(step) and len(step) > TAGGED_HEADER_LENGTH for step in steps)
+        or "write" in whole
+        or bool(opcodes & INVALIDATING),
+        asks=bool(opcodes & {READ_REQUEST, ATOMIC_REQUEST}) or bool(own & {"read", "read-request", "atomic"}),
+        requests=bool(named & {READ_REQUEST, ATOMIC_REQUEST}) or bool(whole & {"read", "read-request", "atomic"}),
         sends=SEND in opcodes or "send" in own,
         terminate=TERMINATE in opcodes or "terminate" in own,
         streaming="stream" in own and not plan.setup.get("reject"),
@@ -510,6 +541,12 @@ def said_by(case: ProbeCase, terms: Terms) -> Spoken:
         private_data=bool(setup.private_data[ROLES.index(plan.by)])
         or any(change.text.startswith("private-data(") for change in case.case.changes),
     )
+
+
+def _names_octets(ulpdu: bytes) -> bool:
+    """Whether a request names octets of memory: an RDMA Read of none does not."""
+    reads = read_requests(ulpdu[UNTAGGED_HEADER_LENGTH:]) if opcode_of(ulpdu) == READ_REQUEST else ()
+    return not reads or bool(reads[0].size)
 
 
 def _heard(plan: Plan, setup: Setup) -> list[bytes]:

@@ -222,6 +222,12 @@ class Watcher:
             detail = f"{how} {self._incoming.held} octets into an FPDU"
             self.seen.error = RemoteProtocolError(detail, "connection-lost")
 
+    def stall(self) -> None:
+        """Nothing more comes, though something was to: octets that have begun no whole FPDU are no answer."""
+        if self._incoming is not None and self._incoming.held and self.seen.error is None:
+            detail = f"{self._incoming.held} octets that do not become an FPDU"
+            self.seen.error = RemoteProtocolError(detail, "fpdu-format")
+
     def _read(self, octets: Octets, seconds: float) -> None:
         if self._incoming is None:
             if self.own is None and self._by == "responder":

@@ -1,4 +1,4 @@
-"""A peer of MPA, DDP and RDMAP that shares no code with ours: written from the RFCs, with sockets, struct and its own CRC.
+"""A peer of MPA, DDP and RDMAP that shares no code with ours: written from the RFCs, with sockets and struct.
 
 It conforms, in several ways in which implementations differ, and commits faults that are named, one at a time.
 """
@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 REQUEST, REPLY = b"MPA ID Req Frame", b"MPA ID Rep Frame"
 _POLYNOMIAL = 0x82F63B78
@@ -136,7 +137,7 @@ class Peer:
             return
         if not is_right or length > limit or (rev > 2 and not self.has("any-rev")):
             if self.has("stays-open"):
-                time.sleep(3)
+                time.sleep(1)
             raise Over
         if rev == 0 or (rev == 2 and not self.kind.enhanced and flags & 0x10):
             raise Over
@@ -331,7 +332,7 @@ class Peer:
         reserved = 0x0100 if self.has("terminate-reserved") else 0
         body = struct.pack(">BBH", kind, code, flags << 8 | reserved)
         if is_quoted:
-            length = len(ulpdu) + (7 if self.has("terminate-wrong-length") else 0)
+            length = (len(ulpdu) + (7 if self.has("terminate-wrong-length") else 0)) & 0xFFFF
             if self.has("terminate-quotes-wrong"):
                 head = head[:-1] + bytes((head[-1] ^ 0x55,))
             body += struct.pack(">H", length) + head + (ulpdu[18:46] if is_read else b"")
@@ -589,9 +590,41 @@ def foreign_responder(kind: Kind) -> Iterator[int]:
         thread.join(10)
 
 
-def foreign_initiator(port: int, kind: Kind) -> None:
-    """One connection of an Initiator of this kind."""
-    with suppress(OSError), socket.create_connection(("127.0.0.1", port), 5) as sock:
-        sock.settimeout(5)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        Peer(sock, kind, is_responder=False).serve()
+class ForeignInitiator:
+    """A target for a run: an Initiator of this kind, a thread for each connection."""
+
+    role: Any = "initiator"
+
+    def __init__(self, acceptor: Any, kind: Kind) -> None:
+        self._acceptor, self._kind = acceptor, kind
+        self._thread: threading.Thread | None = None
+
+    def connection(self, _case: object = None) -> Any:
+        """Have it connect, and take the connection."""
+        self._thread = threading.Thread(target=self._connect, daemon=True)
+        self._thread.start()
+        return self._acceptor.accept(20)
+
+    def _connect(self) -> None:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self._acceptor.port), 5) as sock:
+            sock.settimeout(5)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            Peer(sock, self._kind, is_responder=False).serve()
+
+    def restart(self) -> bool:
+        """It cannot be."""
+        return False
+
+    def is_back(self, works: Any) -> bool:
+        """Ask once."""
+        return bool(works())
+
+    def done(self) -> None:
+        """A connection is over."""
+        if self._thread is not None:
+            self._thread.join(20)
+            self._thread = None
+
+    def close(self) -> None:
+        """The same."""
+        self.done()
