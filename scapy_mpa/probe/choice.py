@@ -61,7 +61,7 @@ def sampled(cases: Sequence[ProbeCase], count: int, seed: int) -> list[ProbeCase
     """
     random = Random(seed)
     sane = [case for case in cases if case.is_conformant]
-    ends = [sane[0], sane[-1]] if count > 1 and len(sane) > 1 else sane[:1] if count == 1 else []
+    ends = sane[:2] if count > 1 and len(sane) > 1 else sane[:1] if count == 1 else []
     others = [case for case in cases if case not in ends]
     keyed = sorted(range(len(others)), key=lambda _: random.random())
     drawn = [others[at] for at in sorted(keyed[: max(0, count - len(ends))])]

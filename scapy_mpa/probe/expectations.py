@@ -52,8 +52,6 @@ _CONFORMANT = (
     Expectation("valid-rev-2-plain rev-2-plain",
                 "Rev 2 without S is a plain Request, but who speaks Rev 1 alone may close, as on any other Rev.",
                 ("close",), "RFC 5044 §7.1.1"),
-    Expectation("valid-private-data-* valid-reply-private-data-*",
-                "Up to 512 octets of Private Data are properly formatted; only the ULP may refuse their content."),
     Expectation("valid-ird-*", "Every IRD and ORD of 14 bits is valid, and 0x3FFF leaves a depth to the ULP."),
     Expectation("valid-rtr-*",
                 "A Responder that knows RFC 6581 supports at least one type of RTR message and names one it has."),
@@ -87,8 +85,10 @@ _STARTUP = (
                 "Private Data that PD_Length counts rightly is properly formatted."),
     Expectation("private-data-rejected",
                 "Private Data that the ULP refuses is answered by R; to accept it is as well the ULP's choice."),
-    Expectation("request-private-data-* reply-private-data-* enhanced-private-data-512 private-data-is-request",
-                "Up to 512 octets of any Private Data, RFC 6581's four included, are properly formatted."),
+    Expectation("valid-private-data-* valid-reply-private-data-* request-private-data-* reply-private-data-* "
+                "enhanced-private-data-512 private-data-is-request",
+                "Up to 512 octets of Private Data, RFC 6581's four included, are properly formatted; only the ULP may "
+                "refuse their content."),
     Expectation("request-pd-length-too-small* reply-pd-length-too-small*",
                 "A receiver that detects the mismatch closes; who does not reads what follows as the first FPDU.",
                 _ANYTHING, "RFC 5044 §7.1.1"),

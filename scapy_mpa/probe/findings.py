@@ -24,15 +24,8 @@ INVALIDATING = frozenset((SEND_INVALIDATE, SEND_SE_INVALIDATE))
 _NOT_SEEN = {
     *(rule.id for name in ("Alignment", "TCP and attacks", "The capture") for rule in GROUPS[name]),
     *("teardown-unacknowledged", "teardown-reset", "terminate", "startup-rejected", "connection-lost", "error-closed"),
-    *(
-        "mulpdu-minimum",
-        "request-unanswered",
-        "mulpdu-minimum",
-        "error-passed",
-        "error-went-on",
-        "startup-invalid-answered",
-        "startup-not-closed",
-    ),
+    *("request-unanswered", "error-passed", "error-went-on", "startup-invalid-answered", "startup-not-closed"),
+    "mulpdu-minimum",
 }
 #: Rules of our own Key: with a wrong one the analysis cannot know who is who.
 _OF_KEYS = {"startup-key", "startup-role"}

@@ -374,9 +374,9 @@ class ProbeRun:
         judgement = judge.judgement(strict=strict)
         others = wrong_with(case, seen, capture, strict=strict, is_heard=said.is_heard)
         judgement, others = self._of_one_cause(judgement, others)
-        if judgement.verdict in BAD and judgement.saw in ("mute", "shut") and case.is_conformant:
+        if judgement.verdict in BAD and judgement.saw in ("mute", "shut", "rejected") and case.is_conformant:
             self._unanswered.setdefault(self._own_startup(case), case.name)
-            if others:
+            if others and judgement.saw != "rejected":
                 # Something came; what is wrong with it is why it is no startup frame.
                 words = "what the peer sends is no startup frame"
                 judgement = replace(judgement, verdict="unsupported", reason=words)
@@ -390,8 +390,8 @@ class ProbeRun:
         if case.case.baseline == "culley-02":
             return "the peer begins with startup frames" if self.frame is not None else ""
         own = self._own_startup(case)
-        if own in self._unanswered:
-            return f"the peer does not answer this Request; as in {self._unanswered[own]}"
+        if self._unanswered.get(own, case.name) != case.name:
+            return f"the peer refuses this Request; as in {self._unanswered[own]}"
         if len(self._unanswered) >= _ENOUGH and self.frame is None:
             return f"the peer does not answer valid Requests; as in {next(iter(self._unanswered.values()))}"
         control = self._controls.get((case.case.baseline, _WRITE_OF_NOTHING))

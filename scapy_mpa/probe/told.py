@@ -144,14 +144,15 @@ def print_table(results: Sequence[Result], console: Console, *, everything: bool
 
     columns = [Column(name, overflow="fold") for name in ("expected", "seen", "why")]
     found = deviations_of(results)
-    rows = [(one, _some([case.case.name for case in cases])) for one, cases in found.values()]
+    rows = [(one, name, _some([case.case.name for case in cases])) for name, (one, cases) in found.items()]
     if everything:
-        rows = [(one, one.case.name) for one in results]
+        rows = [(one, ", ".join(one.judgement.counted), one.case.name) for one in results]
     if rows:
-        table = Table("verdict", Column("case" if everything else "cases", overflow="fold"), *columns)
-        for one, cases in rows:
+        heads = (Column(name, overflow="fold") for name in ("deviation", "case" if everything else "cases"))
+        table = Table("verdict", *heads, *columns)
+        for one, names, cases in rows:
             seen = printable(seen_words(one.seen))
-            table.add_row(one.judgement.verdict, cases, expected_words(one.case.case), seen, why(one))
+            table.add_row(one.judgement.verdict, names, cases, expected_words(one.case.case), seen, why(one))
         console.print(table)
     for line in (*_causes(results), _lacking(results), counts(results, total)):
         if line:
