@@ -21,7 +21,7 @@ _OF_ONE_CASE = ("expected", "monitor")
 
 
 @dataclass
-class Deviation:
+class PeerDeviation:
     """What a peer does wrong.
 
     Attributes:
@@ -43,7 +43,7 @@ class Deviations:
     """Those of a run, in the order in which they showed."""
 
     def __init__(self) -> None:
-        self.found: dict[str, Deviation] = {}
+        self.found: dict[str, PeerDeviation] = {}
 
     def count(self, case: ProbeCase, judgement: ProbeJudgement) -> ProbeJudgement:
         """Return the judgement with what it counts under.
@@ -88,7 +88,7 @@ class Deviations:
         return self.found[name].cases[0] == case.name
 
     def _add(self, name: str, verdict: Verdict, reason: str, clause: str, case: ProbeCase) -> None:
-        cases = self.found.setdefault(name, Deviation(name, verdict, reason, clause)).cases
+        cases = self.found.setdefault(name, PeerDeviation(name, verdict, reason, clause)).cases
         if case.name not in cases:
             cases.append(case.name)
 

@@ -355,7 +355,7 @@ class Judge:
         is_initiator = self._case.reach.role == "initiator"
         if self._lacks_startup:
             return "shut" if seen.end is not None else "late" if seen.frame is not None else "mute"
-        if seen.waits_for == "fpdu":
+        if seen.waits_for == "fpdu" and reaction != "close":
             return "quiet"
         if reaction in ("close", "reject", "wait") and (found := self._startup_frame(is_initiator)) is not None:
             return found

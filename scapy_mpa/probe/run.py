@@ -339,6 +339,8 @@ class ProbeRun:
     def _give_once(self, case: ProbeCase) -> Result:
         """Give it; what is not answered is tried once more on a fresh connection before it counts."""
         result = self._given(case)
+        if result.judgement.saw == "quiet" and self._first.fpdus:
+            return self._given(case)
         return self._given(case) if result.judgement.verdict == "no answer" and self._retries(result) else result
 
     def _of_one_cause(

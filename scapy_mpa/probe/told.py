@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: Octets and FPDUs of a peer that a line shows.
 _OCTETS, _FPDUS = 512, 16
+#: Columns of the name of a deviation that is not broken.
+_NAME = 24
 #: Names of cases, and reasons, that people want to read in a summary.
 _NAMES, _CAUSES = 3, 8
 
@@ -148,7 +150,7 @@ def print_table(results: Sequence[Result], console: Console, *, everything: bool
     if everything:
         rows = [(one, ", ".join(one.judgement.counted), one.case.name) for one in results]
     if rows:
-        heads = (Column(name, overflow="fold") for name in ("deviation", "case" if everything else "cases"))
+        heads = Column("deviation", min_width=_NAME), Column("case" if everything else "cases", overflow="fold")
         table = Table("verdict", *heads, *columns)
         for one, names, cases in rows:
             seen = printable(seen_words(one.seen))
@@ -174,7 +176,8 @@ def _some(names: Sequence[str]) -> str:
 
 def causes(results: Iterable[Result]) -> list[tuple[str, int]]:
     """Return why cases could not be tested, with how many there are of each reason, the most first."""
-    return Counter(one.judgement.reason for one in results if one.judgement.verdict == "unsupported").most_common()
+    found = Counter(one.judgement.reason for one in results if one.judgement.verdict == "unsupported")
+    return sorted(found.items(), key=lambda item: (-item[1], item[0]))
 
 
 def _causes(results: Sequence[Result]) -> list[str]:
