@@ -399,7 +399,7 @@ class ProbeRun:
         control = self._controls.get((case.case.baseline, _WRITE_OF_NOTHING))
         is_answered = control is None or (control.frame is not None and not control.frame.r)
         if not is_answered and case.begins_full_operation and not case.is_conformant:
-            return not_answered(control)
+            return "the peer does not speak Rev 0" if case.case.baseline == "rddp-01" else not_answered(control)
         frame = self._frames.get(own)
         if frame is None:
             return ""
