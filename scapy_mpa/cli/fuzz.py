@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from scapy_mpa.cli.output import (
     tell_written,
     written,
 )
-from scapy_mpa.cli.settling import boots, recovers, settles
+from scapy_mpa.cli.settling import boots, monitors, recovers, settles
 from scapy_mpa.cli.types import Begun
 from scapy_mpa.cli.wirefuzz import OnTheWire, fuzz_peer
 from scapy_mpa.fuzz.draw import MOST_CASES
@@ -134,6 +134,17 @@ def _areas() -> Iterable[str]:
 @settles("With a live peer")
 @boots()
 @recovers()
+@monitors()
+@click.option(
+    "--junit",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="With a live peer: write JUnit's XML for CI.",
+)
+@click.option(
+    "--expected", metavar="FILE", type=click.Path(dir_okay=False),
+    help="With a live peer: known hits, the key \"hit\" of a line each.",
+)  # fmt: skip
 @click.option("--list", "only_list", is_flag=True, help="List the areas and the mutations.")
 def fuzz_command(
     output: str | None,
@@ -159,6 +170,9 @@ def fuzz_command(
     settle: float,
     boot: float,
     recovery: float,
+    monitor: str | None,
+    junit: str | None,
+    expected: str | None,
     only_list: bool,
 ) -> int:
     """Make any number of malformed captures: valid connections in which a few things are changed.
@@ -180,6 +194,7 @@ def fuzz_command(
     wire = OnTheWire(
         peer, listens, command, restart, timeout, settle, boot, recovery, duration, minimizes, replay is not None
     )
+    wire = replace(wire, monitor=monitor, junit=junit, expected=expected)
     if complaint := wire.complaint():
         raise click.UsageError(complaint)
     if wire.is_wanted:

@@ -88,17 +88,22 @@ def _matching(patterns: Sequence[str]) -> set[str]:
     return found
 
 
-def known_failures(path: str) -> frozenset[str]:
-    """Names of cases, of rules and of deviations (``rule:what``) in a file, one a line; what follows # says why.
-
-    Raises MPAError.
-    """
+def lines_of(path: str) -> frozenset[str]:
+    """Return the lines of a file, without what follows # and without empty ones; raises MPAError."""
     try:
         with open(path, encoding="utf-8") as file:
             lines = [line.partition("#")[0].strip() for line in file]
     except (OSError, UnicodeDecodeError) as error:
         raise MPAError(f"{printable(path)}: {getattr(error, 'strerror', None) or error}") from None
-    found = frozenset(line for line in lines if line)
+    return frozenset(line for line in lines if line)
+
+
+def known_failures(path: str) -> frozenset[str]:
+    """Names of cases, of rules and of deviations (``rule:what``) in a file, one a line; what follows # says why.
+
+    Raises MPAError.
+    """
+    found = lines_of(path)
     for name in sorted(one for one in found - {*all_cases(), *RULES} if ":" not in one):
         near = get_close_matches(name, [*all_cases(), *RULES], n=1, cutoff=0.4)
         hint = f"; similar: {near[0]}" if near else ""

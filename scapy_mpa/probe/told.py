@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from scapy_mpa.catalogue.case import Case
@@ -25,6 +25,8 @@ from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from scapy_mpa.probe.fuzzing import WireResult
 
 #: Octets and FPDUs of a peer that a line shows.
 _OCTETS, _FPDUS = 512, 16
@@ -231,6 +233,25 @@ def list_lines(cases: Sequence[ProbeCase]) -> Iterator[str]:
     number = Counter(case.reach.carriage for case in cases)
     said = ", ".join(f"{words} {number[one]}" for one, words in CARRIAGES.items() if number[one])
     yield f"{len(cases)} case{'s' * (len(cases) != 1)}: {said}"
+
+
+def junit_of_hits(results: Iterable[WireResult], known: Container[str]) -> bytes:
+    """JUnit's XML of fuzzing: a test a case, a failure a hit; raises ImportError without junitparser."""
+    from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
+
+    found, suite, told = JUnitXml("scapy-mpa fuzz"), TestSuite("fuzz"), set[str]()
+    for one in results:
+        test = TestCase(f"case-{one.case.number:06}", "mpa.fuzz", round(one.seen.seconds, 6))
+        hit = printable(one.hit)
+        if hit and (one.hit in known or hit in told):
+            test.result = [Skipped(hit)]
+        elif hit:
+            test.result = [Failure(hit, one.verdict.replace(" ", "-"))]
+        told.add(hit)
+        suite.add_testcase(test)
+    found.add_testsuite(suite)
+    found.update_statistics()  # type: ignore[no-untyped-call]
+    return bytes(found.tostring())  # type: ignore[no-untyped-call]
 
 
 def junit(results: Sequence[Result], peer: str) -> bytes:

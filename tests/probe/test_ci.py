@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click import UsageError
+from click.testing import CliRunner
+from junitparser import JUnitXml
 
+from scapy_mpa.cli import cli
 from scapy_mpa.cli.types import TimeType
 from scapy_mpa.craft.ulpdus import terminate_body, untagged
 from scapy_mpa.errors import MPAError
@@ -129,6 +135,33 @@ def test_a_peer_that_floods_costs_a_case_its_limit() -> None:
         run_of(Responder(Connector(HOST, port, 0.3)), cases, RunSettings(Terms(0.3)))
     # A clean connection first, two to compare with, the cases, and a clean one after each.
     assert time.monotonic() - start < 25
+
+
+def fuzz(*arguments: str) -> Any:
+    return CliRunner().invoke(cli, ["fuzz", *arguments], standalone_mode=False)
+
+
+def test_a_fuzzer_has_a_monitor_and_known_hits_too(tmp_path: Path) -> None:
+    """The same trouble in several cases is one hit, and a known one is none."""
+    count, xml, known = tmp_path / "count", tmp_path / "junit.xml", tmp_path / "known"
+    command = f"sh -c 'echo x >> {count}; test $(wc -l < {count}) -lt 4 || (wc -l < {count}; exit 1)'"
+    options = ("--seed", "1", "--count", "4", "--timeout", "0.2", "--monitor", command, "--junit", str(xml))
+    with our_responder() as target:
+        where = ("--to", HOST, str(target._connector).rpartition(":")[2])
+        result = fuzz(*where, *options)
+        assert result.return_value == 1, result.output
+        lines = [json.loads(line) for line in result.stdout.splitlines()]
+        hits = [line["hit"] for line in lines if line["hit"]]
+        assert [line["verdict"] for line in lines].count("fail") == len(hits) == 2
+        assert hits[0] == "the monitor ended with status 1: 4"
+        assert JUnitXml.fromfile(str(xml)).failures == 2
+        known.write_text("\n".join(hits))
+        count.unlink()
+        result = fuzz(*where, *options, "--expected", str(known))
+    assert result.return_value == 0, result.output
+    suites = JUnitXml.fromfile(str(xml))
+    assert (suites.failures, suites.skipped) == (0, 2)
+    assert isinstance(fuzz("--monitor", "true", "-o", str(tmp_path / "x")).exception, UsageError)
 
 
 def test_what_one_cause_leaves_out_is_not_sent() -> None:
