@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from scapy_mpa.page.templates import check_jinja, environment, policy, source
+from scapy_mpa.probe.expectations import expectation_of
 from scapy_mpa.probe.judge import expected_words, seen_words
 from scapy_mpa.probe.run import Result
 from scapy_mpa.probe.told import causes, clause_of, counts, deviations_of, why
@@ -106,7 +107,7 @@ def _row(result: Result, octets: bytes, capture: str) -> _ProbedCase:
         result,
         grade,
         badge,
-        expected_words(result.case.case),
+        f"{expected_words(result.case.case)}. {expectation_of(result.case.name).means}",
         seen_words(result.seen),
         why(result),
         clause_of(result),

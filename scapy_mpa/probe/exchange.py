@@ -29,6 +29,8 @@ from scapy_mpa.probe.seen import ECHO_STAG, SeenPeer, Watcher
 _ECHO = f"{{by}} read-request 0 sink={ECHO_STAG:#x},0 source=0,0"
 #: Seconds for what follows a Terminate, or our FIN, at most.
 _LINGER = 0.1
+#: So many times as long as for an answer a peer is waited for that is still sending.
+_SLOW = 8
 #: Octets that are recorded behind an error of the peer, and that are read when the connection is lost.
 _MOST_AFTER = 1 << 18
 
@@ -87,6 +89,8 @@ class CaseExchange:
         self._start = clock()
         self._has_spoken = self._is_fitted = False
         self._is_gone = self._has_finished = False
+        #: Octets came while something was waited for the last time.
+        self._is_talking = False
         #: Memory of the peer, and whether our first FPDU has it name some.
         self._live = terms.live
         self._names = False
@@ -324,10 +328,13 @@ class CaseExchange:
                 return not self.is_unanswered
             return self._case.is_over_with_startup and seen.frame is not None
 
-        self._until(is_done, timeout)
+        # What a slow peer is still saying is waited for; one that says nothing, or has said enough, is not.
+        until = self._clock() + _SLOW * timeout
+        while not self._until(is_done, timeout) and self._is_talking and self._clock() < until:
+            pass
         if names_memory(self._plan):
             self._until(lambda: seen.terminate is not None, min(timeout, _LINGER))
-        if self.is_unanswered and seen.end is None:
+        if self.is_unanswered and seen.end is None and not self._is_talking:
             self._watcher.stall()
         if seen.error is not None:
             self._until(lambda: False, min(timeout, _LINGER), after_error=True)
@@ -339,6 +346,7 @@ class CaseExchange:
     def _until(self, is_done: Callable[[], bool], seconds: float, *, after_error: bool = False) -> bool:
         """Take what comes until it is done, the peer ends it, or the time is over; whether it is done."""
         until, most = self._clock() + seconds, self.seen.total + _MOST_AFTER
+        self._is_talking = False
         while not is_done():
             left = until - self._clock()
             if after_error and self.seen.total > most:
@@ -355,6 +363,7 @@ class CaseExchange:
             if not octets:
                 self._end("fin")
                 continue
+            self._is_talking = self.seen.error is None
             self._watcher.take(octets, self._seconds)
             if self._recorded is not None:
                 frame = self._recorded.data(_client(peer_of(self._by)), octets, time.time())
