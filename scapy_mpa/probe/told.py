@@ -265,7 +265,8 @@ def junit(results: Sequence[Result], peer: str) -> bytes:
         for one in (result for result in results if result.case.area == area):
             test = TestCase(one.case.name, f"mpa.{one.case.reach.role}.{area}", round(one.seen.seconds, 6))
             verdict = one.judgement.verdict
-            text = f"expected: {expected_words(one.case.case)}\nseen: {printable(seen_words(one.seen))}\n{why(one)}"
+            expected = f"{expected_words(one.case.case)}. {expectation_of(one.case.name).means}"
+            text = f"expected: {expected}\nseen: {printable(seen_words(one.seen))}\n{why(one)}"
             if one.counts_against and not one.is_first:
                 test.result = [Skipped(f"counted under {one.judgement.counted[0]}: {why(one)}")]
             elif one.counts_against:

@@ -35,7 +35,7 @@ _PARTS = 16
 
 def probed(kind: Kind, cases: Any, *, knows_buffer: bool = False) -> tuple[ProbeRun, list[Result]]:
     """The run of these cases against a Responder of this kind, and its results."""
-    terms = Terms(TIMEOUT, live=Live(*BUFFER) if knows_buffer and kind.buffer is not None else None)
+    terms = Terms(TIMEOUT, live=Live(*BUFFER, is_kept=False) if knows_buffer and kind.buffer is not None else None)
     with foreign_responder(kind) as port:
         run = ProbeRun(Responder(Connector(HOST, port, TIMEOUT)), RunSettings(terms, recovery=5))
         return run, [*run.results(cases)]
@@ -170,7 +170,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, tuple[str, ...]]] = {
     "any-stag": (_BUFFERED, "*-unknown-stag", (_TAGGED, _READS_CHECKED)),
     "no-bounds": (_BUFFERED, "write-past-the-buffer read-past-the-buffer", (_TAGGED, _READS_CHECKED)),
     "no-wrap-check": (_BUFFERED, "to-wraps", ()),
-    "keeps-invalidated": (_BUFFERED, "write-to-invalidated", ()),
+    "keeps-invalidated": (_BUFFERED, "*-to-invalidated *-from-invalidated", (_TAGGED, _READS_CHECKED)),
     "checks-stag-of-nothing": ({}, "write-of-nothing read-of-nothing", (_LENGTHS,)),
     "any-read-request": ({}, "read-request-of-*", ()),
     "delivers-at-once": ({}, "msn-of-another-queue", ("RFC 5041 §5.4",)),
