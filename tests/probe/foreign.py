@@ -75,7 +75,7 @@ class Peer:
         self.in_at = self.out_at = 0
         self.markers_in = self.markers_out = False
         self.crc = True
-        self.has_heard = self.has_ended = False
+        self.has_heard = self.has_come_in_pieces = False
         self.next_msn = {0: 1, 1: 1, 2: 1}
         self.parts: dict[tuple[int, int], list[bytes]] = {}
         self.done: dict[tuple[int, int], bool] = {}
@@ -127,7 +127,11 @@ class Peer:
             self.operate()
 
     def respond(self) -> None:
+        first = self.sock.recv(65536)
+        self.held += first
         head = self.octets(20)
+        # Whatever comes first has to be all of it.
+        self.has_come_in_pieces = len(first) < 20 + struct.unpack(">H", head[18:])[0]
         key, flags, rev, length = head[:16], head[16], head[17], struct.unpack(">H", head[18:])[0]
         is_right = key == REQUEST or (self.has("any-key") and key != REPLY) or (self.has("either-key") and key == REPLY)
         limit = 65535 if self.has("any-private-data") else 512
@@ -145,7 +149,7 @@ class Peer:
             raise Over
         if flags & 0x20 and self.has("checks-r"):
             raise Over
-        if self.has("whole-request") and len(self.held) < length:
+        if self.has("whole-request") and self.has_come_in_pieces:
             raise Over
         data = self.octets(length)
         if self.has("at-most-256") and length > 256:

@@ -82,7 +82,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, tuple[str, ...]]] = {
     "stays-open": ({}, "request-key-last-octet", (_STARTUP,)),
     "checks-reserved": ({}, "request-reserved-bit-*", (_FORMAT,)),
     "checks-r": ({}, "request-r", (_FORMAT,)),
-    "whole-request": ({}, "valid-request-cut-in-private-data", (_STARTUP,)),
+    "whole-request": ({}, "valid-request-cut-in-private-data request-octet-by-octet", (_STARTUP,)),
     "at-most-256": ({}, "*-private-data-5??", (_FORMAT,)),
     "echoes-reserved": ({}, "request-reserved-bit-*", (_FORMAT,)),
     "sends-reserved": ({}, "crc-zero", (_FORMAT,)),
