@@ -362,8 +362,10 @@ def _run(
     if is_interrupted:
         return _INTERRUPTED
     bad = [one for one in telling.results if one.counts_against]
-    if gone or run.lost:
-        return _GONE if gone or any(one.judgement.verdict == "peer gone" for one in bad) else _FAILED
+    judged = {one.case.name for one in telling.results if one.judgement.verdict == "peer gone"}
+    # What went with a case that had been judged before is told by the next one, which had no connection.
+    if gone or {*run.lost} - judged or any(one.judgement.verdict == "peer gone" for one in bad):
+        return _GONE
     if not bad and all(one.judgement.verdict == "unsupported" for one in telling.results):
         raise CannotStart(_nothing_tested(telling.results))
     return _FAILED if bad else 0

@@ -138,7 +138,6 @@ class ProbeRun:
     Attributes:
         frame: the peer's startup frame on the first clean connection, None if there was none.
         remark: what is odd about the first clean connection, "" if nothing is.
-        rejects: it was rejected.
         is_silent: nothing came on it: the peer does not speak MPA, or not Rev 1, or needs more in a Request.
         lost: names of the cases after which the peer was gone.
         deviations: what the peer does wrong, each with its cases.
@@ -162,7 +161,7 @@ class ProbeRun:
         self.deviations = Deviations()
         self.frame: StartupFrame | None = None
         self.remark = ""
-        self.is_silent = self.rejects = False
+        self.is_silent = False
         self.lost: list[str] = []
 
     def results(self, cases: Sequence[ProbeCase]) -> Iterator[Result]:
@@ -201,8 +200,10 @@ class ProbeRun:
         monitor = self._settings.monitor
         if monitor is None or not (words := monitor.trouble(result.case.name)):
             return result
-        judgement = replace(result.judgement, verdict="fail", reason=words, is_of_case=False, saw="monitor", faults=())
-        return replace(result, judgement=self.deviations.count(result.case, judgement), is_first=True)
+        before = result.judgement
+        judgement = self.deviations.count(result.case, ProbeJudgement("fail", words, is_of_case=False, saw="monitor"))
+        shown, counted = (*judgement.deviations, *before.deviations), (*judgement.counted, *before.counted)
+        return replace(result, judgement=replace(judgement, deviations=shown, counted=counted), is_first=True)
 
     def _bring_back(self, name: str) -> None:
         """Have the peer started anew, which was gone after a connection; raises PeerGone."""
@@ -226,7 +227,6 @@ class ProbeRun:
         self._terms = self._terms._replace(echoes=seen.has_echoed)
         self._standard = self._state(seen)
         self.frame = seen.frame
-        self.rejects = seen.frame is not None and bool(seen.frame.r)
         if seen.frame is None or seen.frame.r or seen.end is not None or seen.error is not None:
             self.remark = f"the clean connection before the first case: {seen_words(seen)}"
             self.is_silent = not seen.total

@@ -258,7 +258,7 @@ def junit(results: Sequence[Result], peer: str) -> bytes:
     """JUnit's XML: a suite an area, a test a case, a failure a deviation; raises ImportError without junitparser."""
     from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-    found = JUnitXml("scapy-mpa probe")
+    found, deviations = JUnitXml("scapy-mpa probe"), deviations_of(results)
     for area in dict.fromkeys(one.case.area for one in results):
         suite = TestSuite(area)
         suite.add_property("peer", printable(peer))
@@ -271,7 +271,9 @@ def junit(results: Sequence[Result], peer: str) -> bytes:
                 test.result = [Skipped(f"counted under {one.judgement.counted[0]}: {why(one)}")]
             elif one.counts_against:
                 failure = Failure(f"{verdict}: {why(one)}", verdict.replace(" ", "-"))
-                failure.text = text
+                shown = [(name, deviations[name][1]) for name in one.judgement.counted[:1] if name in deviations]
+                cases = [f"\n{name}: {_some([case.case.name for case in cases])}" for name, cases in shown]
+                failure.text = text + "".join(cases)
                 test.result = [failure]
             elif verdict == "unsupported" or one.is_known:
                 test.result = [Skipped(f"{verdict}: {why(one)}")]
