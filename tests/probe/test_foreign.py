@@ -30,7 +30,7 @@ WAYS: list[dict[str, Any]] = [
     )
 ]  # fmt: skip
 #: Each way gets another part of the cases.
-_PARTS = 16
+_PARTS = 32
 
 
 def probed(kind: Kind, cases: Any, *, knows_buffer: bool = False) -> tuple[ProbeRun, list[Result]]:
@@ -51,12 +51,12 @@ def test_a_conforming_peer_is_not_accused(number: int) -> None:
 _INITIATORS = peers(chosen(), "initiator")
 
 
-@pytest.mark.parametrize("number", range(0, len(WAYS), 6))
+@pytest.mark.parametrize("number", range(0, len(WAYS), 12))
 def test_a_conforming_initiator_is_not_accused(number: int) -> None:
     with Acceptor(HOST, 0, TIMEOUT) as acceptor:
         target = ForeignInitiator(acceptor, Kind(**WAYS[number]))
         run = ProbeRun(target, RunSettings(Terms(TIMEOUT)))
-        results = [*run.results(_INITIATORS[number // 6 % _PARTS :: _PARTS])]
+        results = [*run.results(_INITIATORS[number // 12 % _PARTS :: _PARTS])]
         target.close()
     assert not [(one.case.name, one.judgement) for one in results if one.judgement.verdict in BAD]
     assert not run.deviations.found
