@@ -191,13 +191,15 @@ def name_our_buffer(plan: Plan) -> bool:
 
     rping's server reads that, and its Read Request names memory of its own, of the same size: as much as is read.
     """
+    asked = [_SIZE.match(step) for step in plan.steps if isinstance(step, str) and SOURCE in step]
     at = next((at for at, step in enumerate(plan.steps) if step in _OPENINGS), None)
-    if at is None or plan.by != "initiator" or plan.fpdus.get((plan.by, 1)):
+    if plan.by != "initiator" or plan.fpdus.get((plan.by, 1)) or (at is None and not asked):
         return False
     stag, to, octets = _OUR_BUFFER
-    asked = (_SIZE.match(step) for step in plan.steps if isinstance(step, str) and SOURCE in step)
     octets = max(octets, *(int(found["octets"]) for found in asked if found), 0)
-    plan.steps[at] = f"initiator send hex:{rping_message(stag, to, octets).hex()}"
+    # What only reads begins with it.
+    at, after = (0, 0) if at is None else (at, at + 1)
+    plan.steps[at:after] = [f"initiator send hex:{rping_message(stag, to, octets).hex()}"]
     return True
 
 

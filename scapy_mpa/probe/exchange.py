@@ -249,7 +249,11 @@ class CaseExchange:
         if self._by == "responder":
             self._watcher.begin(self._own_frame(), self._seconds)
         try:
-            return self._script()
+            steps = self._script()
+            if not self._has_spoken:
+                own = sum(isinstance(step, (Send, Shaped)) and step.packet.in_operation for step in steps)
+                self._reads_sent = self.reads - own  # what is said before the Reads is none
+            return steps
         except IndexError:
             raise Unsupported(
                 "what the case changes does not occur on a connection as this peer agrees to it"
