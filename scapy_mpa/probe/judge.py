@@ -520,7 +520,7 @@ class Judge:
         is_choice = reaction in ("close", "reject") or "close" in self._may
         if saw == "rejected" and not is_choice and not self._is_plainly_valid:
             return "the peer rejects the connection (R in its Reply)"
-        if self._is_unknown_opcode and cell.verdict in BAD:
+        if self._is_unknown_opcode and cell.verdict in BAD and reaction in _OPEN_ENDED:
             return "the peer does not know the messages of RFC 7306"
         if saw != "closed" or reaction in ("wait", "lose", "reject"):
             return ""
