@@ -85,10 +85,12 @@ _STARTUP = (
                 "Private Data that PD_Length counts rightly is properly formatted."),
     Expectation("private-data-rejected",
                 "Private Data that the ULP refuses is answered by R; to accept it is as well the ULP's choice."),
-    Expectation("valid-private-data-* valid-reply-private-data-* request-private-data-* reply-private-data-* "
-                "enhanced-private-data-512 private-data-is-request",
-                "Up to 512 octets of Private Data, RFC 6581's four included, are properly formatted; only the ULP may "
-                "refuse their content."),
+    Expectation("valid-reply-private-data-* reply-private-data-*",
+                "Up to 512 octets of Private Data are properly formatted; only the Initiator's ULP may close on their "
+                "content.", ("close",)),
+    Expectation("valid-private-data-* request-private-data-* enhanced-private-data-512 private-data-is-request",
+                "Up to 512 octets of Private Data, RFC 6581's four included, are properly formatted, and the buffer is "
+                "large enough; only the ULP may refuse their content."),
     Expectation("request-pd-length-too-small* reply-pd-length-too-small*",
                 "A receiver that detects the mismatch closes; who does not reads what follows as the first FPDU.",
                 _ANYTHING, "RFC 5044 §7.1.1"),
@@ -187,8 +189,7 @@ _FPDUS = (
     Expectation("deviating-markers-not-in-spacing",
                 "The Markers stand at other places, but are as many, so that the CRC fits: code 3, which need not be "
                 "checked in order.", ("accept", "terminate"), "RFC 5044 §8"),
-    Expectation("deviating-crc-not-in-spacing markers-left-out* markers-not-asked* deviating-markers-* "
-                "deviating-crc-big-endian+fpduptr-little-endian",
+    Expectation("deviating-crc-not-in-spacing markers-left-out* markers-not-asked* deviating-markers-*",
                 "Octets with Markers where the receiver has none, or without them where it has, fail the CRC."),
     Expectation("crc-first-fpdu deviating-crc-*",
                 "An invalid first FPDU is not passed on; a Responder has then no valid FPDU after which it might "

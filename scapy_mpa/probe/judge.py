@@ -134,6 +134,8 @@ class Spoken(NamedTuple):
     #: It is about a rejection; it has Private Data of its own.
     rejection: bool = False
     private_data: bool = False
+    #: That is so little that no buffer is too small, or the peer has closed on so little before.
+    refused_data: bool = False
     #: Every implementation of RFC 5044 answers such a Request.
     is_basic: bool = False
     #: It speaks as rping does.
@@ -499,6 +501,8 @@ class Judge:
         chosen = next((choice for choice in _CHOSEN.get(saw, ()) if choice in self._may), None)
         if chosen is not None:
             return _Cell("allowed", _IS_ALLOWED[chosen])
+        if saw == "shut" and self._said.refused_data:
+            return _Cell("allowed", "the peer {how} on any Private Data, where it should reject it (RFC 5044 §7.1.2)")
         if saw == "rejected" and self._said.private_data:
             return _Cell("allowed", "the peer rejects Private Data, which is for its ULP to decide (RFC 5044 §7.1.2)")
         if saw == "closed" and self._seen.frame is not None and self._seen.frame.r:

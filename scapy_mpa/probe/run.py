@@ -46,6 +46,8 @@ _CONTROLS = {_WRITE_OF_NOTHING: "an RDMA Write of nothing", "{by} send 30": "a S
 _DEADLY = 2
 #: The rule of a sender that deviates throughout.
 _DIALECT = "deviating-sender"
+#: Octets of Private Data for which no buffer is too small.
+_LITTLE = 4
 #: So many valid Requests of which none was answered show that no other will be.
 _ENOUGH = 3
 
@@ -154,6 +156,7 @@ class ProbeRun:
         self._has_begun = False
         self._first = SeenPeer()
         self._previous = ""
+        self._refuses_data = False
         #: The peer's startup frame by ours, where it was seen once.
         self._frames: dict[bytes, StartupFrame] = {}
         #: The first case whose valid Request was not answered, by that.
@@ -372,8 +375,10 @@ class ProbeRun:
         if seen.frame is not None and not seen.frame.r:
             self._frames.setdefault(self._own_startup(case), seen.frame)
         said, strict = said_by(case, self._terms), self._settings.strict
+        said = said._replace(refused_data=said.private_data and (said.refused_data or self._refuses_data))
         judge = Judge(case, seen, said, *self.controls_of(case), is_unanswered=is_unanswered)
         judgement = judge.judgement(strict=strict)
+        self._refuses_data = self._refuses_data or (judgement.saw == "shut" and said.refused_data)
         others = wrong_with(case, seen, capture, strict=strict, is_heard=said.is_heard)
         judgement, others = self._of_one_cause(judgement, others)
         if judgement.verdict in BAD and judgement.saw in ("mute", "shut", "rejected") and case.is_conformant:
@@ -539,6 +544,7 @@ def said_by(case: ProbeCase, terms: Terms) -> Spoken:
         is_heard=bool(heard),
         is_basic=setup.profile == "rfc5044" and "rev" not in plan.setup,
         rping=terms.rping,
+        refused_data=0 < len(setup.private_data[ROLES.index(plan.by)]) <= _LITTLE,
         rejection=bool(plan.setup.get("reject")),
         private_data=bool(setup.private_data[ROLES.index(plan.by)])
         or any(change.text.startswith("private-data(") for change in case.case.changes),

@@ -49,7 +49,8 @@ class Over(Exception):
 class Kind:
     """How a conforming peer may be, and what it does wrong.
 
-    ``ulp``: ``quiet`` takes every Send, ``closing`` ends the connection at the first one, ``echo`` says it back.
+    ``ulp``: ``quiet`` takes every Send, ``closing`` ends the connection at the first one,
+    and at any Private Data, ``echo`` says it back.
     ``pieces``: it writes octet by octet. ``says_why``: its ULP sends a Terminate for errors of MPA.
     """
 
@@ -161,6 +162,8 @@ class Peer:
         s, private = 0, b""
         is_enhanced = kind.enhanced and rev >= 2 and flags & 0x10
         if is_enhanced and len(data) < 4:
+            raise Over
+        if kind.ulp == "closing" and data[4 if is_enhanced else 0 :]:
             raise Over
         if is_enhanced:
             first, second = struct.unpack(">HH", data[:4])
