@@ -30,6 +30,8 @@ SAMPLED = {
     "tests/page/test_page.py::test_every_capture": 20,
     "tests/page/test_page.py::test_pages_of_mutated": 20,
     "tests/probe/test_breaking.py::test_exactly_these_fail": 24,
+    "tests/probe/test_foreign.py::test_a_conforming_peer": 96,
+    "tests/probe/test_foreign.py::test_a_conforming_initiator": 16,
     # Captures cut and lossy, and what makes them by the number.
     "tests/receive/test_attack.py::test_draws": 25,
     "tests/receive/test_cuts_made.py::test_what_once_went_wrong": 1,

@@ -57,6 +57,7 @@ NOT_RUN = re.compile(
     |   rping\ -[sc]\ -a\ 192\.0\.2\.\d\ .+
     |   ip\ route\ add\ 198\.51\.100\.\d\ via\ 192\.0\.2\.\d
     |   sysctl\ -w\ net\.ipv4\.ip_forward=1
+    |   scapy-mpa\ probe\ 192\.0\.2\.2\ 7471\ (--recovery\ 5\ )?--monitor\ .+
     |   scapy-mpa\ probe\ (192\.0\.2|203\.0\.113)\.\d\ \d+\ --raw\ 198\.51\.100\.\d
     # What needs root, and changes this host's network.
     |   ip\ (-n\ peer\ )?(netns\ add|link|address\ add|route\ add)\ [\w./ ]+

@@ -9,6 +9,20 @@ import click
 from scapy_mpa.system.names import printable
 
 _LARGEST_PORT = 0xFFFF
+#: The option that names a peer, and what it takes.
+TO, TO_METAVAR = "--to", "HOST PORT"
+
+
+class CommandTo(click.Command):
+    """A command whose option ``--to`` takes ``HOST PORT`` or ``HOST:PORT``, as the arguments of others do."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Have the two words of ``--to HOST PORT`` be one."""
+        at = args.index(TO) + 1 if TO in args else len(args)
+        if at + 1 < len(args) and args[at + 1].isdecimal():
+            host = f"[{args[at]}]" if ":" in args[at] and not args[at].startswith("[") else args[at]
+            args = [*args[:at], f"{host}:{args[at + 1]}", *args[at + 2 :]]
+        return super().parse_args(ctx, args)
 
 
 def host_and_port(words: Sequence[str], usual_host: str | None = None, least_port: int = 1) -> tuple[str, int]:

@@ -19,6 +19,9 @@ from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.text import report_lines
 from scapy_mpa.rules.table import SEVERITIES, Severity
 
+#: Those of ``report.receivers``, which is imported when it is needed.
+_RECEIVERS = ("siw",)
+
 
 @click.command("analyze")
 @reads_all
@@ -39,6 +42,11 @@ from scapy_mpa.rules.table import SEVERITIES, Severity
     help="Report how many octets a receiver had to hold, with Markers and without (RFC 5044 appendix B). The captures "
     "are read twice.",
 )
+@click.option(
+    "--receiver",
+    type=Word(_RECEIVERS),
+    help="Say where this implementation would have ended a connection, or gone on: from captures of its own.",
+)
 @judges
 def analyze_command(
     reading: Reading,
@@ -49,6 +57,7 @@ def analyze_command(
     every: bool,
     severity: Severity | None,
     wants_buffers: bool,
+    receiver: str | None,
 ) -> int:
     """Show how the MPA connections of the captures ended, and what is wrong with them.
 
@@ -59,6 +68,8 @@ def analyze_command(
     if summary_only and (every or output_format != "text"):
         other = "--all" if every else f"--format {output_format}, which has a summary"
         raise click.UsageError(f"--summary leaves connections out: it cannot be used with {other}")
+    if receiver is not None and (summary_only or reading.ongoing is not None):
+        raise click.UsageError("--receiver is about connections that are over: leave out --summary, --follow and -i")
     if wants_buffers and summary_only:
         raise click.UsageError("--summary leaves connections out: it cannot be used with --buffers")
     if wants_buffers:
@@ -86,6 +97,10 @@ def analyze_command(
         values = report.as_iterators(reading.directions)
         if found is not None:
             values = add_buffers(values, found)
+        if receiver is not None:
+            from scapy_mpa.report.receivers import add_receiver
+
+            values = add_receiver(values, {one.number: one for one in report.connections}, receiver)
         if output_format == "jsonl":
             import json
 
@@ -100,7 +115,12 @@ def analyze_command(
     else:
 
         def more_of(connection: Connection) -> Iterable[str]:
-            return () if found is None else buffer_lines(connection, found, reading.directions)
+            lines = [] if found is None else [*buffer_lines(connection, found, reading.directions)]
+            if receiver is not None:
+                from scapy_mpa.report.receivers import receiver_lines
+
+                lines += receiver_lines(connection, receiver)
+            return lines
 
         print_lines(report_lines(report, style, every=every, summary_only=summary_only, more_of=more_of))
     if not report.connections and not report.findings:

@@ -23,6 +23,8 @@ _SEVERITIES: dict[str, str] = {"error": "red", "warning": "yellow", "note": "cya
 _KINDS: dict[Kind, str] = {"header": "bright_blue", "marker": "magenta", "pad": "cyan", "crc": "green"}
 
 
+#: Columns of a table that goes into a file.
+_WIDTH = 160
 #: What ``--color`` takes, and what click makes of it.
 _COLOURS: dict[str, bool | None] = {"auto": None, "always": True, "never": False}
 COLOUR_WORDS = tuple(_COLOURS)
@@ -43,6 +45,12 @@ def allows_colours() -> bool:
     if ctx is not None and ctx.color is not None:
         return ctx.color
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def file_width() -> int:
+    """Columns of a table that goes into a file or a pipe: those of COLUMNS, or what most tables need."""
+    columns = os.environ.get("COLUMNS", "")
+    return int(columns) if columns.isdecimal() and int(columns) else _WIDTH
 
 
 def console_for(width: int | None = None) -> Console:

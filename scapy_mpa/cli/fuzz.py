@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from scapy_mpa.cli.address import TO_METAVAR, CommandTo
 from scapy_mpa.cli.lines import print_line, print_lines
 from scapy_mpa.cli.output import (
     STANDARD_OUTPUT,
@@ -19,7 +20,7 @@ from scapy_mpa.cli.output import (
     tell_written,
     written,
 )
-from scapy_mpa.cli.settling import boots, recovers, settles
+from scapy_mpa.cli.settling import boots, monitors, recovers, settles
 from scapy_mpa.cli.types import Begun
 from scapy_mpa.cli.wirefuzz import OnTheWire, fuzz_peer, write_program
 from scapy_mpa.fuzz.draw import MOST_CASES
@@ -49,6 +50,7 @@ def _changes() -> Iterable[str]:
 
 @click.command(
     "fuzz",
+    cls=CommandTo,
     epilog="breaking.md in the documentation describes the changes, and how to use the messages with other fuzzers.",
 )
 @click.option(
@@ -111,7 +113,7 @@ def _changes() -> Iterable[str]:
     "many cases.",
 )
 @click.option(
-    "--to", "peer", metavar="HOST:PORT", help="Send the cases to a live Responder, and check whether it survives."
+    "--to", "peer", metavar=TO_METAVAR, help="Send the cases to a live Responder, and check whether it survives."
 )
 @click.option(
     "--listen", "listens", metavar="[HOST:]PORT", help="The same for an Initiator, which connects to this port."
@@ -150,6 +152,17 @@ def _changes() -> Iterable[str]:
 @settles("With a live peer")
 @boots()
 @recovers()
+@monitors()
+@click.option(
+    "--junit",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="With a live peer: write JUnit's XML for CI.",
+)
+@click.option(
+    "--expected", metavar="FILE", type=click.Path(dir_okay=False),
+    help="With a live peer: known hits, the key \"hit\" of a line each.",
+)  # fmt: skip
 @click.option("--list", "only_list", is_flag=True, help="List the areas and the changes.")
 def fuzz_command(
     output: str | None,
@@ -177,6 +190,9 @@ def fuzz_command(
     settle: float,
     boot: float,
     recovery: float,
+    monitor: str | None,
+    junit: str | None,
+    expected: str | None,
     only_list: bool,
 ) -> int:
     """Make any number of malformed captures: valid connections in which a few things are changed.
@@ -209,6 +225,7 @@ def fuzz_command(
         replay is not None,
         script,
     )
+    wire = replace(wire, monitor=monitor, junit=junit, expected=expected)
     if complaint := wire.complaint():
         raise click.UsageError(complaint)
     if wire.is_wanted or script is not None:
@@ -256,7 +273,7 @@ def _on_the_wire(
     changes: tuple[str, ...],
     most: int | None,
 ) -> int:
-    """Give cases to a live peer, those whose messages are changed (``most`` 0: valid ones); or write one as a program."""
+    """Give cases to a live peer, whose messages are changed (``most`` 0: valid ones), or write one as a program."""
     from scapy_mpa.craft.changes.change import OF_MESSAGES
     from scapy_mpa.craft.changes.table import CHANGES
     from scapy_mpa.fuzz.baselines import baselines

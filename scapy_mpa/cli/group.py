@@ -37,7 +37,7 @@ GROUPS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "fuzz": ("Make any number of malformed captures.", "fuzz --count 100 -o cases/"),
     },
     "Talk to a peer": {
-        "connect": ("Talk MPA as Initiator.", "connect 192.0.2.1 7471 --ulp rping"),
+        "connect": ("Talk MPA as Initiator.", "connect 192.0.2.1 7471 --ulp rping --count 3"),
         "listen": ("Talk MPA as Responder.", "listen 7471 --ulp rping"),
         "probe": ("Test whether a live implementation is conformant.", "probe 192.0.2.1 7471"),
         "shell": ("Open an interactive Scapy with our layers.", "shell"),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from scapy_mpa.cli.address import TO_METAVAR, CommandTo, host_and_port
 from scapy_mpa.cli.judging import complete_rule
 from scapy_mpa.cli.lines import print_lines
 from scapy_mpa.cli.output import (
@@ -24,7 +25,7 @@ from scapy_mpa.cli.output import (
     tell_written,
     written,
 )
-from scapy_mpa.cli.settling import GONE, RECOVERY, settles
+from scapy_mpa.cli.settling import GONE, RECOVERY, ULPS, settles
 from scapy_mpa.cli.types import Begun, Word
 from scapy_mpa.errors import MPAError
 from scapy_mpa.system.names import printable
@@ -54,7 +55,9 @@ def complete_case(_context: click.Context, _parameter: click.Parameter, incomple
 
 
 @click.command(
-    "malform", epilog="catalogue.md in the documentation has all cases; breaking.md describes how to use them."
+    "malform",
+    cls=CommandTo,
+    epilog="catalogue.md in the documentation has all cases; breaking.md describes how to use them.",
 )
 @click.argument("names", metavar="[CASE]...", nargs=-1, shell_complete=complete_case)
 @click.option("--all", "everything", is_flag=True, help="All cases.")
@@ -81,7 +84,7 @@ def complete_case(_context: click.Context, _parameter: click.Parameter, incomple
 @click.option(
     "--connection", type=click.IntRange(0), help="With --from or --scenario: the connection with this number."
 )
-@click.option("--to", "peer", metavar="HOST:PORT", help="Send the CASE to a live Responder, and print what came back.")
+@click.option("--to", "peer", metavar=TO_METAVAR, help="Send the CASE to a live Responder, and print what came back.")
 @click.option(
     "--timeout",
     type=click.FloatRange(0.001, 3600),
@@ -90,6 +93,7 @@ def complete_case(_context: click.Context, _parameter: click.Parameter, incomple
     help="With --to: seconds to wait for each answer.",
 )
 @settles("With --to")
+@click.option("--ulp", type=Word(ULPS), default="none", show_default=True, help="With --to: the peer's upper layer.")
 @click.option(
     "-o",
     "--output",
@@ -124,6 +128,7 @@ def malform_command(
     peer: str | None,
     timeout: float,
     settle: float,
+    ulp: str,
     output: str | None,
     script: str | None,
     crc: Literal["repaired", "left"],
@@ -167,7 +172,7 @@ def malform_command(
     if peer is not None:
         if len(made) != 1 or not names:
             raise click.UsageError("--to sends one CASE; `scapy-mpa probe` sends many")
-        return _give(made[0], peer, timeout, settle, output, script)
+        return _give(made[0], peer, timeout, settle, output, script, rping=ulp == "rping")
     if script is not None:
         if len(made) != 1:
             raise click.UsageError(f"--script writes one CASE, but {len(made)} are selected")
@@ -228,13 +233,13 @@ def _list(made: list[Malformed], output_format: str, *, in_full: bool, whole: bo
         click.echo(line)
 
 
-def _give(made: Malformed, peer: str, timeout: float, settle: float, output: str | None, script: str | None) -> int:
+def _give(
+    made: Malformed, peer: str, timeout: float, settle: float, output: str | None, script: str | None, *, rping: bool
+) -> int:
     """Give a case to a live peer and tell what came back; returns the exit status of probe."""
     from scapy_mpa.probe.single import given
 
-    host, _, port = peer.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) <= 0xFFFF:
-        raise click.UsageError(f"--to takes HOST:PORT, not {printable(peer)!r}")
+    host, port = host_and_port((peer,))
     with ExitStack() as files:
         file = None
         # Before anything is sent: a peer that crashes on it may not do so twice.
@@ -243,7 +248,7 @@ def _give(made: Malformed, peer: str, timeout: float, settle: float, output: str
             file = files.enter_context(written(output))
         if script is not None:
             check_folder_of(script)
-        found = given(made.case, made.left, host.strip("[]"), int(port), timeout, settle, RECOVERY)
+        found = given(made.case, made.left, host, port, timeout, settle, RECOVERY, rping=rping)
         if file is not None:
             file.write(found.capture)
     print_lines(found.lines, err=STANDARD_OUTPUT in (output, script))

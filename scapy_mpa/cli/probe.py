@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -14,12 +15,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from scapy_mpa.cli.colours import console_for
+from scapy_mpa.cli.address import host_and_port
+from scapy_mpa.cli.colours import console_for, file_width
 from scapy_mpa.cli.lines import print_line, print_lines
 from scapy_mpa.cli.output import STANDARD_OUTPUT, check_empty, check_folder_of, make_folder, tell_written, written
 from scapy_mpa.cli.progress import StepProgress
-from scapy_mpa.cli.settling import GONE, boots, recovers, settles
-from scapy_mpa.cli.types import Begun, BufferType, OctetsType, Word
+from scapy_mpa.cli.settling import GONE, ULPS, boots, monitors, recovers, settles
+from scapy_mpa.cli.types import Begun, BufferType, OctetsType, TimeType, Word
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.agreement import RTR_TYPES
 from scapy_mpa.framing.role import Role, peer_of
@@ -42,10 +44,7 @@ _SILENT = (
     "Does the peer speak MPA? If its Request needs more, see --private-data, --ird and --ord; cases that are chosen "
     "(--case, --area, --clause) are sent all the same"
 )
-#: Columns of a table that goes into a file.
-_WIDTH = 160
 _FORMATS = ("text", "jsonl")
-_ULPS = ("none", "rping")
 
 
 def _areas() -> Iterable[str]:
@@ -97,6 +96,10 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
 @click.option("--list", "only_list", is_flag=True, help="List the cases and send none.")
 @click.option("--strict", is_flag=True, help="Treat a SHOULD like a MUST.")
 @click.option(
+    "--require", "required", multiple=True, metavar="AREA", type=Begun(_areas),
+    help="Cases of this area that cannot be tested fail. May be repeated.",
+)  # fmt: skip
+@click.option(
     "--timeout",
     type=click.FloatRange(0.001, 3600),
     default=2.0,
@@ -119,12 +122,20 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
 @click.option("--tun", "device", metavar="NAME", help="With --raw: name of the TUN device.  [default: mpa-probe]")
 @click.option("--mtu", type=click.IntRange(1, 65535), help="With --raw: MTU of the TUN device.  [default: 1500]")
 @settles()
+@click.option(
+    "--time", "limit", type=TimeType(), metavar="TIME", help="Begin no further case after this time: 60s, 5m."
+)
+@click.option(
+    "--sample", type=click.IntRange(1), metavar="N", help="Only N of the cases, the first and the last conformant."
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="With --sample: which ones.")
+@monitors()
 @click.option("--rate", type=click.FloatRange(0.001, 1e6), help="Maximum number of connections per second.")
 @click.option(
     "--expected",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="Known failures: the name of a case or of a rule per line.",
+    help="Known failures: the name of a case, a rule or a deviation per line.",
 )
 @click.option("--format", "output_format", type=Word(_FORMATS), default="text", show_default=True)
 @click.option("--all", "everything", is_flag=True, help="List all cases, not only those that count against the peer.")
@@ -138,7 +149,7 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
     "--script", metavar="FILE", type=click.Path(dir_okay=False),
     help="Write the one case that is selected as a Python program that sends the same, for a bug report.",
 )  # fmt: skip
-@click.option("--ulp", type=Word(_ULPS), default="none", show_default=True, help="The peer's upper layer.")
+@click.option("--ulp", type=Word(ULPS), default="none", show_default=True, help="The peer's upper layer.")
 @click.option("--buffer", type=BufferType(), metavar="STAG,TO,OCTETS", help="The peer's memory that may be written to.")
 @click.option("--private-data", type=OctetsType(), default="", metavar="OCTETS", help="A text, hex:00ff, or @FILE.")
 @click.option("--ird", type=click.IntRange(0, NOT_NEGOTIATED), help="Use RFC 6581's enhanced startup, with this IRD.")
@@ -163,6 +174,7 @@ def probe_command(
     clauses: tuple[str, ...],
     only_list: bool,
     strict: bool,
+    required: tuple[str, ...],
     timeout: float,
     patience: float,
     boot: float,
@@ -172,6 +184,10 @@ def probe_command(
     device: str | None,
     mtu: int | None,
     settle: float,
+    limit: float | None,
+    sample: int | None,
+    seed: int,
+    monitor: str | None,
     rate: float | None,
     expected: str | None,
     output_format: str,
@@ -195,9 +211,10 @@ def probe_command(
     cannot start or the peer lets nothing be tested, 3 the peer is gone, 130 after Ctrl-C.
     """
     from scapy_mpa.probe.aim import Live
-    from scapy_mpa.probe.choice import chosen, known_failures
+    from scapy_mpa.probe.choice import chosen, known_failures, sampled
     from scapy_mpa.probe.exchange import Terms
     from scapy_mpa.probe.fitting import Clean
+    from scapy_mpa.probe.monitor import Monitor
     from scapy_mpa.probe.run import RunSettings, peers
 
     cases = chosen(names, skipped, areas, clauses)
@@ -220,6 +237,9 @@ def probe_command(
         known_failures(expected) if expected is not None else frozenset(),
         keeps=folder is not None or script is not None,
         recovery=recovery,
+        required=frozenset(required),
+        monitor=Monitor(monitor, patience) if monitor is not None else None,
+        until=time.monotonic() + limit if limit is not None else None,
     )
     is_chosen = bool(names or areas or clauses)
     telling = _Telling(output_format, everything=everything, junit=junit, html=html, folder=folder, script=script)
@@ -232,6 +252,8 @@ def probe_command(
         given = peers(cases, target.role, ("tcp", "raw") if raw is not None else ("tcp",))
         if not given:
             raise MPAError(_nothing_to_give(cases, target.role, is_raw=raw is not None))
+        if sample is not None:
+            given = sampled(given, sample, seed)
         if script is not None and (len(given) != 1 or raw is not None):
             raise click.UsageError("--script writes one case that a socket can send: --case NAME, without --raw")
         return _run(target, peer, settings, given, telling, is_chosen=is_chosen)
@@ -287,7 +309,9 @@ def target_of(
             raise click.UsageError("--run starts an Initiator, which only --listen tests")
         if restart is None and boot:
             raise click.UsageError("--boot is how long --restart may take: add --restart COMMAND")
-        address, number = _host_and_port(where)
+        if not where:
+            raise click.UsageError("name HOST and PORT of a Responder, or --listen PORT for an Initiator")
+        address, number = host_and_port(where)
         connector = (
             Connector(address, number, timeout) if wire is None else wire.connector(stack, address, number, timeout)
         )
@@ -305,18 +329,6 @@ def target_of(
         print_line(f"waiting for an Initiator to connect to {acceptor}, once for each connection", err=True)
     target = Initiator(acceptor, command, patience, restart)
     return stack.enter_context(closing(target)), str(acceptor)
-
-
-def _host_and_port(where: tuple[str, ...]) -> tuple[str, int]:
-    """HOST PORT, or HOST:PORT in one word; an IPv6 address may stand in brackets."""
-    host, port = "", ""
-    if len(where) == 2:
-        host, port = where
-    elif len(where) == 1:
-        host, _, port = where[0].rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) <= 0xFFFF:
-        raise click.UsageError("name HOST and PORT of a Responder, or --listen PORT for an Initiator")
-    return host.strip("[]"), int(port)
 
 
 def _enhanced(ird: int | None, order: int | None, peer_to_peer: bool, rtr: tuple[str, ...]) -> EnhancedData | None:
@@ -356,16 +368,22 @@ def _run(
         print_line(f"scapy-mpa: {printable(gone)}", err=True)
     if is_interrupted:
         return _INTERRUPTED
-    if not gone and run.is_silent and not any(one.seen.total for one in telling.results):
-        raise CannotStart("no case was tested: the peer never sent anything")
-    if run.rejects and all(one.judgement.verdict == "unsupported" for one in telling.results):
-        raise CannotStart(
-            "no case was tested: the peer rejects every connection (--private-data, --ird and --ord may help)"
-        )
     bad = [one for one in telling.results if one.counts_against]
-    if gone or any(one.judgement.verdict == "peer gone" for one in bad):
+    judged = {one.case.name for one in telling.results if one.judgement.verdict == "peer gone"}
+    # What went with a case that had been judged before is told by the next one, which had no connection.
+    if gone or {*run.lost} - judged or any(one.judgement.verdict == "peer gone" for one in bad):
         return _GONE
+    if not bad and all(one.judgement.verdict == "unsupported" for one in telling.results):
+        raise CannotStart(_nothing_tested(telling.results))
     return _FAILED if bad else 0
+
+
+def _nothing_tested(results: list[Result]) -> str:
+    """Why none of the cases says anything, and what may help."""
+    from scapy_mpa.probe.told import causes
+
+    why = "; ".join(f"{plural(count, 'case')}: {reason}" for reason, count in causes(results)[:3])
+    return f"no case was tested: {why} (--private-data, --ird and --ord, --ulp may help)"
 
 
 class _Telling:
@@ -465,7 +483,7 @@ class _Telling:
         """It is not rich that prints it, since that ends with status 1 when stdout is closed."""
         from scapy_mpa.probe.told import print_table
 
-        console = console_for(None if sys.stdout.isatty() else _WIDTH)
+        console = console_for(None if sys.stdout.isatty() else file_width())
         with console.capture() as printed:
             print_table(self.results, console, everything=self._everything, total=total)
         return printed.get()

@@ -11,6 +11,8 @@ import click
 GONE = 3
 #: Seconds after a case within which a clean connection has to work.
 RECOVERY = 1.0
+#: Upper layers of a peer that is tested.
+ULPS = ("none", "rping")
 
 _HELP = "Wait this long after the Reply before sending the first FPDU: a slow peer may miss one that comes at once."
 
@@ -29,6 +31,16 @@ def boots() -> Callable[[Callable[..., int]], Callable[..., Any]]:
         default=0.0,
         show_default=True,
         help="Seconds that --restart may take before a Responder is tried again; less if COMMAND ends earlier.",
+    )
+
+
+def monitors() -> Callable[[Callable[..., int]], Callable[..., Any]]:
+    """What says whether the peer is in trouble though it answers."""
+    return click.option(
+        "--monitor",
+        metavar="COMMAND",
+        help="Command that is run after each case: if its exit status is not 0, and its last lines are new, the case "
+        "fails; {case} is the case.",
     )
 
 

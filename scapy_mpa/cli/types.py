@@ -53,6 +53,21 @@ class Begun(ParamType[str]):
         return like[0] if len(like) == 1 and value not in words else str(value)
 
 
+class TimeType(ParamType[float]):
+    """A time: seconds, or a number with s, m or h behind it, such as 60s or 5m."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds."""
+        if isinstance(value, (int, float)):
+            return float(value)
+        parsed = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", value)
+        if parsed is None or not float(parsed[1]):
+            self.fail(f"{value!r} is not a time such as 60s or 5m", param, ctx)
+        return float(parsed[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[parsed[2]]
+
+
 class STagType(ParamType[int]):
     """An STag, decimal or, with 0x, hexadecimal."""
 

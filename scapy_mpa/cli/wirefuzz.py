@@ -6,8 +6,9 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -51,6 +52,9 @@ class OnTheWire:
     minimizes: bool
     replays: bool = False
     script: str | None = None
+    monitor: str | None = None
+    junit: str | None = None
+    expected: str | None = None
 
     @property
     def is_wanted(self) -> bool:
@@ -63,6 +67,7 @@ class OnTheWire:
             return "--script writes one case: name it with --replay"
         if not self.is_wanted:
             others = {"--run": self.command, "--restart": self.restart, "--duration": self.duration}
+            others |= {"--monitor": self.monitor, "--junit": self.junit, "--expected": self.expected}
             strange = [name for name, value in others.items() if value is not None]
             strange += ["--minimize"] * self.minimizes
             strange += ["--boot"] * bool(self.boot)
@@ -79,18 +84,20 @@ def fuzz_peer(wire: OnTheWire, fuzzer: Fuzzer, numbers: range, folder: str | Non
     from scapy_mpa.cli.probe import target_of
     from scapy_mpa.probe.exchange import Terms
     from scapy_mpa.probe.fuzzing import WireFuzzer
+    from scapy_mpa.probe.monitor import Monitor
 
     if wire.script is not None:
         check_folder_of(wire.script)
+    if wire.junit is not None:
+        check_folder_of(wire.junit)
     with ExitStack() as stack:
-        where: tuple[str, ...] = ()
-        if wire.to is not None:
-            host, _, port = wire.to.rpartition(":")
-            where = (host.strip("[]"), port)
+        where = (wire.to,) if wire.to is not None else ()
         target, _ = target_of(
             stack, where, wire.listens, wire.command, wire.restart, wire.timeout, _PATIENCE, boot=wire.boot
         )
-        run = WireFuzzer(target, fuzzer, Terms(wire.timeout, settle=wire.settle), recovery=wire.recovery)
+        monitor = Monitor(wire.monitor, _PATIENCE) if wire.monitor is not None else None
+        terms = Terms(wire.timeout, settle=wire.settle)
+        run = WireFuzzer(target, fuzzer, terms, recovery=wire.recovery, monitor=monitor)
         remark = run.begin()
         if remark:
             print_line(f"scapy-mpa: {printable(remark)}", err=True)
@@ -138,6 +145,12 @@ class _Giving:
         self._wire = wire
         self._folder = folder
         self._count = self._new = self._lost = self._unchanged = self._not_given = 0
+        from scapy_mpa.probe.choice import lines_of
+
+        self._known = lines_of(wire.expected) if wire.expected is not None else frozenset()
+        self._results: list[WireResult] = []
+        #: Hits that are not known, each with how often it occurred.
+        self._hits: Counter[str] = Counter()
 
     def all(self, numbers: range) -> int:
         """So many, from the first on, as long as there is time and the peer is there.
@@ -164,16 +177,27 @@ class _Giving:
             said += f", {self._not_given} not given because there was no connection"
         if self._unchanged:
             said += f"; {plural(self._unchanged, 'case')} left out because nothing was changed in what this side sends"
+        if self._hits:
+            said += f"; {plural(len(self._hits), 'hit')}: {', '.join(map(printable, self._hits))}"
         print_line(f"scapy-mpa: {said}", err=True)
-        return GONE if self._lost else 0
+        if self._wire.junit is not None:
+            from scapy_mpa.probe.told import junit_of_hits
+
+            with written(self._wire.junit) as file:
+                file.write(junit_of_hits(self._results, self._known))
+        is_gone = any(one.is_gone and one.hit not in self._known for one in self._results)
+        return GONE if is_gone else int(bool(self._hits))
 
     def _tell(self, result: WireResult) -> None:
         self._count += 1
         self._new += result.is_new
         self._lost += result.is_gone
         self._line(result.as_dict())
-        if self._folder is not None and (result.is_new or result.is_gone):
-            name = f"case-{result.case.number:06}{'-gone' if result.is_gone else ''}.pcapng"
+        if result.hit and result.hit not in self._known:
+            self._hits[result.hit] += 1
+        self._results.append(replace(result, capture=b""))
+        if self._folder is not None and (result.is_new or result.hit):
+            name = f"case-{result.case.number:06}{'-gone' if result.is_gone else '-hit' if result.hit else ''}.pcapng"
             with written(os.path.join(self._folder, name)) as file:
                 file.write(result.capture)
 

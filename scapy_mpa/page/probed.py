@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from scapy_mpa.page.templates import check_jinja, environment, policy, source
+from scapy_mpa.probe.expectations import expectation_of
 from scapy_mpa.probe.judge import expected_words, seen_words
 from scapy_mpa.probe.run import Result
-from scapy_mpa.probe.told import clause_of, counts, why
+from scapy_mpa.probe.told import causes, clause_of, counts, deviations_of, why
 from scapy_mpa.version import __version__
 
 #: Octets of a peer that the page shows of each case, and in all.
@@ -81,6 +82,11 @@ def page_of_probe(
         script=Markup(script),
         peer=peer,
         counts=counts(results, total),
+        deviations=[
+            (name, why(first), [one.case.name for one in cases])
+            for name, (first, cases) in deviations_of(results).items()
+        ],
+        causes=causes(results),
         rows=sorted(rows, key=lambda one: one.grade),
         remarks=remarks,
     )
@@ -97,12 +103,11 @@ def _row(result: Result, octets: bytes, capture: str) -> _ProbedCase:
     else:
         grade, badge = 1, "warning"
     lines = [octets[at : at + _ROW].hex(" ") for at in range(0, len(octets), _ROW)]
-    peer = result.case.case.peer
     return _ProbedCase(
         result,
         grade,
         badge,
-        expected_words(peer),
+        f"{expected_words(result.case.case)}. {expectation_of(result.case.name).means}",
         seen_words(result.seen),
         why(result),
         clause_of(result),

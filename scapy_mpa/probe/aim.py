@@ -33,6 +33,7 @@ from scapy_mpa.probe.fitting import Unsupported
 from scapy_mpa.ulp.tools import rping_header, rping_message
 
 _NUMBERED = re.compile(r"(?P<by>\{by\}|initiator|responder) (?P<verb>write|send) (?P<octets>\d+)")
+_SIZE = re.compile(r"\{by\} read-request (?P<octets>\d+)")
 #: A TO below this counts from the beginning of a buffer; above it, what it is about is the number itself.
 _SMALL = 1 << 32
 _RDMA_WRITE = 0
@@ -189,12 +190,17 @@ def names_memory(plan: Exchange) -> bool:
 def name_our_buffer(plan: Exchange) -> bool:
     """Have the opening of an Initiator be the message by which rping's client names its source; whether it could be.
 
-    rping's server reads that, and its Read Request names memory of its own.
+    rping's server reads that, and its Read Request names memory of its own, of the same size: as much as is read.
     """
+    asked = [_SIZE.match(step) for step in plan.steps if isinstance(step, str) and SOURCE in step]
     at = next((at for at, step in enumerate(plan.steps) if step in _OPENINGS), None)
-    if at is None or plan.by != "initiator" or plan.fpdus.get((plan.by, 1)):
+    if plan.by != "initiator" or plan.fpdus.get((plan.by, 1)) or (at is None and not asked):
         return False
-    plan.steps[at] = f"initiator send hex:{rping_message(*_OUR_BUFFER).hex()}"
+    stag, to, octets = _OUR_BUFFER
+    octets = max(octets, *(int(found["octets"]) for found in asked if found), 0)
+    # What only reads begins with it.
+    at, after = (0, 0) if at is None else (at, at + 1)
+    plan.steps[at:after] = [f"initiator send hex:{rping_message(stag, to, octets).hex()}"]
     return True
 
 

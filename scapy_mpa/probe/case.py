@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 from scapy_mpa.catalogue.baseline import BASELINES
 from scapy_mpa.catalogue.case import Area, Case, clause_of
 from scapy_mpa.framing.profiles import PROFILES
+from scapy_mpa.probe.expectations import expectation_of
 from scapy_mpa.probe.reach import Reach, reach_of
 from scapy_mpa.rules.table import RULES
 
@@ -52,6 +53,8 @@ class ProbeCase:
     @property
     def clause(self) -> str:
         """Where the specification says what the peer has to do."""
+        if clause := expectation_of(self.name).clause:
+            return clause
         profile = BASELINES[self.case.baseline].setup.get("profile", "rfc5044")
         assert profile in PROFILES
         if self.case.tests:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
+from random import Random
 
 from scapy_mpa.catalogue.case import AREAS
 from scapy_mpa.catalogue.table import CASES, is_change, named
@@ -56,6 +57,21 @@ def chosen(
     return found
 
 
+def sampled(cases: Sequence[ProbeCase], count: int, seed: int) -> list[ProbeCase]:
+    """Return so many of the cases, drawn by the seed, in their order; the first and the last are sane ones.
+
+    Those are conformant, so that they show whether the peer works at all, before and after; where there are none among
+    the cases, all are drawn.
+    """
+    random = Random(seed)
+    sane = [case for case in cases if case.is_conformant]
+    ends = sane[:2] if count > 1 and len(sane) > 1 else sane[:1] if count == 1 else []
+    others = [case for case in cases if case not in ends]
+    keyed = sorted(range(len(others)), key=lambda _: random.random())
+    drawn = [others[at] for at in sorted(keyed[: max(0, count - len(ends))])]
+    return [*ends[:1], *drawn, *ends[1:]]
+
+
 def _is_below(clause: str, of: str) -> bool:
     """Whether a clause is this one, or a part of it: "RFC 5044 §4" has "RFC 5044 §4.2", not "RFC 5044 §40"."""
     if not clause.startswith(of):
@@ -76,15 +92,23 @@ def _matching(patterns: Sequence[str]) -> set[str]:
     return found
 
 
-def known_failures(path: str) -> frozenset[str]:
-    """Names of cases and of rules in a file, one a line; what follows # says why.  Raises MPAError."""
+def lines_of(path: str) -> frozenset[str]:
+    """Return the lines of a file, without what follows # and without empty ones; raises MPAError."""
     try:
         with open(path, encoding="utf-8") as file:
             lines = [line.partition("#")[0].strip() for line in file]
     except (OSError, UnicodeDecodeError) as error:
         raise MPAError(f"{printable(path)}: {getattr(error, 'strerror', None) or error}") from None
-    found = frozenset(line for line in lines if line)
-    for name in sorted(found - {*all_cases(), *RULES}):
+    return frozenset(line for line in lines if line)
+
+
+def known_failures(path: str) -> frozenset[str]:
+    """Names of cases, of rules and of deviations (``rule:what``) in a file, one a line; what follows # says why.
+
+    Raises MPAError.
+    """
+    found = lines_of(path)
+    for name in sorted(one for one in found - {*all_cases(), *RULES} if ":" not in one):
         near = get_close_matches(name, [*all_cases(), *RULES], n=1, cutoff=0.4)
         hint = f"; similar: {near[0]}" if near else ""
         raise MPAError(f"{printable(path)}: there is no case or rule {printable(name)!r}{hint}")

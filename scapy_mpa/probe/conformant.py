@@ -11,8 +11,9 @@ from collections.abc import Iterator
 
 from scapy_mpa.catalogue.case import Case
 from scapy_mpa.catalogue.named import NAMES
-from scapy_mpa.catalogue.peer import ACCEPT, Peer, peer
+from scapy_mpa.catalogue.peer import ACCEPT, WAIT, Peer, peer
 from scapy_mpa.craft.changes.change import NamedChange
+from scapy_mpa.craft.changes.fpdu import fpdu_cut
 from scapy_mpa.craft.changes.packets import recut, reversed_order
 from scapy_mpa.craft.changes.said import answers, ends, says
 from scapy_mpa.craft.changes.startup import setup
@@ -32,6 +33,8 @@ _BEFORE_MARKER = 512 - 12 - 4 - 6 - 18
 #: FPDUs of a connection whose segments are impaired, how they are cut, and what is drawn.
 _MANY, _ANYWHERE, _SEED = 120, {"kind": "random", "shortest": 100, "longest": 400}, 1
 _READ = "{by} read-request 0 sink=0,0 source=0,0"
+#: So many Responses of no octets reach beyond the second Marker.
+_PAST_A_MARKER = 60
 _ITS_ULP_KNOWS = peer("accept", "It takes the message; its upper layer may end the connection.", ("close",))
 _NOTHING = (says("start"), answers(None))
 
@@ -125,7 +128,7 @@ def _messages() -> Iterator[Case]:
         "valid-reads", "RDMA Reads of no octets, one after another, so that the peer sends many answers",
         says(*[_READ] * 4), answers(None), clause="RFC 5040 §5.2",
     )  # fmt: skip
-    for size in (1, 64, 1000, 4000):
+    for size in (1, 2, 3, 64, 1000, 4000):
         yield _case(
             f"valid-read-of-{size}", f"RDMA Reads of {size} octets of memory that the peer has named",
             says(*_reads(size)), answers(None),
@@ -136,8 +139,20 @@ def _messages() -> Iterator[Case]:
         says(f"initiator {NAMES}"), answers(None), clause="RFC 5041 §7.1",
     )  # fmt: skip
     yield _case(
-        "valid-reads-with-markers", "The same, with Markers in what the peer sends", says(*[_READ] * 4), answers(None),
-        setup(m=(1, 0)), clause="RFC 5044 §4.3",
+        "valid-reads-with-markers", "RDMA Reads of no octets, with Markers in the many answers of the peer",
+        says(*[_READ] * _PAST_A_MARKER), answers(None), setup(m=(1, 0)), clause="RFC 5044 §4.3",
+    )  # fmt: skip
+    yield _case(
+        "valid-read-of-4000-with-markers", "RDMA Reads of 4000 octets, with several Markers in each FPDU of the peer",
+        says(*_reads(4000)), answers(None), setup(m=(1, 0)), clause="RFC 5044 §4.3",
+    )  # fmt: skip
+    yield _case(
+        "valid-sends-with-markers", "Sends of 1200 octets, with several Markers in each FPDU of a peer that echoes",
+        says(*["initiator send 1200"] * 3), answers(None), setup(m=(1, 0)), clause="RFC 5044 §4.3",
+    )  # fmt: skip
+    yield _case(
+        "valid-sends-of-every-pad", "Sends of 1 to 4 octets, which a peer that echoes has to pad in four ways",
+        says(*(f"initiator send {size}" for size in (1, 2, 3, 4))), answers(None), clause="RFC 5044 §4.1",
     )  # fmt: skip
 
 
@@ -169,10 +184,21 @@ def _out_of_order() -> Iterator[Case]:
             )  # fmt: skip
 
 
+def _of_the_probe() -> Iterator[ProbeCase]:
+    """What only a live peer can show, of areas of the catalogue."""
+    yield ProbeCase(
+        Case(
+            "read-without-its-last-octet", "An RDMA Read of no octets, without the last octet of its CRC", "plain",
+            (says(_FIRST, _SAID, _READ), fpdu_cut(2, -1)), (), WAIT, tests=("receiver-whole-fpdu",),
+        ),
+        "fpdu",
+    )  # fmt: skip
+
+
 def conformant_cases() -> tuple[ProbeCase, ...]:
     """All of them, for a Responder; and those for an Initiator."""
     cases = (*_negotiation(), *_enhanced(), *_pieces(), *_messages(), *_out_of_order(), *_for_initiators())
-    return tuple(ProbeCase(case, CONFORMANT) for case in cases)
+    return (*(ProbeCase(case, CONFORMANT) for case in cases), *_of_the_probe())
 
 
 def _for_initiators() -> Iterator[Case]:
@@ -206,8 +232,17 @@ def _for_initiators() -> Iterator[Case]:
         says(_FIRST, *[_READ] * 3), answers(None), ends("fin"), clause="RFC 5040 §5.2",
     )  # fmt: skip
     yield case(
+        "valid-responder-reads-with-markers", "RDMA Reads of no octets by the Responder, with Markers in the answers",
+        setup(m=(0, 1)), says(_FIRST, *[_READ] * _PAST_A_MARKER), answers(None), ends("none"), clause="RFC 5044 §4.3",
+    )  # fmt: skip
+    yield case(
         "valid-responder-names-memory", "The Responder names memory of its own, by a message of rping",
         says(_FIRST, f"responder {NAMES}"), answers(None), clause="RFC 5041 §7.1", take=_ITS_ULP_KNOWS,
+    )  # fmt: skip
+    yield case(
+        "valid-responder-reads-4000-with-markers",
+        "RDMA Reads of 4000 octets by the Responder, with several Markers in each FPDU of the peer",
+        setup(m=(0, 1)), says(_FIRST, *_reads(4000)), answers(None), ends("none"), clause="RFC 5044 §4.3",
     )  # fmt: skip
     yield case(
         "valid-responder-reads-64", "RDMA Reads of 64 octets by the Responder, of memory that the peer has named",

@@ -13,7 +13,7 @@ from scapy_mpa.craft.setup import ConversationError, Setup
 from scapy_mpa.craft.talk import Side
 from scapy_mpa.errors import FramingError, MPAError
 from scapy_mpa.framing.role import Role, peer_of
-from scapy_mpa.framing.startup import StartupFrame, decode_startup_frame
+from scapy_mpa.framing.startup import NOT_NEGOTIATED, StartupFrame, decode_startup_frame
 from scapy_mpa.live.recording import RecordedConnection
 from scapy_mpa.probe.aim import Live, aim, learned, name_our_buffer, names_memory, needs_memory
 from scapy_mpa.probe.carrier import Carrier, NotTaken
@@ -29,6 +29,8 @@ from scapy_mpa.probe.seen import ECHO_STAG, SeenPeer, Watcher
 _ECHO = f"{{by}} read-request 0 sink={ECHO_STAG:#x},0 source=0,0"
 #: Seconds for what follows a Terminate, or our FIN, at most.
 _LINGER = 0.1
+#: So many times as long as for an answer a peer is waited for that is still sending.
+_SLOW = 8
 #: Octets that are recorded behind an error of the peer, and that are read when the connection is lost.
 _MOST_AFTER = 1 << 18
 
@@ -86,14 +88,17 @@ class CaseExchange:
         self._watcher = Watcher(self._by, has_startup_frames=has_frames)
         self._start = clock()
         self._has_spoken = self._is_fitted = False
-        self._is_gone = False
+        self._is_gone = self._has_finished = False
+        #: Octets came while something was waited for the last time.
+        self._is_talking = False
         #: Memory of the peer, and whether our first FPDU has it name some.
         self._live = terms.live
         self._names = False
         self.wants_echo = False
         #: Octets of each segment that was handed over.
         self.sent: list[bytes] = []
-        #: RDMA Reads that have to be answered.
+        #: RDMA Reads that may be under way, and that were sent; those that have to be answered.
+        self._depth, self._reads_sent = 1, 0
         self.reads = reads_of(self._plan) if case.is_conformant else 0
 
     @property
@@ -146,6 +151,8 @@ class CaseExchange:
                         learns, steps = False, self._fitted()
                     self._check_memory()
             elif isinstance(step, (Send, Shaped)):
+                if self.reads and step.packet.in_operation:
+                    self._await_responses()
                 self._send(step)
                 if learns and self._names and step.packet.in_operation:
                     learns = False
@@ -157,6 +164,7 @@ class CaseExchange:
             else:
                 self._carrier.finish(step)
                 self._record_end(self._by, step.how)
+                self._has_finished = True
                 self._is_gone = step.how == "rst"
         self.seen.is_cut = at < len(steps) or bool(self.seen.untaken)
 
@@ -230,7 +238,7 @@ class CaseExchange:
                 raise Unsupported("the case sends FPDUs before the Reply, which then asks for Markers otherwise")
         else:
             fit(plan, frame)
-        self._check_depth(plan, frame)
+        self._depth = self._agreed_depth(plan, frame)
         self._names = terms.rping and name_our_buffer(plan)
         counts = any(change.text.startswith(("twice(", "left-out(")) for change in self._case.case.changes)
         may_learn = terms.rping and (self._names or self._by == "responder")
@@ -241,18 +249,30 @@ class CaseExchange:
         if self._by == "responder":
             self._watcher.begin(self._own_frame(), self._seconds)
         try:
-            return self._script()
+            steps = self._script()
+            if not self._has_spoken:
+                own = sum(isinstance(step, (Send, Shaped)) and step.packet.in_operation for step in steps)
+                self._reads_sent = self.reads - own  # what is said before the Reads is none
+            return steps
         except IndexError:
             raise Unsupported(
                 "what the case changes does not occur on a connection as this peer agrees to it"
             ) from None
 
-    def _check_depth(self, plan: Exchange, frame: StartupFrame) -> None:
-        """A conformant case has no more RDMA Reads under way than was agreed on (RFC 6581 §9.1)."""
+    def _agreed_depth(self, plan: Exchange, frame: StartupFrame) -> int:
+        """Return how many RDMA Reads may be under way (RFC 6581 §9.1); one, where that was not agreed on."""
         ours, theirs = Setup(**plan.setup).enhanced_of(self._by), frame.enhanced
-        if ours is None or theirs is None or self.reads <= (most := min(ours.ord, theirs.ird)):
-            return
-        raise Unsupported(f"{self.reads} RDMA Reads at a time are needed, but {most} are agreed on (--ird, --ord)")
+        depths = (ours.ord, theirs.ird) if ours is not None and theirs is not None else (1,)
+        if self.reads and not min(depths):
+            raise Unsupported("no RDMA Reads are agreed on (--ird, --ord)")
+        return 1 if NOT_NEGOTIATED in depths else min(depths)
+
+    def _await_responses(self) -> None:
+        """Have no more RDMA Reads under way than was agreed on: wait for Responses before the next one."""
+        least = self._reads_sent - self._depth + 1
+        if self.seen.responses < least and not self._until(lambda: self.seen.responses >= least, self._terms.timeout):
+            self._depth = self.reads
+        self._reads_sent += 1
 
     def _learn(self) -> bool:
         """Whether the peer has named memory of its own."""
@@ -312,9 +332,14 @@ class CaseExchange:
                 return not self.is_unanswered
             return self._case.is_over_with_startup and seen.frame is not None
 
-        self._until(is_done, timeout)
+        # What a slow peer is still saying is waited for; one that says nothing, or has said enough, is not.
+        until = self._clock() + _SLOW * timeout
+        while not self._until(is_done, timeout) and self._is_talking and self._clock() < until:
+            pass
         if names_memory(self._plan):
             self._until(lambda: seen.terminate is not None, min(timeout, _LINGER))
+        if self.is_unanswered and seen.end is None and not self._is_talking:
+            self._watcher.stall()
         if seen.error is not None:
             self._until(lambda: False, min(timeout, _LINGER), after_error=True)
         if seen.end is None and seen.terminate is None:
@@ -325,6 +350,7 @@ class CaseExchange:
     def _until(self, is_done: Callable[[], bool], seconds: float, *, after_error: bool = False) -> bool:
         """Take what comes until it is done, the peer ends it, or the time is over; whether it is done."""
         until, most = self._clock() + seconds, self.seen.total + _MOST_AFTER
+        self._is_talking = False
         while not is_done():
             left = until - self._clock()
             if after_error and self.seen.total > most:
@@ -341,6 +367,7 @@ class CaseExchange:
             if not octets:
                 self._end("fin")
                 continue
+            self._is_talking = self.seen.error is None
             self._watcher.take(octets, self._seconds)
             if self._recorded is not None:
                 frame = self._recorded.data(_client(peer_of(self._by)), octets, time.time())
@@ -371,6 +398,9 @@ class CaseExchange:
 
     def _leave(self) -> None:
         """Close our side, and give the peer a moment to close its own, so that it is free for the next one."""
+        if self.seen.end == "fin" and not self._has_finished:
+            # It shows in the recording that nothing of ours was under way.
+            self._record_end(self._by, "fin")
         if self.seen.end is None and not self._is_gone:
             self._carrier.finish(Finish("fin"))
             self._record_end(self._by, "fin")

@@ -1,4 +1,4 @@
-"""What our own analysis finds wrong with a peer in a connection in which nothing else is wrong."""
+"""What our own analysis finds wrong with a peer in the connection of a case."""
 
 from __future__ import annotations
 
@@ -10,49 +10,68 @@ from scapy_mpa.craft.ulpdus import RDMA_WRITE, READ_REQUEST, SEND_INVALIDATE, SE
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.ddp import UNTAGGED_HEADER_LENGTH, TaggedHeader, UntaggedHeader, decode_ddp
 from scapy_mpa.framing.requests import read_requests
-from scapy_mpa.framing.role import Role
-from scapy_mpa.probe.case import BINDING
-from scapy_mpa.probe.judge import ProbeJudgement
+from scapy_mpa.probe.aim import names_memory
+from scapy_mpa.probe.case import BINDING, ProbeCase
+from scapy_mpa.probe.judge import Fault
 from scapy_mpa.probe.seen import SeenPeer
 from scapy_mpa.rules.table import GROUPS, RULES
 from scapy_mpa.values.words import plural
 
 INVALIDATING = frozenset((SEND_INVALIDATE, SEND_SE_INVALIDATE))
 #: What is made up in a recording, or says nothing against a peer: segments, acknowledgements, what ends a connection.
-#: A Read that was not answered is judged by itself: an upper layer may have ended the connection first.
+#: A Read that was not answered is judged by itself: an upper layer may have ended the connection first.  What a peer
+#: does about an error of ours is the verdict's.
 _NOT_SEEN = {
     *(rule.id for name in ("Alignment", "TCP and attacks", "The capture") for rule in GROUPS[name]),
     *("teardown-unacknowledged", "teardown-reset", "terminate", "startup-rejected", "connection-lost", "error-closed"),
-    "request-unanswered",
+    *("request-unanswered", "error-passed", "error-went-on", "startup-invalid-answered", "startup-not-closed"),
+    "mulpdu-minimum",
 }
+#: Rules of our own Key: with a wrong one the analysis cannot know who is who.
+_OF_KEYS = {"startup-key", "startup-role"}
+#: Where one of these is broken, what else is found in the peer's FPDUs may be read at a wrong place.
+STRUCTURE = {rule.id for name in ("FPDUs", "Markers") for rule in GROUPS[name] if rule.severity == "error"}
+#: Of these, what says least of why.
+VAGUE = frozenset(("crc", "fpdu-format", "connection-lost"))
+_OF_STARTUP = {rule.id for name in ("Startup", "Negotiation") for rule in GROUPS[name]}
+#: Octets of a peer above which its recording is not analysed: no answer is so long.
+_MOST = 1 << 20
 
 
-def wrong_with(capture: bytes, peer: Role, told: set[str], *, strict: bool) -> ProbeJudgement | None:
-    """The gravest breach of a rule by the peer that was not ``told`` before; None if there is none.
+def wrong_with(case: ProbeCase, seen: SeenPeer, capture: bytes, *, strict: bool, is_heard: bool) -> tuple[Fault, ...]:
+    """Return what all rules find wrong with the peer in the recording of a case, the gravest first.
 
-    Of what SHOULD be, only if ``strict``.
+    What the case itself provokes is left out: the catalogue names it, and so does the verdict.  Of what SHOULD be,
+    only if ``strict``.  ``is_heard``: our first FPDU is valid, so that a Responder may send one.
     """
     from scapy_mpa.reading.analysis import analyze
 
+    raised = case.case.raised()
+    if seen.total > _MOST or _OF_KEYS & {one.rule for one in raised}:
+        return ()
     try:
         report = analyze(io.BytesIO(capture), fpdus=False)
     except CaptureError:
-        return None
+        return ()
+    peer = case.reach.role
     words = (*BINDING, "SHOULD", "SHOULD NOT") if strict else BINDING
+    provoked = {one.rule for one in raised if one.direction == peer}
+    if "rdmap-read-request" in case.case.raises:
+        provoked.add("terminate-layout")  # which header is quoted of such a Request is not said
+    if not is_heard:
+        provoked.add("startup-responder-first")
     found = [
         one
         for one in report.all_findings()
-        if one.direction == peer and one.rule.id not in _NOT_SEEN | told and one.rule.requirement in words
+        if one.direction == peer and one.rule.id not in _NOT_SEEN | provoked and one.rule.requirement in words
     ]
+    is_garbled = seen.error is not None and seen.error.rule in STRUCTURE
+    if is_garbled or STRUCTURE & {one.rule.id for one in found}:
+        kept = STRUCTURE if is_garbled else STRUCTURE | _OF_STARTUP
+        found = [one for one in found if one.rule.id in kept]
     found.sort(key=lambda one: (("error", "warning", "note").index(one.rule.severity), one.frame))
-    if not found:
-        return None
-    first = found[0]
-    others = sorted({one.rule.id for one in found[1:]} - {first.rule.id})
-    more = f" (and {', '.join(others)})" if others else ""
-    return ProbeJudgement(
-        "fail", f"{first.rule.id}: {first.detail}{more}", first.clause or "", first.rule.id, also=tuple(others)
-    )
+    faults = tuple(Fault(one.rule.id, one.detail, one.clause or "") for one in found)
+    return (*faults, *(outside(seen) if names_memory(case.case.plan()) else ()))
 
 
 class _Access(NamedTuple):
@@ -64,9 +83,9 @@ class _Access(NamedTuple):
     octets: int
 
 
-def outside(seen: SeenPeer) -> ProbeJudgement | None:
-    """The first access of the peer that is outside the memory which a case named to it, or after the peer invalidated
-    it; None if there is none."""
+def outside(seen: SeenPeer) -> tuple[Fault, ...]:
+    """Return the first access of the peer outside the memory that a case named to it, or after the peer invalidated
+    it."""
     is_ended = False
     for number, one in enumerate(seen.fpdus, 1):
         header = decode_ddp(one.ulpdu)
@@ -82,7 +101,7 @@ def outside(seen: SeenPeer) -> ProbeJudgement | None:
         if not NAMED.to <= first <= end <= NAMED.to + NAMED.length:
             named = f"the {NAMED.length} at TO {NAMED.to:#x} that were named"
             return _of_memory("memory-bounds", f"{words} is outside {named}")
-    return None
+    return ()
 
 
 def _access(ulpdu: bytes, header: TaggedHeader | UntaggedHeader | None) -> _Access | None:
@@ -94,6 +113,5 @@ def _access(ulpdu: bytes, header: TaggedHeader | UntaggedHeader | None) -> _Acce
     return None
 
 
-def _of_memory(name: str, detail: str) -> ProbeJudgement:
-    rule = RULES[name]
-    return ProbeJudgement("fail", f"{name}: {detail}", rule.clause, name)
+def _of_memory(name: str, detail: str) -> tuple[Fault, ...]:
+    return (Fault(name, detail, RULES[name].clause),)

@@ -28,6 +28,7 @@ from scapy_mpa.live.recording import RecordedConnection, Recording
 from scapy_mpa.probe.carrier import Carrier, NotReached, NotTaken
 from scapy_mpa.probe.exchange import Terms
 from scapy_mpa.probe.judge import seen_words
+from scapy_mpa.probe.monitor import Monitor
 from scapy_mpa.probe.run import CannotStart, ProbeRun, RunSettings
 from scapy_mpa.probe.script import BareOctets, Finish
 from scapy_mpa.probe.seen import SeenPeer, Watcher
@@ -66,7 +67,7 @@ class WireResult:
     """What a peer did.
 
     ``is_new``: no case before had that answer; ``is_gone``: it does not answer any more; ``is_given``: there was a
-    connection for the case.
+    connection for the case; ``trouble``: what a monitor says of it.
     """
 
     case: WireCase
@@ -75,6 +76,22 @@ class WireResult:
     is_gone: bool
     capture: bytes
     is_given: bool = True
+    trouble: str = ""
+
+    @property
+    def hit(self) -> str:
+        """What is wrong with the peer, by its cause: what the monitor says, or what was changed; "" if nothing is."""
+        if self.trouble:
+            return self.trouble
+        names = sorted({one.name for one in self.case.done})
+        return f"gone: {' + '.join(names)}" if self.is_gone else ""
+
+    @property
+    def verdict(self) -> str:
+        """What became of the peer, in a word."""
+        if self.is_gone:
+            return "peer gone"
+        return "fail" if self.trouble else "survived" if self.is_given else "not given"
 
     def as_dict(self) -> dict[str, Any]:
         """The line that reports it."""
@@ -88,7 +105,8 @@ class WireResult:
             "octets": sum(len(one.octets) for one in self.case.messages),
             "answer": printable(seen_words(self.seen)),
             "new": self.is_new,
-            "verdict": "peer gone" if self.is_gone else "survived" if self.is_given else "not given",
+            "verdict": self.verdict,
+            "hit": self.hit or None,
             "seconds": round(self.seen.seconds, 6),
         }
 
@@ -137,9 +155,19 @@ class WireFuzzer:
         fuzzer: draws the cases.
         terms: how they are given.
         recovery: seconds until a clean connection has to work after a case.
+        monitor: says after each case whether the peer is in trouble; None: nobody does.
     """
 
-    def __init__(self, target: Target, fuzzer: Fuzzer, terms: Terms, *, recovery: float = 0.0) -> None:
+    def __init__(
+        self,
+        target: Target,
+        fuzzer: Fuzzer,
+        terms: Terms,
+        *,
+        recovery: float = 0.0,
+        monitor: Monitor | None = None,
+    ) -> None:
+        self._monitor = monitor
         self._target = target
         self._fuzzer = fuzzer
         self._terms = terms
@@ -187,7 +215,9 @@ class WireFuzzer:
         answer = answer_of(seen)
         is_new = answer not in self._answers
         self._answers.add(answer)
-        return WireResult(case, seen, is_new, not self._health.recovers(), file.getvalue())
+        is_gone = not self._health.recovers()
+        trouble = self._monitor.trouble(str(case.number)) if self._monitor is not None else ""
+        return WireResult(case, seen, is_new, is_gone, file.getvalue(), trouble=trouble)
 
     def come_back(self) -> bool:
         """Have the peer started anew; whether that can be done, and it is well."""

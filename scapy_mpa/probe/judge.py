@@ -1,15 +1,15 @@
-"""The verdict on what a peer did: what it had to do beside what was seen, and what the specifications leave open.
+"""The verdict on what a peer did: a table of what a case expects against what was seen.
 
-What a conforming peer does about each case is said by the catalogue (``catalogue.peer``), as a reaction and as what
-else it may do.  Here stands what of a connection counts as which, and for what more there is room:
+What a conforming peer does about each case is said by the catalogue as a reaction (``catalogue.peer``), and what else
+it may do by ``expectations``.  `observe` finds the one thing that a peer did which decides a case; ``TABLE`` has a
+verdict for each reaction and observation; a few rows of `_EXCUSES` say where that proves nothing, or is left open:
 
 * Whether a rejection closes TCP is left open (RFC 5044 §7.1.2 rule 3, §7.1.4.2).
 * A bad FPDU may be dropped without a word (§8): TCP's acknowledgement tells that from octets that were taken.
 * After code 2 and 3 closing is the ULP's, with or without a last message (§8); of what DDP and RDMAP find there has to
   be a Terminate (RFC 5040 §7.1).
 * Tagged buffers and Reads name memory that the peer may not have: it may end the stream for that.
-* An upper layer may end a connection whose messages mean nothing to it: not held against it if it does so where nothing
-  is wrong.
+* An end that the same connection without the change has too proves nothing: such a case could not be tested.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
-from scapy_mpa.catalogue.peer import Choice, Peer
+from scapy_mpa.catalogue.case import Case
+from scapy_mpa.catalogue.peer import Choice, Reaction
 from scapy_mpa.framing.ddp import Terminate, error_meaning, other_reading
 from scapy_mpa.framing.startup import KEY_LENGTH, REPLY_KEY, REQUEST_KEY
 from scapy_mpa.probe.case import BINDING, ProbeCase
+from scapy_mpa.probe.expectations import choices
 from scapy_mpa.probe.seen import SeenPeer
 
 Verdict: TypeAlias = Literal["pass", "fail", "allowed", "unsupported", "no answer", "peer gone"]
@@ -28,17 +30,40 @@ VERDICTS: tuple[Verdict, ...] = ("pass", "allowed", "unsupported", "fail", "no a
 #: What counts against a peer.
 BAD: frozenset[Verdict] = frozenset(("fail", "no answer", "peer gone"))
 
+#: What decides a case: the first of these that was seen.
+Observation: TypeAlias = Literal[
+    # No startup frame where one is owed: it came too late, nothing came, the connection ended.
+    "late", "mute", "shut",
+    # An Initiator that sends no FPDU, so that none may be sent to it; octets that are not valid.
+    "quiet", "invalid",
+    # A Reply, FPDUs, or a Response that should not be; a Reply with R.
+    "replied", "spoke", "answered", "rejected",
+    # A Terminate: as expected, with other words for it, that says less, for lack of memory, any other one.
+    "terminated", "same", "less", "memory", "terminate",
+    # The end of the connection; a Read that is not answered; octets that TCP does not acknowledge; nothing.
+    "closed", "unanswered", "dropped", "open",
+]  # fmt: skip
+
 #: What a peer says of memory that it does not have, or has no room in: layer and type of a Terminate (RFC 5040 §4.8,
 #: RFC 5041 §7.2), with the codes that mean it.
 _OF_TAGGED = {(1, 1): (0, 1, 2), (0, 1): (0, 1, 2, 3, 9)}
-_OF_REQUESTS = {(0, 1): (0, 1, 2, 3, 4), (1, 1): (0, 1, 2), (1, 2): (2,)}
+_OF_REQUESTS = {(0, 1): (0, 1, 2, 3, 4), (1, 1): (0, 1, 2)}
+_OF_QUEUES = {(1, 2): (2,)}
 _OF_SENDS = {(1, 2): (2, 5)}
-#: The same error, as RDMAP or DDP reports it.
-_ALIKE = frozenset((((0, 1, 0), (1, 1, 0)), ((0, 1, 1), (1, 1, 1)), ((0, 1, 4), (1, 1, 3))))
+#: Numbers for one error: RDMAP or DDP reports it, or two of their checks find it.
+_ALIKE = (
+    {(0, 1, 0), (0, 1, 3), (1, 1, 0), (1, 1, 2)},
+    {(0, 1, 1), (0, 1, 4), (1, 1, 1), (1, 1, 3)},
+)
+#: A Terminate that leaves open which error it was: unspecified, or catastrophic.
+_LESS = {(0, 0), (1, 0)}
+_LESS_CODES = {(0, 1, 0xFF), (0, 2, 0xFF), (0, 2, 7), (0, 2, 8)}
 #: RDMAP's remote operation error "unexpected opcode".
 _UNEXPECTED_OPCODE = (0, 2, 6)
 _MPA = 2
 _LEFT_TO_ULP = (2, 3)
+#: Rules by which nothing may be done yet.
+_OF_DELIVERY = {"receiver-delivery", "receiver-whole-fpdu"}
 #: Who sends which startup frame.
 _STARTUP = "RFC 5044 §7.1.2"
 
@@ -51,27 +76,53 @@ class Differs(NamedTuple):
     seen: bytes
 
 
+class Fault(NamedTuple):
+    """Something that is wrong beside what a case is about: the rule that it breaks, a sentence, the clause."""
+
+    rule: str
+    reason: str
+    clause: str
+    differs: Differs | None = None
+
+
 @dataclass(frozen=True)
 class ProbeJudgement:
-    """What became of a case."""
+    """What became of a case.
+
+    ``deviations`` and ``counted`` are filled in by the run (``deviations.Deviations``).
+
+    Attributes:
+        verdict: see ``VERDICTS``.
+        reason: a phrase, "" for what needs none.
+        clause: that is broken, in place of the case's.
+        rule: that is broken, in place of the case's.
+        differs: the first octet that is not as it should be.
+        lacks_buffer: the peer lacks the memory that the case is about.
+        is_of_case: it is about what the case is about, so that its clause is broken where none is named.
+        saw: the observation that decided, and the numbers of a Terminate: what distinguishes a deviation.
+        faults: what else is wrong in the connection.
+        deviations: names of all deviations that the connection shows, and those of them that count here.
+    """
 
     verdict: Verdict
     reason: str = ""
     clause: str = ""
     rule: str = ""
     differs: Differs | None = None
-    #: Other rules that it names.
-    also: tuple[str, ...] = ()
-    #: Whether the peer lacks the memory that the case is about.
     lacks_buffer: bool = False
-    #: Whether it is about what the case is about, so that the clause of the case is broken where none is named.
     is_of_case: bool = True
+    saw: str = ""
+    faults: tuple[Fault, ...] = ()
+    deviations: tuple[str, ...] = ()
+    counted: tuple[str, ...] = ()
 
 
 class Spoken(NamedTuple):
     """What our side of a case speaks of, beside what it is about."""
 
     tagged: bool = False
+    #: RDMA Reads or Atomic Operations; those that name octets.
+    asks: bool = False
     requests: bool = False
     sends: bool = False
     terminate: bool = False
@@ -83,13 +134,18 @@ class Spoken(NamedTuple):
     #: It is about a rejection; it has Private Data of its own.
     rejection: bool = False
     private_data: bool = False
+    #: That is so little that no buffer is too small, or the peer has closed on so little before.
+    refused_data: bool = False
     #: Every implementation of RFC 5044 answers such a Request.
     is_basic: bool = False
+    #: It speaks as rping does.
+    rping: bool = False
 
 
-def expected_words(peer: Peer) -> str:
-    """What a conforming peer does, in a phrase."""
-    may = [_CHOICES[choice] for choice in peer.may]
+def expected_words(case: Case) -> str:
+    """Return in a phrase what a conforming peer does."""
+    peer = case.peer
+    may = [words for choice, words in _CHOICES.items() if choice in choices(case)]
     said = _REACTIONS.get(peer.reaction, "")
     if peer.reaction == "terminate":
         said = f"Terminate: {error_meaning(peer.layer, peer.etype, peer.code)}"
@@ -141,6 +197,110 @@ def seen_words(seen: SeenPeer) -> str:
     return ", ".join(said)
 
 
+class _Cell(NamedTuple):
+    """What an observation means where a reaction is expected; ``{how}`` and the like are filled in."""
+
+    verdict: Verdict
+    reason: str = ""
+    clause: str = ""
+
+
+_PASS = _Cell("pass")
+_COMMON: dict[Observation, _Cell] = {
+    "late": _Cell("no answer", "{frame} came too late: in {seconds}", _STARTUP),
+    "mute": _Cell("no answer", "{frame} is missing", _STARTUP),
+    "shut": _Cell("fail", "the peer {how} instead of sending {frame}", _STARTUP),
+    "quiet": _Cell("unsupported", "the peer sends no FPDU, so none may be sent to it (RFC 5044 §7.1.2, rule 4)"),
+    "invalid": _Cell("fail", "what the peer sends is not valid: {error}"),
+}
+_ENDS_STREAM = _Cell("fail", "the peer ends the stream with a Terminate: {meaning}")
+_LACKS = _Cell("allowed", "the peer does not have the memory that the case names: {meaning}")
+_ANSWERED = _Cell("fail", "the peer does what it is asked, and must refuse")
+_NO_END = _Cell("no answer", "no Terminate and no close followed")
+_DROPPED = _Cell("allowed", "the peer's TCP does not acknowledge it: dropped without a word (RFC 5044 §8)")
+_ACCEPT: dict[Observation, _Cell] = {
+    **_COMMON,
+    "rejected": _Cell("fail", "the peer rejects the connection (R in its Reply)"),
+    "memory": _LACKS,
+    **dict.fromkeys(("terminated", "same", "less", "terminate"), _ENDS_STREAM),
+    "closed": _Cell("fail", "the peer {how}"),
+    "unanswered": _Cell("no answer", "the peer does not answer an RDMA Read any more"),
+    **dict.fromkeys(("dropped", "open"), _PASS),
+}
+_CLOSE: dict[Observation, _Cell] = {
+    **_COMMON,
+    "replied": _Cell("fail", "the peer answers a Request that is not valid"),
+    "spoke": _Cell("fail", "the peer sends an FPDU in answer to a startup frame that is not valid"),
+    "rejected": _Cell("fail", "the peer rejects the connection, and does not close it"),
+    "closed": _PASS,
+    **dict.fromkeys(("dropped", "open"), _Cell("no answer", "the peer does not close")),
+}
+#: The verdict on each observation, by what a conforming peer does.
+TABLE: dict[Reaction, dict[Observation, _Cell]] = {
+    "accept": _ACCEPT,
+    "ignore": _ACCEPT,
+    "discard": {**_ACCEPT, "closed": _Cell("allowed", "the peer {how}: its TCP took what was to be dropped")},
+    "wait": {
+        **_ACCEPT,
+        "replied": _Cell("fail", "the peer answers a Request that is not whole", _STARTUP),
+        "answered": _Cell("fail", "the peer answers an RDMA Read before the message before it has come"),
+        "closed": _Cell("allowed", "the peer {how}, which is allowed"),
+    },
+    "lose": {
+        **_ACCEPT,
+        **dict.fromkeys(
+            ("terminated", "same", "less", "memory", "terminate"), _Cell("allowed", "the peer says why it ends it")
+        ),
+        "closed": _PASS,
+        **dict.fromkeys(("dropped", "open"), _Cell("allowed", "no clause says when the connection is closed")),
+    },
+    "stop": {
+        **_COMMON,
+        "rejected": _ACCEPT["rejected"],
+        **dict.fromkeys(("terminated", "same", "less"), _PASS),
+        **dict.fromkeys(
+            ("memory", "terminate"), _Cell("fail", "the peer takes the FPDU for valid, and then: {meaning}")
+        ),
+        "closed": _PASS,
+        "dropped": _DROPPED,
+        "open": _NO_END,
+    },
+    "terminate": {
+        **_COMMON,
+        "rejected": _ACCEPT["rejected"],
+        "answered": _ANSWERED,
+        "terminated": _PASS,
+        "same": _Cell("allowed", "Terminate: {meaning}, which says the same"),
+        "less": _Cell("allowed", "Terminate: {meaning}, which leaves open what the error was"),
+        "memory": _LACKS,
+        "terminate": _Cell("fail", "another Terminate: {meaning}", "RFC 5040 §4.8"),
+        "closed": _Cell("fail", "the peer {how} without a Terminate", "RFC 5040 §7.1"),
+        "dropped": _DROPPED,
+        "open": _NO_END,
+    },
+    "close": _CLOSE,
+    "reject": {
+        **_COMMON,
+        "replied": _Cell("allowed", "the peer accepts the Private Data, which is for its ULP to decide"),
+        "rejected": _PASS,
+    },
+}
+#: What a peer has chosen that does this in place of its reaction, and what is said then.
+_CHOSEN: dict[Observation, tuple[Choice, ...]] = {
+    "shut": ("close",), "rejected": ("close",), "closed": ("close",), "mute": ("silence",),
+    "unanswered": ("silence",), "open": ("silence", "accept"), "dropped": ("silence", "accept"),
+    "replied": ("accept",), "spoke": ("accept",), "answered": ("accept",),
+    **dict.fromkeys(("terminated", "same", "less", "memory", "terminate"), ("terminate",)),
+}  # fmt: skip
+_IS_ALLOWED: dict[Choice, str] = {
+    "accept": "the peer accepts it, which is allowed",
+    "close": "the peer {how}, which is allowed",
+    "terminate": "Terminate: {meaning}, where it is allowed to send any",
+    "silence": "the peer sends nothing, which is allowed",
+}
+_OPEN_ENDED = frozenset(("accept", "ignore", "discard"))
+
+
 class Judge:
     """Judges one case.
 
@@ -170,83 +330,229 @@ class Judge:
         self._control = control
         self._spoken = spoken
         self._is_unanswered = is_unanswered
+        self._may = choices(case.case)
+        self._terminate = self._read_terminate()
 
     def judgement(self, *, strict: bool = False) -> ProbeJudgement:
         """The verdict; ``strict``: what SHOULD be counts as what MUST be."""
         seen = self._seen
-        if seen.unsupported:
-            if seen.frame is not None and seen.frame.r and not self._said.rejection:
-                return self._rejected()
+        if seen.unsupported and not (seen.frame is not None and seen.frame.r and not self._said.rejection):
             return ProbeJudgement("unsupported", seen.unsupported)
-        found = self._found()
+        if self._said.rev_0 and (seen.frame.rev if seen.frame is not None else seen.end is not None):
+            return ProbeJudgement("unsupported", "the peer does not speak Rev 0")
+        found = self._found("rejected" if seen.unsupported else self.observe())
         if seen.untaken and found.verdict in ("pass", "allowed") and seen.end is None and seen.terminate is None:
-            return ProbeJudgement("no answer", "the peer has stopped reading", is_of_case=False)
+            return ProbeJudgement("no answer", "the peer has stopped reading", is_of_case=False, saw="untaken")
         word = self._case.requirement
         is_of_case = found.is_of_case and not found.clause
         if found.verdict in BAD and is_of_case and word and word not in BINDING and not strict:
-            return ProbeJudgement("allowed", f"{found.reason} ({word})", differs=found.differs)
+            return ProbeJudgement("allowed", f"{found.reason} ({word})", differs=found.differs, faults=found.faults)
         return found
 
-    def _found(self) -> ProbeJudgement:
-        seen = self._seen
-        if self._said.rev_0 and (seen.frame.rev if seen.frame is not None else seen.end is not None):
-            return ProbeJudgement("unsupported", "the peer does not speak Rev 0")
-        found = getattr(self, f"_{self._peer.reaction}")()
-        assert isinstance(found, ProbeJudgement)
-        return found
+    # --- what was seen ---
 
-    # --- what is common ---
+    def observe(self) -> Observation:
+        """Return the first thing that decides the case."""
+        seen, reaction = self._seen, self._peer.reaction
+        is_initiator = self._case.reach.role == "initiator"
+        if self._lacks_startup:
+            return "shut" if seen.end is not None else "late" if seen.frame is not None else "mute"
+        if seen.waits_for == "fpdu" and reaction != "close":
+            return "quiet"
+        if reaction in ("close", "reject", "wait") and (found := self._startup_frame(is_initiator)) is not None:
+            return found
+        is_refused = reaction == "terminate" and self._case.area == "ddp" and self._said.asks
+        if (is_refused and seen.has_answered) or (self._is_of_delivery and seen.responses):
+            return "answered"
+        if self._terminate is not None:
+            return self._kind_of(self._terminate)
+        if seen.error is not None and reaction != "close":
+            return "invalid"
+        if seen.frame is not None and seen.frame.r and not self._said.rejection and reaction != "close":
+            return "rejected"
+        if seen.end is not None and not (reaction in _OPEN_ENDED and self._is_over_rightly):
+            return "closed"
+        if self._is_unanswered and not seen.is_cut and seen.end is None and reaction in _OPEN_ENDED:
+            return "unanswered"
+        return "dropped" if seen.unacknowledged else "open"
 
-    def _may(self, choice: Choice) -> bool:
-        return choice in self._peer.may
+    @property
+    def _lacks_startup(self) -> bool:
+        """Whether the peer owes a startup frame that is not there."""
+        seen, reaction = self._seen, self._peer.reaction
+        if seen.waits_for == "startup":
+            return reaction != "close" or self._case.reach.role == "initiator"
+        is_owed = reaction == "reject" or (reaction in ("accept", "ignore") and self._is_negotiated)
+        return is_owed and seen.frame is None and seen.error is None
 
-    def _unable(self, terminate: Terminate) -> str:
-        """Why a peer may send this Terminate whatever is wrong with the case; "" if it may not."""
+    def _startup_frame(self, is_initiator: bool) -> Observation | None:
+        """What the peer did in the startup, where that decides; None if nothing did."""
+        seen, reaction = self._seen, self._peer.reaction
+        if reaction == "wait" and self._case.begins_full_operation:
+            return None
+        if seen.fpdus and reaction == "close":
+            return "spoke"
+        if seen.error is not None and reaction != "close":
+            return "invalid"
+        if is_initiator or seen.frame is None:
+            return None
+        if not seen.frame.r or reaction == "wait":
+            return "replied"
+        return "rejected" if reaction == "reject" or seen.end is None else None
+
+    @property
+    def _is_of_delivery(self) -> bool:
+        return self._peer.reaction == "wait" and bool(_OF_DELIVERY & {*self._case.case.tests})
+
+    def _read_terminate(self) -> Terminate | None:
+        """The peer's Terminate, read in the layout in which it is the expected one."""
+        said = self._seen.terminate
+        other = other_reading(said) if said is not None else None
+        if other is not None and self._numbers(other) == self._expected:
+            return other
+        return said
+
+    @property
+    def _expected(self) -> tuple[int, int, int]:
+        return self._peer.layer, self._peer.etype, self._peer.code
+
+    @staticmethod
+    def _numbers(terminate: Terminate) -> tuple[int, int, int]:
+        return terminate.layer, terminate.etype, terminate.code
+
+    def _kind_of(self, terminate: Terminate) -> Observation:
+        numbers = self._numbers(terminate)
+        if self._peer.reaction == "stop":
+            return "terminated" if terminate.layer == _MPA or self._case.reach.role == "initiator" else "terminate"
+        if self._peer.reaction == "terminate":
+            if numbers == self._expected:
+                return "terminated"
+            if any(numbers in alike and self._expected in alike for alike in _ALIKE):
+                return "same"
+        if self._lacks_memory(terminate):
+            return "memory"
+        is_less = self._peer.layer != _MPA and (numbers[:2] in _LESS or numbers in _LESS_CODES)
+        return "less" if is_less else "terminate"
+
+    def _lacks_memory(self, terminate: Terminate) -> bool:
+        """Whether a peer may send this Terminate whatever is wrong with the case."""
         key, said = (terminate.layer, terminate.etype), self._said
-        if said.tagged and terminate.code in _OF_TAGGED.get(key, ()):
-            return "the peer does not have the buffer that the case names"
-        if said.requests and terminate.code in _OF_REQUESTS.get(key, ()):
-            return "the peer does not have the buffer that is asked for"
-        if said.sends and terminate.code in _OF_SENDS.get(key, ()):
-            return "the peer has no buffer for the message"
+        return any(
+            is_said and terminate.code in codes.get(key, ())
+            for is_said, codes in (
+                (said.tagged, _OF_TAGGED), (said.asks, _OF_QUEUES), (said.requests, _OF_REQUESTS),
+                (said.sends, _OF_SENDS),
+            )
+        )  # fmt: skip
+
+    # --- what it means ---
+
+    def _found(self, saw: Observation) -> ProbeJudgement:
+        """Look the observation up, and what it proves."""
+        cell = self._excused(saw, self._cell(saw))
+        terminate = self._terminate
+        name, rule, clause, differs = str(saw), "", cell.clause, None
+        if terminate is not None and cell.verdict == "fail":
+            name = "terminate-{}-{}-{:02x}".format(*self._numbers(terminate))
+            if self._peer.reaction == "terminate" and saw == "terminate":
+                rule, differs = "terminate", difference(self._control_word(), self._seen.terminate_octets[:2])
+            elif saw == "terminated":
+                rule = "startup-responder-first"
+        error = self._seen.error
+        if saw == "invalid" and error is not None:
+            clause, rule = error.clause or clause, error.rule
+            differs = key_difference(self._case, self._seen) if rule in ("startup-key", "startup-role") else None
+        return ProbeJudgement(
+            cell.verdict,
+            self._worded(cell.reason),
+            clause,
+            rule,
+            differs,
+            lacks_buffer=saw == "memory" and cell.verdict == "allowed",
+            saw=name,
+            faults=self._layout() if cell.verdict != "unsupported" else (),
+        )
+
+    def _cell(self, saw: Observation) -> _Cell:
+        """The entry of the table, with what depends on more than the two."""
+        peer, cell = self._peer, TABLE[self._peer.reaction].get(saw, _NO_END)
+        is_unheard = peer.reaction == "stop" and self._case.reach.role == "responder" and not self._said.is_heard
+        if saw == "terminated" and is_unheard:
+            return _Cell("fail", "the peer sends a Terminate, although no FPDU was valid before", _STARTUP)
+        if saw in ("late", "mute", "shut") and peer.reaction in _OPEN_ENDED and not self._is_initiator:
+            return cell._replace(clause="")  # what the case is about is why there is no Reply
+        if saw == "closed" and peer.reaction == "terminate" and peer.layer == _MPA:
+            if peer.code in _LEFT_TO_ULP:
+                words = "the peer {how} without a Terminate: that is for its ULP to decide (RFC 5044 §8)"
+                return _Cell("allowed", words)
+            return cell._replace(clause="RFC 6581 §9")
+        if saw == "closed" and peer.reaction == "close" and self._seen.frame is not None and self._seen.frame.r:
+            return _Cell("allowed", "the peer rejects the connection, and closes it")
+        if saw in ("open", "dropped") and peer.reaction == "lose" and self._is_reset:
+            return _PASS
+        return cell
+
+    def _excused(self, saw: Observation, cell: _Cell) -> _Cell:
+        """The entry, unless it proves nothing, or the specifications leave that open."""
+        if why := self._untested(saw, cell):
+            return _Cell("unsupported", why)
+        if cell.verdict not in BAD:
+            return cell
+        chosen = next((choice for choice in _CHOSEN.get(saw, ()) if choice in self._may), None)
+        if chosen is not None:
+            return _Cell("allowed", _IS_ALLOWED[chosen])
+        if saw == "shut" and self._said.refused_data:
+            return _Cell("allowed", "the peer {how} on any Private Data, where it should reject it (RFC 5044 §7.1.2)")
+        if saw == "rejected" and self._said.private_data:
+            return _Cell("allowed", "the peer rejects Private Data, which is for its ULP to decide (RFC 5044 §7.1.2)")
+        if saw == "closed" and self._seen.frame is not None and self._seen.frame.r:
+            return _Cell("allowed", "after a rejection closing is left to the ULP (RFC 5044 §7.1.2, rule 2)")
+        if saw == "closed" and self._peer.reaction in _OPEN_ENDED and (self._said.tagged or self._said.requests):
+            return _Cell("allowed", "the peer {how}: it may not have the memory that the case names")
+        return cell
+
+    def _untested(self, saw: Observation, cell: _Cell) -> str:
+        """Why this says nothing of the case: nothing better can come of a valid connection; "" if it says something."""
+        control, reaction = self._control, self._peer.reaction
+        is_refused = control is not None and (control.frame is None or bool(control.frame.r)) and self._is_negotiated
+        if self._said.streaming and saw in ("shut", "mute", "late"):
+            return "the peer does not accept streaming data before MPA"
+        if self._case.reach.role == "responder" and is_refused and control is not None:
+            is_owed = self._case.is_conformant and self._said.is_basic and control.frame is None
+            if not is_owed and saw not in ("replied", "spoke", "invalid", "late"):
+                return not_answered(control)
+        is_choice = reaction in ("close", "reject") or "close" in self._may
+        if saw == "rejected" and not is_choice and not self._is_plainly_valid:
+            return "the peer rejects the connection (R in its Reply)"
+        if self._is_unknown_opcode and cell.verdict in BAD and reaction in _OPEN_ENDED:
+            return "the peer does not know the messages of RFC 7306"
+        if saw != "closed" or reaction in ("wait", "lose", "reject"):
+            return ""
+        if reaction == "close":
+            is_idle = control is not None and control.end is not None and not control.fpdus
+            return f"the peer {{how}} valid connections too: {_NOTHING}" if is_idle and self._is_initiator else ""
+        if control is not None and control.end is not None:
+            return f"the peer {{how}} valid connections too: {_NOTHING}"
+        if self._said.sends and self._spoken is not None and self._spoken.end is not None:
+            return _UPPER_LAYER if self._said.rping else f"{_UPPER_LAYER} (try --ulp rping)"
         return ""
 
-    def _layout(self, terminate: Terminate) -> ProbeJudgement | None:
-        """A Terminate whose control word is not laid out as RFC 5040 §4.8 has it."""
-        if terminate.layout == "rfc5040":
-            return None
-        right = bytes((terminate.layer << 4 | terminate.etype, terminate.code))
-        differs = difference(right, self._seen.terminate_octets[:2])
-        reason = "the control word of its Terminate is laid out from the least significant bit"
-        return ProbeJudgement("fail", reason, "RFC 5040 §4.8", "terminate-layout", differs)
+    @property
+    def _is_initiator(self) -> bool:
+        return self._case.reach.role == "initiator"
 
-    def _refused(self, choices: str) -> ProbeJudgement:
-        """The peer ended it before there was a Reply, or said nothing."""
-        seen, control = self._seen, self._control
-        if seen.error is not None:
-            return self._unreadable()
-        if self._said.streaming:
-            return ProbeJudgement("unsupported", "the peer does not accept streaming data before MPA")
-        owes = self._case.is_conformant and self._said.is_basic
-        if control is not None and control.frame is None and not owes:
-            return ProbeJudgement(
-                "unsupported", "the peer does not answer this kind of connection even when nothing is wrong"
-            )
-        if seen.frame is not None:
-            return ProbeJudgement("no answer", f"{choices} came too late: in {seen.seconds:.3f} s", _STARTUP)
-        if seen.end is None:
-            return ProbeJudgement("no answer", f"{choices} is missing", _STARTUP)
-        return ProbeJudgement("fail", f"the peer {_ENDED[seen.end]} instead of sending {choices}", _STARTUP)
+    @property
+    def _is_plainly_valid(self) -> bool:
+        """Whether a peer that accepts valid Requests has no reason to refuse this one."""
+        is_valid = self._case.is_conformant or not self._case.begins_full_operation
+        return is_valid and self._control is not None and self._control.frame is not None
 
-    def _unreadable(self) -> ProbeJudgement:
-        """The peer's own octets are wrong."""
-        error = self._seen.error
-        assert error is not None
-        differs = key_difference(self._case, self._seen) if error.rule in ("startup-key", "startup-role") else None
-        reason = f"what the peer sends is not valid: {error.rule or error.detail}"
-        return ProbeJudgement(
-            "fail", f"{reason}: {error.detail}" if error.rule else reason, error.clause, error.rule, differs
-        )
+    @property
+    def _is_unknown_opcode(self) -> bool:
+        said = self._seen.terminate
+        readings = [one for one in (said, other_reading(said) if said is not None else None) if one is not None]
+        is_unknown = any(self._numbers(one) == _UNEXPECTED_OPCODE for one in readings)
+        return is_unknown and self._case.clause.startswith("RFC 7306")
 
     @property
     def _is_negotiated(self) -> bool:
@@ -254,223 +560,53 @@ class Judge:
         return self._case.case.baseline != "culley-02"
 
     @property
-    def _lacks_startup(self) -> bool:
-        return self._seen.waits_for == "startup"
+    def _is_reset(self) -> bool:
+        return self._case.case.name.startswith(("rst-", "unanswered-reset"))
 
-    # --- reactions ---
-
-    def _accept(self) -> ProbeJudgement:
-        seen, case = self._seen, self._case
-        if self._lacks_startup or (seen.frame is None and seen.error is None and self._is_negotiated):
-            if seen.end is not None and self._may("close"):
-                return ProbeJudgement("allowed", f"the peer {_ENDED[seen.end]}, which is allowed")
-            return self._refused(f"a {'Reply' if case.reach.role == 'responder' else 'Request'}")
-        if seen.waits_for == "fpdu":
-            return ProbeJudgement(
-                "unsupported", "the peer sends no FPDU, so none may be sent to it (RFC 5044 §7.1.2, rule 4)"
-            )
-        if seen.terminate is not None:
-            return self._accept_terminate(seen.terminate)
-        if seen.error is not None:
-            return self._unreadable()
-        if seen.frame is not None and seen.frame.r and not self._said.rejection:
-            return self._rejected()
-        if seen.end is not None and not self._is_over_rightly():
-            return self._accept_end()
-        if self._is_unanswered and not seen.is_cut and seen.end is None:
-            if self._may("silence"):
-                return ProbeJudgement("allowed", "the peer sends nothing, which is allowed")
-            return ProbeJudgement("no answer", "the peer does not answer an RDMA Read any more", "RFC 5040 §5.2")
-        return ProbeJudgement("pass")
-
-    _ignore = _accept
-
-    def _rejected(self) -> ProbeJudgement:
-        """A Reply with R where the Request is valid."""
-        control = self._control
-        if control is not None and control.frame is not None and control.frame.r:
-            return ProbeJudgement("unsupported", "the peer rejects the connection (R in its Reply)")
-        if self._may("close"):
-            return ProbeJudgement("allowed", "the peer rejects the connection, which is allowed")
-        if self._said.private_data:
-            return ProbeJudgement(
-                "allowed", "the peer rejects Private Data, which is for its ULP to decide (RFC 5044 §7.1.2)"
-            )
-        is_valid = self._case.is_conformant or not self._case.begins_full_operation
-        if is_valid and control is not None and control.frame is not None:
-            return ProbeJudgement("fail", "the peer rejects the connection (R in its Reply)")
-        return ProbeJudgement("unsupported", "the peer rejects the connection (R in its Reply)")
-
+    @property
     def _is_over_rightly(self) -> bool:
         """Whether the peer has to end it, or we did."""
         return self._said.terminate or self._case.ends_by_itself
 
-    def _accept_terminate(self, terminate: Terminate) -> ProbeJudgement:
-        """The layout counts only where nothing worse does: that the peer ends the stream at all."""
-        readings = [one for one in (terminate, other_reading(terminate)) if one is not None]
-        is_unknown = any((one.layer, one.etype, one.code) == _UNEXPECTED_OPCODE for one in readings)
-        if is_unknown and self._case.clause.startswith("RFC 7306"):
-            return ProbeJudgement("unsupported", "the peer does not know the messages of RFC 7306")
-        why = self._unable(terminate)
-        if not why and self._may("terminate"):
-            why = "the peer ends the stream with a Terminate, which is allowed"
-        if not why:
-            return ProbeJudgement("fail", f"the peer ends the stream with a Terminate: {terminate.meaning}")
-        return self._layout(terminate) or ProbeJudgement("allowed", why, lacks_buffer="buffer" in why)
+    def _layout(self) -> tuple[Fault, ...]:
+        """A Terminate whose control word is not laid out as RFC 5040 §4.8 has it."""
+        terminate = self._terminate
+        if terminate is None or terminate.layout == "rfc5040":
+            return ()
+        right = bytes((terminate.layer << 4 | terminate.etype, terminate.code))
+        reason = "the control word of its Terminate is laid out from the least significant bit"
+        differs = difference(right, self._seen.terminate_octets[:2])
+        return (Fault("terminate-layout", reason, "RFC 5040 §4.8", differs),)
 
-    def _accept_end(self) -> ProbeJudgement:
-        seen, control = self._seen, self._control
-        assert seen.end is not None
-        if self._may("close"):
-            return ProbeJudgement("allowed", f"the peer {_ENDED[seen.end]}, which is allowed")
-        if seen.frame is not None and seen.frame.r:
-            return ProbeJudgement("allowed", "after a rejection closing is left to the ULP (RFC 5044 §7.1.2, rule 2)")
-        if control is not None and control.end is not None:
-            return ProbeJudgement("allowed", f"the peer {_ENDED[seen.end]}, as it also does on a valid connection")
-        if self._said.sends and self._spoken is not None and self._spoken.end is not None:
-            return ProbeJudgement("allowed", f"the peer {_ENDED[seen.end]}, as its upper layer does for any such Send")
-        return ProbeJudgement("fail", f"the peer {_ENDED[seen.end]}")
+    def _control_word(self) -> bytes:
+        return bytes((self._peer.layer << 4 | self._peer.etype, self._peer.code))
 
-    def _discard(self) -> ProbeJudgement:
-        if self._seen.end is not None or self._seen.terminate is None:
-            return ProbeJudgement("pass")
-        return self._accept()
-
-    def _wait(self) -> ProbeJudgement:
-        seen = self._seen
-        if self._lacks_startup:
-            return self._refused("a startup frame")
-        if seen.waits_for == "fpdu":
-            return self._accept()
-        if seen.error is not None:
-            return self._unreadable()
-        if not self._case.begins_full_operation and self._case.reach.role == "responder" and seen.frame is not None:
-            return ProbeJudgement("fail", "the peer answers a Request that is not whole", "RFC 5044 §7.1.2")
-        if seen.responses and "receiver-delivery" in self._case.case.tests:
-            return ProbeJudgement("fail", "the peer answers an RDMA Read before the message before it has come")
-        if seen.terminate is not None:
-            return self._accept_terminate(seen.terminate)
-        if seen.end is not None:
-            return ProbeJudgement("allowed", f"the peer {_ENDED[seen.end]}, which is allowed")
-        return ProbeJudgement("pass")
-
-    def _lose(self) -> ProbeJudgement:
-        seen = self._seen
-        if self._lacks_startup:
-            return self._refused("a startup frame")
-        if seen.waits_for == "fpdu":
-            return self._accept()
-        if seen.terminate is not None:
-            return self._layout(seen.terminate) or ProbeJudgement("allowed", "the peer says why it ends the stream")
-        if seen.end is not None or self._case.case.name.startswith(("rst-", "unanswered-reset")):
-            return ProbeJudgement("pass")
-        return ProbeJudgement("allowed", "no clause says when the connection is closed")
-
-    def _stop(self) -> ProbeJudgement:
-        found = self._error()
-        if found is not None:
-            return found
-        terminate = self._seen.terminate
-        if terminate is not None:
-            if self._said.is_heard or self._case.reach.role == "initiator":
-                return self._layout(terminate) or ProbeJudgement("pass")
-            reason = "the peer sends a Terminate, although no FPDU was valid before"
-            return ProbeJudgement("fail", reason, "RFC 5044 §7.1.2", "startup-responder-first")
-        return ProbeJudgement("pass") if self._seen.end is not None else self._silence()
-
-    def _terminate(self) -> ProbeJudgement:
-        peer, seen = self._peer, self._seen
-        expected = peer.layer, peer.etype, peer.code
-        found = self._error()
-        if found is not None:
-            return found
-        if seen.has_answered and self._said.requests and self._case.area == "ddp" and not self._may("accept"):
-            return ProbeJudgement("fail", "the peer does what it is asked, and must refuse")
-        terminate = seen.terminate
-        if terminate is None:
-            return self._no_terminate()
-        other = other_reading(terminate)
-        if other is not None and (other.layer, other.etype, other.code) == expected:
-            terminate = other
-        numbers = terminate.layer, terminate.etype, terminate.code
-        if numbers == expected:
-            return self._layout(terminate) or ProbeJudgement("pass")
-        if (numbers, expected) in _ALIKE or (expected, numbers) in _ALIKE:
-            return ProbeJudgement("allowed", f"Terminate: {terminate.meaning}, which says the same")
-        if self._may("terminate"):
-            return ProbeJudgement("allowed", f"Terminate: {terminate.meaning}, where no clause names a code")
-        if why := self._unable(terminate):
-            return ProbeJudgement("allowed", why, lacks_buffer=True)
-        right = bytes((peer.layer << 4 | peer.etype, peer.code))
-        differs = difference(right, seen.terminate_octets[:2])
-        return ProbeJudgement("fail", f"another Terminate: {terminate.meaning}", "RFC 5040 §4.8", "terminate", differs)
-
-    def _error(self) -> ProbeJudgement | None:
-        """What keeps an error from being judged."""
-        seen = self._seen
-        if self._lacks_startup:
-            return self._refused("a startup frame")
-        if seen.waits_for == "fpdu":
-            return self._accept()
-        if seen.error is not None:
-            return self._unreadable()
-        if seen.has_echoed:
-            return ProbeJudgement("fail", "the peer continues as if nothing were wrong")
-        return None
-
-    def _no_terminate(self) -> ProbeJudgement:
-        peer, seen = self._peer, self._seen
-        if seen.end is None:
-            if self._may("accept") or self._may("silence"):
-                return ProbeJudgement("allowed", "the peer accepts it, which is allowed")
-            return self._silence()
-        if self._may("close"):
-            return ProbeJudgement("allowed", f"the peer {_ENDED[seen.end]}, which is allowed")
-        how = _ENDED[seen.end]
-        if self._said.sends and self._spoken is not None and self._spoken.end is not None:
-            return ProbeJudgement("allowed", f"the peer {how}, as its upper layer does for any such Send")
-        if peer.layer == _MPA and peer.code in _LEFT_TO_ULP:
-            return ProbeJudgement(
-                "allowed", f"the peer {how} without a Terminate: that is for its ULP to decide (RFC 5044 §8)"
-            )
-        if peer.layer == _MPA:
-            return ProbeJudgement("fail", f"the peer {how} without a Terminate", "RFC 6581 §9")
-        return ProbeJudgement("fail", f"the peer {how} without a Terminate", "RFC 5040 §7.1")
-
-    def _silence(self) -> ProbeJudgement:
-        """Nothing came of an error."""
-        if self._seen.unacknowledged:
-            return ProbeJudgement(
-                "allowed", "the peer's TCP does not acknowledge it: dropped without a word (RFC 5044 §8)"
-            )
-        return ProbeJudgement("no answer", "no Terminate and no close followed")
-
-    def _close(self) -> ProbeJudgement:
-        seen = self._seen
-        if self._lacks_startup and self._case.reach.role == "initiator":
-            return self._refused("a Request")
-        if seen.fpdus:
-            return ProbeJudgement("fail", "the peer sends an FPDU in answer to a startup frame that is not valid")
-        if self._case.reach.role == "responder" and seen.frame is not None:
-            if not seen.frame.r:
-                return ProbeJudgement("fail", "the peer answers a Request that is not valid")
-            if seen.end is not None:
-                return ProbeJudgement("allowed", "the peer rejects the connection, and closes it")
-            return ProbeJudgement("fail", "the peer rejects the connection, and does not close it")
-        if seen.end is not None:
-            return ProbeJudgement("pass")
-        return ProbeJudgement("no answer", "the peer does not close")
-
-    def _reject(self) -> ProbeJudgement:
-        seen = self._seen
-        if seen.frame is None:
-            return self._refused("a Reply")
-        if seen.frame.r:
-            return ProbeJudgement("pass")
-        return ProbeJudgement("allowed", "the peer accepts the Private Data, which is for its ULP to decide")
+    def _worded(self, reason: str) -> str:
+        """A reason with what was seen in it."""
+        seen, reaction = self._seen, self._peer.reaction
+        frame = "Request" if self._is_initiator else "Reply"
+        owed = "a startup frame" if reaction in ("wait", "lose", "stop", "terminate") else f"a {frame}"
+        error = seen.error
+        words = f"{error.rule}: {error.detail}" if error is not None and error.rule else str(error and error.detail)
+        return (
+            reason.replace("{frame}", owed)
+            .replace("{how}", _ENDED.get(seen.end or "", "ends"))
+            .replace("{seconds}", f"{seen.seconds:.3f} s")
+            .replace("{meaning}", self._terminate.meaning if self._terminate is not None else "")
+            .replace("{error}", words)
+        )
 
 
+_NOTHING = "closing proves nothing here"
+_UPPER_LAYER = "the upper layer closes on these messages"
 _ENDED = {"fin": "closes", "rst": "resets"}
+
+
+def not_answered(control: SeenPeer | None) -> str:
+    """Why a peer that answers a valid connection so can be tested no further."""
+    if control is not None and control.frame is not None:
+        return "the peer rejects the connection (R in its Reply)"
+    return "the peer does not answer this kind of connection even when nothing is wrong"
 
 
 def difference(expected: bytes, seen: bytes) -> Differs | None:

@@ -11,11 +11,12 @@ import io
 import textwrap
 import zlib
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.catalogue.case import clause_of
-from scapy_mpa.catalogue.sent import Repairable
+from scapy_mpa.craft.sent import Repairable
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.startup import REPLY_KEY, REQUEST_KEY
@@ -84,10 +85,8 @@ def case_reproducer(case: ProbeCase, left: Repairable | None = None, recorded: b
         acts = acts_of(step for step in steps if case.ends_by_itself or not isinstance(step, Finish))
     else:
         acts = recorded_acts(recorded, by, ends=case.ends_by_itself)
-    clause = clause_of(case.case)
-    notes = [
-        f"{clause}: " * bool(clause) + f"what a conforming peer does: {expected_words(case.case.outcome(left).peer)}."
-    ]
+    clause, sent = clause_of(case.case), replace(case.case, peer=case.case.outcome(left).peer)
+    notes = [f"{clause}: " * bool(clause) + f"what a conforming peer does: {expected_words(sent)}."]
     return reproducer(f"{case.name}: {case.case.purpose}.", notes, by, acts)
 
 

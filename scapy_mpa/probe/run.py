@@ -15,20 +15,22 @@ from scapy_mpa.craft.exchange import Exchange
 from scapy_mpa.craft.setup import Setup
 from scapy_mpa.craft.ulpdus import ATOMIC_REQUEST, READ_REQUEST, SEND, TERMINATE
 from scapy_mpa.errors import MPAError
-from scapy_mpa.framing.ddp import is_tagged, opcode_of
+from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH, is_tagged, opcode_of
+from scapy_mpa.framing.requests import read_requests
 from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.live.errors import RemoteProtocolError
 from scapy_mpa.live.events import ULPDUReceived
 from scapy_mpa.live.incoming import IncomingHalf
 from scapy_mpa.live.recording import RecordedConnection, Recording
-from scapy_mpa.probe.aim import names_memory
 from scapy_mpa.probe.carrier import Carrier, NotReached
 from scapy_mpa.probe.case import CONFORMANT, ProbeCase
+from scapy_mpa.probe.deviations import Deviations, are_known, name_of
 from scapy_mpa.probe.exchange import CaseExchange, Terms
-from scapy_mpa.probe.findings import INVALIDATING, outside, wrong_with
-from scapy_mpa.probe.fitting import plan_of
-from scapy_mpa.probe.judge import BAD, VERDICTS, Judge, ProbeJudgement, Spoken, seen_words
+from scapy_mpa.probe.findings import INVALIDATING, STRUCTURE, VAGUE, wrong_with
+from scapy_mpa.probe.fitting import Unsupported, fit, plan_of
+from scapy_mpa.probe.judge import BAD, VERDICTS, Fault, Judge, ProbeJudgement, Spoken, not_answered, seen_words
+from scapy_mpa.probe.monitor import Monitor
 from scapy_mpa.probe.rawcarrier import RawTCP
 from scapy_mpa.probe.reach import Carriage
 from scapy_mpa.probe.seen import SeenPeer
@@ -42,6 +44,12 @@ _TRIES, _POLL = 2, 0.1
 _CONTROLS = {_WRITE_OF_NOTHING: "an RDMA Write of nothing", "{by} send 30": "a Send of 30 octets"}
 #: So often may a peer go after such a connection; then it is not made any more.
 _DEADLY = 2
+#: The rule of a sender that deviates throughout.
+_DIALECT = "deviating-sender"
+#: Octets of Private Data for which no buffer is too small.
+_LITTLE = 4
+#: So many valid Requests of which none was answered show that no other will be.
+_ENOUGH = 3
 
 
 def clean_case(role_of_peer: Role, *, speaks: bool) -> ProbeCase:
@@ -62,9 +70,12 @@ class RunSettings:
         strict: what SHOULD be counts.
         repeat: how often each case is given.
         interval: seconds from one connection to the next at least.
-        expected: ids of failures that are known.
+        expected: failures that are known: names of cases, rules and deviations.
         keeps: a capture of each case that fails is kept.
         recovery: seconds until a clean connection has to work after a case.
+        required: areas in which what could not be tested counts against the peer.
+        monitor: says after each case whether the peer is in trouble; None: nobody does.
+        until: when no further case is begun, on the monotonic clock; None: never.
     """
 
     terms: Terms
@@ -74,14 +85,23 @@ class RunSettings:
     expected: frozenset[str] = frozenset()
     keeps: bool = False
     recovery: float = 0.0
+    required: frozenset[str] = frozenset()
+    monitor: Monitor | None = None
+    until: float | None = None
 
 
 @dataclass(frozen=True)
 class Result:
     """What became of a case.
 
-    ``capture`` is its recording, if it is kept; ``is_known``: it was expected to fail, and does; ``is_before``: the
-    peer was gone before the case itself was given, after a valid connection to compare with.
+    Attributes:
+        case: that was given.
+        seen: what came.
+        judgement: the verdict.
+        capture: its recording, if that is kept.
+        is_known: it was expected to fail, and does.
+        is_control: it is no case but a valid connection to compare with, after which the peer was gone.
+        is_first: it is the first that shows the deviation for which it fails.
     """
 
     case: ProbeCase
@@ -89,7 +109,8 @@ class Result:
     judgement: ProbeJudgement
     capture: bytes = field(default=b"", repr=False)
     is_known: bool = False
-    is_before: bool = False
+    is_control: bool = False
+    is_first: bool = True
 
     @property
     def counts_against(self) -> bool:
@@ -101,8 +122,8 @@ class CannotStart(MPAError):
     """The clean connection before the first case did not even reach the peer."""
 
 
-class _GoneBefore(MPAError):
-    """The peer was gone after a valid connection that a case is compared with."""
+class _NoConnection(MPAError):
+    """There was no connection for a case."""
 
 
 class PeerGone(MPAError):
@@ -119,9 +140,9 @@ class ProbeRun:
     Attributes:
         frame: the peer's startup frame on the first clean connection, None if there was none.
         remark: what is odd about the first clean connection, "" if nothing is.
-        rejects: it was rejected.
         is_silent: nothing came on it: the peer does not speak MPA, or not Rev 1, or needs more in a Request.
         lost: names of the cases after which the peer was gone.
+        deviations: what the peer does wrong, each with its cases.
     """
 
     def __init__(self, target: Target, settings: RunSettings) -> None:
@@ -133,10 +154,17 @@ class ProbeRun:
         self._deaths: Counter[tuple[str, str]] = Counter()
         self._last = 0.0
         self._has_begun = False
-        self._told: dict[str, str] = {}
+        self._first = SeenPeer()
+        self._previous = ""
+        self._refuses_data = False
+        #: The peer's startup frame by ours, where it was seen once.
+        self._frames: dict[bytes, StartupFrame] = {}
+        #: The first case whose valid Request was not answered, by that.
+        self._unanswered: dict[bytes, str] = {}
+        self.deviations = Deviations()
         self.frame: StartupFrame | None = None
         self.remark = ""
-        self.is_silent = self.rejects = False
+        self.is_silent = False
         self.lost: list[str] = []
 
     def results(self, cases: Sequence[ProbeCase]) -> Iterator[Result]:
@@ -144,14 +172,47 @@ class ProbeRun:
         if not self._has_begun:
             self.begin()
         for case in cases:
-            result, is_well = self._give(case)
-            if not (is_well and self._is_well_after(result, is_last=case is cases[-1])):
-                result = self._gone(case, result)
-                yield self._known(result)
-                if not brings_back(self._target, self.is_well):
-                    raise PeerGone(f"peer gone: it does not answer a clean connection any more, after {case.name}")
+            if self._settings.until is not None and time.monotonic() >= self._settings.until:
+                return
+            for lost in self.compare(case):
+                yield lost
+                self._bring_back(lost.case.name)
+            if why := self._not_offered(case):
+                judgement = ProbeJudgement("unsupported", why)
+                yield self._known(Result(case, SeenPeer(unsupported=why), judgement))
                 continue
-            yield self._known(result)
+            try:
+                result, is_well = self._give(case)
+            except _NoConnection as error:
+                # Nothing was sent: it is the one before that the peer did not survive.
+                self.lost.append(self._previous)
+                judgement = ProbeJudgement("unsupported", f"there was no connection for it: {error}", is_of_case=False)
+                yield Result(case, SeenPeer(), judgement)
+                self._bring_back(self._previous)
+                continue
+            self._previous = case.name
+            result = self._monitored(result)
+            if is_well and self._is_well_after(result, is_last=case is cases[-1]):
+                yield self._known(result)
+            else:
+                yield self._known(self._gone(case, result))
+                self._bring_back(case.name)
+
+    def _monitored(self, result: Result) -> Result:
+        """The result, which fails if the monitor tells of something new."""
+        monitor = self._settings.monitor
+        if monitor is None or not (words := monitor.trouble(result.case.name)):
+            return result
+        before = result.judgement
+        judgement = self.deviations.count(result.case, ProbeJudgement("fail", words, is_of_case=False, saw="monitor"))
+        shown, counted = (*judgement.deviations, *before.deviations), (*judgement.counted, *before.counted)
+        return replace(result, judgement=replace(judgement, deviations=shown, counted=counted), is_first=True)
+
+    def _bring_back(self, name: str) -> None:
+        """Have the peer started anew, which was gone after a connection; raises PeerGone."""
+        if not brings_back(self._target, self.is_well):
+            after = f", after {name}" if name else ""
+            raise PeerGone(f"peer gone: it does not answer a clean connection any more{after}")
 
     # --- clean connections ---
 
@@ -165,10 +226,10 @@ class ProbeRun:
             if not brings_back(self._target, self._answers):
                 raise CannotStart(f"the clean connection before the first case: {error}") from None
             seen = self._clean(echoes=True)
+        self._first = seen
         self._terms = self._terms._replace(echoes=seen.has_echoed)
         self._standard = self._state(seen)
         self.frame = seen.frame
-        self.rejects = seen.frame is not None and bool(seen.frame.r)
         if seen.frame is None or seen.frame.r or seen.end is not None or seen.error is not None:
             self.remark = f"the clean connection before the first case: {seen_words(seen)}"
             self.is_silent = not seen.total
@@ -230,30 +291,31 @@ class ProbeRun:
         """The peer is gone after a case; if it can be brought back, the case is repeated, to be sure."""
         self.lost.append(case.name)
         why = "the peer does not answer a clean connection any more"
-        if result.is_before:
-            why += f", {result.judgement.reason}"
         if brings_back(self._target, self.is_well):
             self._give_once(case)
             if self.recovers():
                 why += "; after a restart it survived the case"
             else:
                 why += "; after a restart the case had the same effect"
-        return replace(result, judgement=ProbeJudgement("peer gone", why, is_of_case=False))
+        gone = ProbeJudgement("peer gone", why, is_of_case=False)
+        return replace(result, judgement=replace(gone, deviations=(name := name_of(case, gone),), counted=(name,)))
 
     def _known(self, result: Result) -> Result:
         """Reckon with failures that are known; one of them that passes is a failure too."""
-        verdict, expected = result.judgement.verdict, self._settings.expected
-        rules = {result.judgement.rule, *result.judgement.also} - {""}
-        if verdict in BAD and rules and rules <= expected:
+        judgement, expected = result.judgement, self._settings.expected
+        if judgement.verdict in BAD and (are_known(judgement.counted, expected) or result.case.name in expected):
             return replace(result, is_known=True)
-        if result.case.name not in expected:
-            return result
-        if verdict in BAD:
-            return replace(result, is_known=True)
-        if verdict in ("pass", "allowed"):
-            reason = f"it was expected to fail, but the verdict is {verdict}"
-            return replace(result, judgement=ProbeJudgement("fail", reason, is_of_case=False))
+        if result.case.name in expected and judgement.verdict in ("pass", "allowed"):
+            reason = f"it was expected to fail, but the verdict is {judgement.verdict}"
+            return replace(result, judgement=self._counted(result.case, reason, "expected"))
+        if judgement.verdict == "unsupported" and result.case.area in self._settings.required:
+            reason = f"it could not be tested, but has to be: {judgement.reason}"
+            return replace(result, judgement=self._counted(result.case, reason, "untested"))
         return result
+
+    def _counted(self, case: ProbeCase, reason: str, saw: str) -> ProbeJudgement:
+        """A failure that is none of the peer's octets."""
+        return self.deviations.count(case, ProbeJudgement("fail", reason, is_of_case=False, saw=saw))
 
     # --- one case ---
 
@@ -278,83 +340,144 @@ class ProbeRun:
         return worst, not is_gone
 
     def _give_once(self, case: ProbeCase) -> Result:
+        """Give it; what is not answered is tried once more on a fresh connection before it counts."""
+        result = self._given(case)
+        if result.judgement.saw == "quiet" and self._first.fpdus:
+            return self._given(case)
+        return self._given(case) if result.judgement.verdict == "no answer" and self._retries(result) else result
+
+    def _of_one_cause(
+        self, judgement: ProbeJudgement, others: tuple[Fault, ...]
+    ) -> tuple[ProbeJudgement, tuple[Fault, ...]]:
+        """Leave what tells most of FPDUs that are not valid: one cause may look like several from place to place."""
+        known, is_invalid = self.deviations.found, judgement.saw == "invalid" and judgement.verdict in BAD
+        ours = judgement.rule if is_invalid else ""
+        told = {one.rule for one in others if one.rule in STRUCTURE} | ({ours} & STRUCTURE)
+        if _DIALECT in known:
+            # What its FPDUs look like to who does not know how it deviates is no deviation of its own.
+            told = {rule for rule in told if rule in known}
+        else:
+            told = told - VAGUE or told
+        others = tuple(one for one in others if one.rule not in STRUCTURE or (one.rule in told and one.rule != ours))
+        if is_invalid and ours not in told and (told or _DIALECT in known):
+            judgement = replace(judgement, verdict="unsupported")
+        return judgement, others
+
+    def _retries(self, result: Result) -> bool:
+        """Whether an answer may come another time: not if a case before has shown that it does not."""
+        return any(self.deviations.is_first(name, result.case) for name in result.judgement.counted)
+
+    def _given(self, case: ProbeCase) -> Result:
         try:
-            controls = [self._control(case, step) for step in _CONTROLS]
-            seen, is_unanswered, capture = self._exchange(case, self._terms, keeps=self._settings.keeps, waits=True)
+            seen, is_unanswered, capture = self._exchange(case, self._terms, waits=True)
         except NotReached as error:
-            return Result(case, SeenPeer(), ProbeJudgement("peer gone", str(error), is_of_case=False))
-        except _GoneBefore as error:
-            judgement = ProbeJudgement("peer gone", str(error), is_of_case=False)
-            return Result(case, SeenPeer(), judgement, is_before=True)
-        said = said_by(case, self._terms)
-        strict = self._settings.strict
-        judge = Judge(case, seen, said, *controls, is_unanswered=is_unanswered)
+            raise _NoConnection(str(error)) from None
+        if seen.frame is not None and not seen.frame.r:
+            self._frames.setdefault(self._own_startup(case), seen.frame)
+        said, strict = said_by(case, self._terms), self._settings.strict
+        said = said._replace(refused_data=said.private_data and (said.refused_data or self._refuses_data))
+        judge = Judge(case, seen, said, *self.controls_of(case), is_unanswered=is_unanswered)
         judgement = judge.judgement(strict=strict)
-        if case.is_conformant and judgement.verdict in ("pass", "allowed"):
-            told = {rule for rule, name in self._told.items() if name != case.name}
-            judgement = wrong_with(capture, case.reach.role, told, strict=strict) or judgement
-        if judgement.verdict in ("pass", "allowed") and names_memory(case.case.plan()):
-            judgement = outside(seen) or judgement
-        judgement = self._once(case, seen, judgement)
-        return Result(case, seen.shortened(), judgement, capture if self._settings.keeps else b"")
+        self._refuses_data = self._refuses_data or (judgement.saw == "shut" and said.refused_data)
+        others = wrong_with(case, seen, capture, strict=strict, is_heard=said.is_heard)
+        judgement, others = self._of_one_cause(judgement, others)
+        if judgement.verdict in BAD and judgement.saw in ("mute", "shut", "rejected") and case.is_conformant:
+            self._unanswered.setdefault(self._own_startup(case), case.name)
+            if others and judgement.saw != "rejected":
+                # Something came; what is wrong with it is why it is no startup frame.
+                words = "what the peer sends is no startup frame"
+                judgement = replace(judgement, verdict="unsupported", reason=words)
+        judgement = self.deviations.count(case, replace(judgement, faults=(*judgement.faults, *others)))
+        is_first = not judgement.counted or any(self.deviations.is_first(name, case) for name in judgement.counted)
+        kept = capture if self._settings.keeps else b""
+        return Result(case, seen.shortened(), judgement, kept, is_first=is_first)
 
-    def _once(self, case: ProbeCase, seen: SeenPeer, judgement: ProbeJudgement) -> ProbeJudgement:
-        """What a peer does wrong by itself is held against it once: in the first case in which it shows."""
-        is_its_own = seen.error is not None or case.is_conformant
-        if judgement.verdict != "fail" or not judgement.rule or not is_its_own:
-            return judgement
-        for rule in (judgement.rule, *judgement.also):
-            self._told.setdefault(rule, case.name)
-        first = self._told[judgement.rule]
-        if first == case.name:
-            return judgement
-        return replace(judgement, verdict="unsupported", reason=f"{judgement.reason}; as in {first}")
+    def _not_offered(self, case: ProbeCase) -> str:
+        """Why the peer offers nothing to test this by, which what it has sent before shows; "" if that is not so."""
+        if case.case.baseline == "culley-02":
+            return "the peer begins with startup frames" if self.frame is not None else ""
+        own = self._own_startup(case)
+        if self._unanswered.get(own, case.name) != case.name:
+            return f"the peer refuses this Request; as in {self._unanswered[own]}"
+        if len(self._unanswered) >= _ENOUGH and self.frame is None:
+            return f"the peer does not answer valid Requests; as in {next(iter(self._unanswered.values()))}"
+        control = self._controls.get((case.case.baseline, _WRITE_OF_NOTHING))
+        is_answered = control is None or (control.frame is not None and not control.frame.r)
+        if not is_answered and case.begins_full_operation and not case.is_conformant:
+            return "the peer does not speak Rev 0" if case.case.baseline == "rddp-01" else not_answered(control)
+        frame = self._frames.get(own)
+        if frame is None:
+            return ""
+        try:
+            fit(plan_of(case.case, self._terms.clean), frame)
+        except Unsupported as error:
+            return str(error)
+        return ""
 
-    def _control(self, case: ProbeCase, step: str) -> SeenPeer | None:
-        """What comes of the valid connection that a case begins with, if this is said on it; raises _GoneBefore.
+    def _own_startup(self, case: ProbeCase) -> bytes:
+        """Our octets before Full Operation, by which a Responder decides; an Initiator decides by itself."""
+        if self._target.role == "initiator":
+            return b""
+        packets = plan_of(case.case, self._terms.clean).sent()
+        return b"".join(one.payload for one in packets if one.half.role == case.case.by and not one.in_operation)
+
+    def controls_of(self, case: ProbeCase) -> list[SeenPeer | None]:
+        """What came of valid connections: without a message that an upper layer sees, and with one."""
+        found = [self._controls.get((case.case.baseline, step)) for step in _CONTROLS]
+        return found if self._target.role == "responder" else [self._first, found[1]]
+
+    def compare(self, case: ProbeCase) -> Iterator[Result]:
+        """Make the valid connections that a case is compared with; what the peer does not survive of them.
 
         An Initiator is only asked what its upper layer makes of a Send, where a case of DDP and RDMAP has one.
         """
+        if self._not_offered(case):
+            return
         name = case.case.baseline
-        key = name, step
         is_initiator = self._target.role == "initiator"
-        if (is_initiator and (step == _WRITE_OF_NOTHING or case.area != "ddp")) or self._deaths[key] == _DEADLY:
-            return None
-        if key not in self._controls:
-            by = peer_of(self._target.role)
-            # The first FPDU of the peer-to-peer model has to be the ready-to-receive message (RFC 6581 §9.2); a
-            # Responder has to have heard one.
-            has_rtr = name == "peer-to-peer" and step != _WRITE_OF_NOTHING
-            said = (
-                (_WRITE_OF_NOTHING, step)
-                if has_rtr
-                else ("initiator send 30", step.format(by=by))
-                if is_initiator
-                else (step,)
-            )
-            changes = says(*said), answers(None)
-            valid = Case(f"control-{name}", "Nothing is wrong", name, changes, (), ACCEPT, by=by)
-            # An Initiator may answer a Read before it closes.
-            terms = self._terms._replace(echoes=False) if is_initiator else self._terms
-            seen = self._exchange(ProbeCase(valid, CONFORMANT), terms, waits=True)[0]
-            if not self.recovers():
+        for step, words in _CONTROLS.items():
+            key = name, step
+            if is_initiator and (step == _WRITE_OF_NOTHING or case.area != "ddp"):
+                continue
+            while key not in self._controls and self._deaths[key] < _DEADLY:
+                valid = self._control_case(name, step)
+                # An Initiator may answer a Read before it closes.
+                terms = self._terms._replace(echoes=False) if is_initiator else self._terms
+                try:
+                    seen = self._exchange(valid, terms, waits=True)[0]
+                except NotReached:
+                    break
+                if self.recovers():
+                    self._controls[key] = seen
+                    break
                 self._deaths[key] += 1
-                raise _GoneBefore(
-                    f"after a valid connection ({name}, with {_CONTROLS[step]}), before this case was sent"
-                )
-            self._controls[key] = seen
-        return self._controls[key]
+                self.lost.append(valid.name)
+                judgement = ProbeJudgement("peer gone", f"after a valid connection ({name}, with {words})", saw="gone")
+                yield Result(valid, seen.shortened(), self.deviations.count(valid, judgement), is_control=True)
 
-    def _exchange(
-        self, case: ProbeCase, terms: Terms, *, keeps: bool = False, waits: bool = False
-    ) -> tuple[SeenPeer, bool, bytes]:
+    def _control_case(self, name: str, step: str) -> ProbeCase:
+        """The valid connection that cases begin with, and on which this is said."""
+        by = peer_of(self._target.role)
+        # The first FPDU of the peer-to-peer model has to be the ready-to-receive message (RFC 6581 §9.2); a
+        # Responder has to have heard one.
+        said: tuple[str, ...] = (step,)
+        if name == "peer-to-peer" and step != _WRITE_OF_NOTHING:
+            said = (_WRITE_OF_NOTHING, step)
+        elif by == "responder":
+            said = ("initiator send 30", step.format(by=by))
+        changes = says(*said), answers(None)
+        return ProbeCase(
+            Case(f"valid-control-{name}", "Nothing is wrong", name, changes, (), ACCEPT, by=by), CONFORMANT
+        )
+
+    def _exchange(self, case: ProbeCase, terms: Terms, *, waits: bool = False) -> tuple[SeenPeer, bool, bytes]:
         """Give it; what was seen, whether a Read of ours was not answered, and the capture.
 
         Raises NotReached, if it ``waits`` when the peer has had time to recover.
         """
         self._wait()
         carrier = self.connection(case) if waits else self._target.connection(case)
-        file = io.BytesIO() if keeps or case.is_conformant else None
+        file = io.BytesIO()
         recording = Recording(file)
         try:
             exchange = CaseExchange(carrier, case, terms, recording_of(recording, carrier, case))
@@ -362,7 +485,7 @@ class ProbeRun:
         finally:
             carrier.close()
             self._target.done()
-        return seen, exchange.is_unanswered, file.getvalue() if file is not None else b""
+        return seen, exchange.is_unanswered, file.getvalue()
 
     def connection(self, case: ProbeCase | None = None) -> Carrier:
         """A connection, as soon as there is one: a server that serves a single one is just being started anew."""
@@ -405,19 +528,33 @@ def said_by(case: ProbeCase, terms: Terms) -> Spoken:
     own = {line[1] for line in words if len(line) > 1 and line[0] in ("{by}", plan.by)}
     steps = [*heard, *(step for step in plan.steps if isinstance(step, bytes))]
     opcodes = {opcode_of(step) for step in steps}
+    # Of a message of no octets neither STag nor TO is checked.
+    whole = {line[1] for line in words if len(line) > 2 and line[1] in own and line[2] not in ("''", "0")}
+    named = {opcode_of(step) for step in steps if _names_octets(step)}
     return Spoken(
-        tagged=any(is_tagged(step) for step in steps) or "write" in own or bool(opcodes & INVALIDATING),
-        requests=bool(opcodes & {READ_REQUEST, ATOMIC_REQUEST}) or bool(own & {"read", "read-request", "atomic"}),
+        tagged=any(is_tagged(step) and len(step) > TAGGED_HEADER_LENGTH for step in steps)
+        or "write" in whole
+        or bool(opcodes & INVALIDATING),
+        asks=bool(opcodes & {READ_REQUEST, ATOMIC_REQUEST}) or bool(own & {"read", "read-request", "atomic"}),
+        requests=bool(named & {READ_REQUEST, ATOMIC_REQUEST}) or bool(whole & {"read", "read-request", "atomic"}),
         sends=SEND in opcodes or "send" in own,
         terminate=TERMINATE in opcodes or "terminate" in own,
         streaming="stream" in own and not plan.setup.get("reject"),
         rev_0=setup.specification.startup_frames and setup.startup(plan.by).rev == 0,
         is_heard=bool(heard),
         is_basic=setup.profile == "rfc5044" and "rev" not in plan.setup,
+        rping=terms.rping,
+        refused_data=0 < len(setup.private_data[ROLES.index(plan.by)]) <= _LITTLE,
         rejection=bool(plan.setup.get("reject")),
         private_data=bool(setup.private_data[ROLES.index(plan.by)])
         or any(change.text.startswith("private-data(") for change in case.case.changes),
     )
+
+
+def _names_octets(ulpdu: bytes) -> bool:
+    """Whether a request names octets of memory: an RDMA Read of none does not."""
+    reads = read_requests(ulpdu[UNTAGGED_HEADER_LENGTH:]) if opcode_of(ulpdu) == READ_REQUEST else ()
+    return not reads or bool(reads[0].size)
 
 
 def _heard(plan: Exchange, setup: Setup) -> list[bytes]:

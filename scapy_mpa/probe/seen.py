@@ -48,6 +48,33 @@ class SeenFPDU(NamedTuple):
         return self._replace(ulpdu=self.ulpdu[:_SHOWN_OCTETS], cut=self.ulpdu_length - len(self.ulpdu[:_SHOWN_OCTETS]))
 
 
+class _Known(NamedTuple):
+    """What the first ``read`` FPDUs of a peer say."""
+
+    read: int = 0
+    terminate: Terminate | None = None
+    terminate_octets: bytes = b""
+    responses: int = 0
+    has_answered: bool = False
+    has_echoed: bool = False
+
+    def with_next(self, ulpdu: bytes) -> _Known:
+        """Return the same with one more."""
+        header, said = decode_ddp(ulpdu), decode_terminate(ulpdu)
+        known = self._replace(read=self.read + 1)
+        if said is not None and known.terminate is None:
+            known = known._replace(terminate=said, terminate_octets=ulpdu[18:22])
+        if header is None or header.opcode not in (_READ_RESPONSE, _ATOMIC_RESPONSE):
+            return known
+        is_response = isinstance(header, TaggedHeader) and header.opcode == _READ_RESPONSE
+        return known._replace(
+            responses=known.responses + (is_response and header.last),
+            has_answered=True,
+            has_echoed=known.has_echoed
+            or (isinstance(header, TaggedHeader) and is_response and header.stag == ECHO_STAG),
+        )
+
+
 @dataclass
 class SeenPeer:
     """What came of a connection.
@@ -88,6 +115,7 @@ class SeenPeer:
     waits_for: str = ""
     frames: list[int] = field(default_factory=list)
     count: int = 0
+    _read: _Known = field(default=_Known(), init=False, repr=False, compare=False)
 
     def shortened(self) -> SeenPeer:
         """The same with no more FPDUs than somebody looks at, and its Terminate: what is kept of many cases."""
@@ -104,34 +132,34 @@ class SeenPeer:
     @property
     def terminate(self) -> Terminate | None:
         """What its Terminate says."""
-        return next((said for one in self.fpdus if (said := decode_terminate(one.ulpdu)) is not None), None)
+        return self._known().terminate
 
     @property
     def terminate_octets(self) -> bytes:
         """The control word of its Terminate."""
-        return next((one.ulpdu[18:22] for one in self.fpdus if decode_terminate(one.ulpdu) is not None), b"")
+        return self._known().terminate_octets
 
     @property
     def responses(self) -> int:
         """How many RDMA Reads it has answered to their end."""
-        headers = [decode_ddp(one.ulpdu) for one in self.fpdus]
-        return sum(isinstance(one, TaggedHeader) and one.opcode == _READ_RESPONSE and one.last for one in headers)
+        return self._known().responses
 
     @property
     def has_answered(self) -> bool:
         """Return True if it answered an RDMA Read or an Atomic Request, or began to."""
-        headers = [decode_ddp(one.ulpdu) for one in self.fpdus]
-        return any(one is not None and one.opcode in (_READ_RESPONSE, _ATOMIC_RESPONSE) for one in headers)
+        return self._known().has_answered
 
     @property
     def has_echoed(self) -> bool:
         """Whether it answered the RDMA Read by which it shows that it is in step."""
-        return any(_is_echo(one.ulpdu) for one in self.fpdus)
+        return self._known().has_echoed
 
-
-def _is_echo(ulpdu: bytes) -> bool:
-    header = decode_ddp(ulpdu)
-    return isinstance(header, TaggedHeader) and (header.opcode, header.stag) == (_READ_RESPONSE, ECHO_STAG)
+    def _known(self) -> _Known:
+        """What the FPDUs say; each is read once, however often this is asked while more come."""
+        known = self._read
+        while known.read < len(self.fpdus):
+            known = self._read = known.with_next(self.fpdus[known.read].ulpdu)
+        return known
 
 
 class Watcher:
@@ -193,6 +221,12 @@ class Watcher:
         if self._incoming is not None and self._incoming.held and self.seen.error is None:
             detail = f"{how} {self._incoming.held} octets into an FPDU"
             self.seen.error = RemoteProtocolError(detail, "connection-lost")
+
+    def stall(self) -> None:
+        """Nothing more comes, though something was to: octets that have begun no whole FPDU are no answer."""
+        if self._incoming is not None and self._incoming.held and self.seen.error is None:
+            detail = f"{self._incoming.held} octets that do not become an FPDU"
+            self.seen.error = RemoteProtocolError(detail, "fpdu-format")
 
     def _read(self, octets: Octets, seconds: float) -> None:
         if self._incoming is None:

@@ -13,7 +13,9 @@ from scapy_mpa.framing.ddp import opcode_name
 from scapy_mpa.live.recording import Recording
 from scapy_mpa.probe.carrier import Connector, NotReached
 from scapy_mpa.probe.case import ProbeCase
+from scapy_mpa.probe.deviations import Deviations
 from scapy_mpa.probe.exchange import CaseExchange, Terms
+from scapy_mpa.probe.findings import wrong_with
 from scapy_mpa.probe.judge import BAD, Judge, ProbeJudgement, expected_words, seen_words
 from scapy_mpa.probe.run import ProbeRun, RunSettings, recording_of, said_by
 from scapy_mpa.probe.seen import SeenPeer
@@ -42,11 +44,13 @@ def given(
     timeout: float,
     settle: float = 0.0,
     recovery: float = 0.0,
+    *,
+    rping: bool = False,
 ) -> Given:
     """Give a case to a Responder, and see by a clean connection whether it survived.
 
-    Times are seconds; the peer has ``recovery`` of them to take a connection again.  Raises MPAError if the case cannot
-    be given, or the peer cannot be reached.
+    Times are seconds; the peer has ``recovery`` of them to take a connection again.  ``rping`` is its upper layer, if
+    that is so.  Raises MPAError if the case cannot be given, or the peer cannot be reached.
     """
     one = ProbeCase(case, case.area)
     if one.reach.carriage != "tcp":
@@ -55,22 +59,27 @@ def given(
         hint = f"`scapy-mpa probe --listen PORT --case {case.name}` waits for one"
         raise MPAError(f"{case.name} is for an Initiator: {hint}")
     connector, file = Connector(host, port, timeout), io.BytesIO()
-    carrier, recording, terms = connector.connect(), Recording(file), Terms(timeout, settle=settle)
+    carrier, recording, terms = connector.connect(), Recording(file), Terms(timeout, settle=settle, rping=rping)
     exchange = CaseExchange(carrier, one, terms, recording_of(recording, carrier, one), left)
     seen = exchange.run()
     # What it must do with the choice taken is said by the case's outcome.
-    taken = ProbeCase(_with(case, left), case.area)
-    judgement = Judge(taken, seen, said_by(one, terms)).judgement()
+    taken, said = ProbeCase(_with(case, left), case.area), said_by(one, terms)
+    judgement = Judge(taken, seen, said, is_unanswered=exchange.is_unanswered).judgement()
+    run = ProbeRun(Responder(connector), RunSettings(terms, recovery=recovery))
+    gone = _gone(run, has_answered=bool(seen.total))
+    if not gone and judgement.saw == "closed" and not [*run.compare(one)]:
+        # Whether it ends the same connection without the change as well.
+        judgement = Judge(taken, seen, said, *run.controls_of(one), is_unanswered=exchange.is_unanswered).judgement()
+    others = wrong_with(taken, seen, file.getvalue(), strict=False, is_heard=said.is_heard)
+    judgement = Deviations().count(taken, replace(judgement, faults=(*judgement.faults, *others)))
     lines = _lines(taken, exchange, seen, judgement)
-    gone = _gone(connector, terms, recovery, has_answered=bool(seen.total))
     if gone:
         lines.append(f"  peer gone: {gone}")
     return Given(lines, file.getvalue(), recording.frames, judgement.verdict in BAD, bool(gone))
 
 
-def _gone(connector: Connector, terms: Terms, recovery: float, *, has_answered: bool) -> str:
+def _gone(run: ProbeRun, *, has_answered: bool) -> str:
     """What shows that the peer has crashed on a case, which it ``has_answered`` or not; "" if nothing does."""
-    run = ProbeRun(Responder(connector), RunSettings(terms, recovery=recovery))
     try:
         silence = run.silence()
     except NotReached as error:
@@ -93,7 +102,7 @@ def _lines(case: ProbeCase, exchange: CaseExchange, seen: SeenPeer, judgement: P
             lines.append(f"  received  {len(rest) - _MOST} more FPDUs")
     elif seen.total:
         lines.append(f"  received  {seen.total:5}  {_hex(bytes(seen.octets))}")
-    lines.append(f"  expected: {expected_words(case.case.peer)}")
+    lines.append(f"  expected: {expected_words(case.case)}")
     lines.append(f"  seen: {printable(seen_words(seen))}")
     clause = judgement.clause or (case.clause if judgement.is_of_case else "")
     reason = f": {printable(judgement.reason)}" if judgement.reason else ""

@@ -7,24 +7,33 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from scapy_mpa.catalogue.case import Case
 from scapy_mpa.framing.ddp import opcode_name
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.probe.case import ProbeCase
+from scapy_mpa.probe.expectations import choices, expectation_of
 from scapy_mpa.probe.judge import BAD, VERDICTS, ProbeJudgement, expected_words, seen_words
 from scapy_mpa.probe.reach import CARRIAGES
 from scapy_mpa.probe.run import Result
 from scapy_mpa.probe.seen import SeenPeer
 from scapy_mpa.system.names import printable
 from scapy_mpa.values.startup import enhanced_fields
+from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from scapy_mpa.probe.fuzzing import WireResult
+
 #: Octets and FPDUs of a peer that a line shows.
 _OCTETS, _FPDUS = 512, 16
+#: Columns of the name of a deviation that is not broken.
+_NAME = 24
+#: Names of cases, and reasons, that people want to read in a summary.
+_NAMES, _CAUSES = 3, 8
 
 
 def json_line(result: Result, capture: str | None = None) -> str:
@@ -36,18 +45,29 @@ def json_line(result: Result, capture: str | None = None) -> str:
         "clause": clause_of(result) or None,
         "requirement": case.requirement or None,
         "role": case.reach.role,
-        "expected": {"text": expected_words(case.case.peer), **case.case.peer.as_dict(), "may": [*case.case.peer.may]},
+        "expected": _expected(case.case),
         "seen": _seen(result.seen),
         "verdict": judgement.verdict,
         "reason": printable(judgement.reason) or None,
         "rule": judgement.rule or case.rule or None,
         "differs": _differs(judgement),
+        "deviations": [*judgement.deviations],
+        "counted": [*judgement.counted],
         "known": result.is_known,
         "seconds": round(result.seen.seconds, 6),
         "frames": result.seen.frames,
         "capture": capture,
     }
     return json.dumps(said)
+
+
+def _expected(case: Case) -> dict[str, Any]:
+    return {
+        "text": expected_words(case),
+        **case.peer.as_dict(),
+        "may": sorted(choices(case)),
+        "means": expectation_of(case.name).means,
+    }
 
 
 def _seen(seen: SeenPeer) -> dict[str, Any]:
@@ -120,41 +140,74 @@ def why(result: Result) -> str:
 
 
 def print_table(results: Sequence[Result], console: Console, *, everything: bool, total: int = 0) -> None:
-    """What people read: what counts against the peer, or all, expected and seen side by side, and how many there are.
+    """What people read: each deviation with its cases, or all cases, then why some were not tested, and how many.
 
     ``total`` is how many cases there should have been.
     """
     from rich.table import Column, Table
 
-    shown = [one for one in results if everything or one.judgement.verdict in BAD]
-    if shown:
-        columns = [Column(name, overflow="fold") for name in ("expected", "seen", "why")]
-        table = Table("verdict", Column("case", overflow="fold"), *columns)
-        for one in shown:
-            table.add_row(
-                one.judgement.verdict,
-                one.case.name,
-                expected_words(one.case.case.peer),
-                printable(seen_words(one.seen)),
-                why(one),
-            )
+    columns = [Column(name, overflow="fold") for name in ("expected", "seen", "why")]
+    found = deviations_of(results)
+    rows = [(one, name, _some([case.case.name for case in cases])) for name, (one, cases) in found.items()]
+    if everything:
+        rows = [(one, ", ".join(one.judgement.counted), one.case.name) for one in results]
+    if rows:
+        heads = Column("deviation", min_width=_NAME), Column("case" if everything else "cases", overflow="fold")
+        table = Table("verdict", *heads, *columns)
+        for one, names, cases in rows:
+            seen = printable(seen_words(one.seen))
+            table.add_row(one.judgement.verdict, names, cases, expected_words(one.case.case), seen, why(one))
         console.print(table)
-    console.print(counts(results, total), soft_wrap=True)
-    if lacks := sum(one.judgement.lacks_buffer for one in results):
-        words = f"{lacks} of these end{'s' * (lacks == 1)} at memory that the peer does not have"
-        console.print(f"{words}: --buffer or --ulp rping reaches further", soft_wrap=True)
+    for line in (*_causes(results), _lacking(results), counts(results, total)):
+        if line:
+            console.print(line, soft_wrap=True)
+
+
+def deviations_of(results: Iterable[Result]) -> dict[str, tuple[Result, list[Result]]]:
+    """Return the deviations that fail cases, by name: the first result of each, and all that show it."""
+    found = [*results]
+    names = dict.fromkeys(one.judgement.counted[0] for one in found if one.judgement.counted)
+    shown = {name: [one for one in found if name in one.judgement.deviations] for name in names}
+    return {name: (next(one for one in cases if name in one.judgement.counted), cases) for name, cases in shown.items()}
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _NAMES
+    return ", ".join(names[:_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def causes(results: Iterable[Result]) -> list[tuple[str, int]]:
+    """Return why cases could not be tested, with how many there are of each reason, the most first."""
+    found = Counter(one.judgement.reason for one in results if one.judgement.verdict == "unsupported")
+    return sorted(found.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _causes(results: Sequence[Result]) -> list[str]:
+    found = causes(results)
+    said = [f"unsupported: {count} {printable(reason)}" for reason, count in found[:_CAUSES]]
+    rest = sum(count for _, count in found[_CAUSES:])
+    return [*said, f"unsupported: {rest} for other reasons (--all)"] if rest else said
+
+
+def _lacking(results: Iterable[Result]) -> str:
+    lacks = sum(one.judgement.lacks_buffer for one in results)
+    words = f"allowed: {plural(lacks, 'case')} that end{'s' * (lacks == 1)} at memory that the peer does not have"
+    return f"{words}: --buffer or --ulp rping reaches further" if lacks else ""
 
 
 def counts(results: Iterable[Result], expected: int = 0) -> str:
-    """How many there are of each verdict, and how many of those ``expected`` are missing."""
+    """How many there are of each verdict, of deviations, and how many of the cases ``expected`` are missing."""
     found = [*results]
     number = Counter(one.judgement.verdict for one in found)
     said = [f"{number[verdict]} {verdict}" for verdict in VERDICTS if number[verdict]]
     known = sum(one.is_known for one in found)
-    if expected > len(found):
-        said.append(f"{expected - len(found)} not run")
-    total = f"{len(found)} case{'s' * (len(found) != 1)}"
-    return ", ".join([f"{total}: {said[0]}", *said[1:]] if said else [total]) + (f" ({known} known)" if known else "")
+    cases = sum(not one.is_control for one in found)
+    if expected > cases:
+        said.append(f"{expected - cases} not run")
+    total = plural(len(found), "case")
+    words = ", ".join([f"{total}: {said[0]}", *said[1:]] if said else [total]) + (f" ({known} known)" if known else "")
+    names = deviations_of(found)
+    return f"{words}; {plural(len(names), 'deviation')}" if names else words
 
 
 def listed(case: ProbeCase) -> dict[str, Any]:
@@ -167,6 +220,7 @@ def listed(case: ProbeCase) -> dict[str, Any]:
         "why": case.reach.why or None,
         "clause": case.clause or None,
         "purpose": case.case.purpose,
+        "means": expectation_of(case.name).means,
     }
 
 
@@ -181,23 +235,45 @@ def list_lines(cases: Sequence[ProbeCase]) -> Iterator[str]:
     yield f"{len(cases)} case{'s' * (len(cases) != 1)}: {said}"
 
 
-def junit(results: Sequence[Result], peer: str) -> bytes:
-    """JUnit's XML: a suite an area, a test a case; raises ImportError without junitparser."""
+def junit_of_hits(results: Iterable[WireResult], known: Container[str]) -> bytes:
+    """JUnit's XML of fuzzing: a test a case, a failure a hit; raises ImportError without junitparser."""
     from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-    found = JUnitXml("scapy-mpa probe")
+    found, suite, told = JUnitXml("scapy-mpa fuzz"), TestSuite("fuzz"), set[str]()
+    for one in results:
+        test = TestCase(f"case-{one.case.number:06}", "mpa.fuzz", round(one.seen.seconds, 6))
+        hit = printable(one.hit)
+        if hit and (one.hit in known or hit in told):
+            test.result = [Skipped(hit)]
+        elif hit:
+            test.result = [Failure(hit, one.verdict.replace(" ", "-"))]
+        told.add(hit)
+        suite.add_testcase(test)
+    found.add_testsuite(suite)
+    found.update_statistics()  # type: ignore[no-untyped-call]
+    return bytes(found.tostring())  # type: ignore[no-untyped-call]
+
+
+def junit(results: Sequence[Result], peer: str) -> bytes:
+    """JUnit's XML: a suite an area, a test a case, a failure a deviation; raises ImportError without junitparser."""
+    from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
+
+    found, deviations = JUnitXml("scapy-mpa probe"), deviations_of(results)
     for area in dict.fromkeys(one.case.area for one in results):
         suite = TestSuite(area)
         suite.add_property("peer", printable(peer))
         for one in (result for result in results if result.case.area == area):
             test = TestCase(one.case.name, f"mpa.{one.case.reach.role}.{area}", round(one.seen.seconds, 6))
             verdict = one.judgement.verdict
-            text = (
-                f"expected: {expected_words(one.case.case.peer)}\nseen: {printable(seen_words(one.seen))}\n{why(one)}"
-            )
-            if one.counts_against:
+            expected = f"{expected_words(one.case.case)}. {expectation_of(one.case.name).means}"
+            text = f"expected: {expected}\nseen: {printable(seen_words(one.seen))}\n{why(one)}"
+            if one.counts_against and not one.is_first:
+                test.result = [Skipped(f"counted under {one.judgement.counted[0]}: {why(one)}")]
+            elif one.counts_against:
                 failure = Failure(f"{verdict}: {why(one)}", verdict.replace(" ", "-"))
-                failure.text = text
+                shown = [(name, deviations[name][1]) for name in one.judgement.counted[:1] if name in deviations]
+                cases = [f"\n{name}: {_some([case.case.name for case in cases])}" for name, cases in shown]
+                failure.text = text + "".join(cases)
                 test.result = [failure]
             elif verdict == "unsupported" or one.is_known:
                 test.result = [Skipped(f"{verdict}: {why(one)}")]

@@ -17,11 +17,13 @@ from junitparser import JUnitXml
 from scapy_mpa import analyze
 from scapy_mpa.cli import cli
 from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.probe.choice import all_cases
+from scapy_mpa.probe.run import CannotStart
 from tests.conftest import REPO
 from tests.live.loopback import command, finished, listening
 from tests.probe.peers import HOST, our_responder, plain_server
-from tests.probe.test_run import dies_of
+from tests.probe.test_run import dies_of, replies
 
 SCHEMA = json.loads((REPO / "scapy_mpa" / "probe" / "probe.schema.json").read_text())
 QUICK = ("--timeout", "1")
@@ -98,9 +100,39 @@ def test_known_failures_do_not_count(tmp_path: Path) -> None:
         assert result.return_value == 0
         assert "(1 known)" in result.stdout
         known.write_text("crc-zero\n")
-        result = probe(*arguments, "--expected", str(known), "--skip", "valid-*")
+        result = probe(*arguments, "--expected", str(known))
         assert result.return_value == 1
-        assert "1 case: 1 fail" in result.stdout
+        assert "2 cases: 2 fail" in result.stdout
+
+
+def test_a_peer_of_which_nothing_can_be_tested_does_not_pass() -> None:
+    """A peer that rejects every connection closes on errors too, which proves nothing."""
+    cases = ("--case", "request-private-data-513", "--case", "request-key-*", "--case", "crc-zero")
+    reply = startup_frame("reply", c=1, r=1).encode()
+    with plain_server(lambda sock, _: bool(replies(sock, reply)) or True) as port:
+        result = probe(HOST, str(port), *QUICK, *cases)
+        assert isinstance(result.exception, CannotStart)
+        assert "4 cases: the peer rejects" in str(result.exception)
+        assert "unsupported: 4 the peer rejects the connection" in result.stdout
+        required = probe(HOST, str(port), *QUICK, *cases, "--require", "fpdu")
+    assert required.return_value == 1
+    assert "1 deviation" in required.stdout
+
+
+@pytest.mark.parametrize(("columns", "most"), [("", 160), ("100", 100)])
+def test_a_table_in_a_pipe_is_as_wide_as_asked_for(columns: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    with our_responder() as target:
+        result = probe(HOST, port_of(target), *QUICK, "--area", "startup", "--all")
+    assert max(map(len, result.stdout.splitlines())) == most
+
+
+def test_a_peer_is_named_by_one_word_or_two() -> None:
+    with our_responder() as target:
+        port = port_of(target)
+        for words in ([f"{HOST}:{port}"], [HOST, port]):
+            assert malform("pad-0040", "--to", *words, *QUICK).return_value == 0
+            assert probe(*words, *QUICK, "--case", "pad-0040").return_value == 0
 
 
 def test_status_2_and_3(tmp_path: Path) -> None:
@@ -193,7 +225,7 @@ def test_malform_to_a_live_peer(tmp_path: Path) -> None:
     for arguments, word in (
         (["wrap-in-crc", "--to", where], "kernel"),
         (["reply-key-first-octet", "--to", where], "--listen"),
-        (["crc-zero", "--to", "7471"], "HOST:PORT"),
+        (["crc-zero", "--to", "7471"], "HOST PORT"),
         (["crc-zero", "crc-ones", "--to", where], "probe"),
         (["crc-zero", "--to", where], "refused"),
     ):

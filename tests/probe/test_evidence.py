@@ -219,7 +219,7 @@ def test_a_peer_that_rejects_everything_is_not_tested() -> None:
         result = probe(HOST, str(port), "--timeout", "0.3", "--case", "crc-zero")
     assert {one.judgement.verdict for one in results} == {"unsupported"}
     assert isinstance(result.exception, CannotStart)
-    assert "rejects every connection" in str(result.exception)
+    assert "1 case: the peer rejects the connection" in str(result.exception)
 
 
 def test_a_known_error_does_not_hide_that_the_peer_goes() -> None:

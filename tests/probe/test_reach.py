@@ -113,7 +113,7 @@ def test_conformant_cases_break_nothing() -> None:
 
     cases = conformant_cases()
     assert len({case.name for case in cases} | CASES.keys()) == len(cases) + len(CASES)
-    for case in cases:
+    for case in (case for case in cases if case.is_conformant):
         assert case.reach.carriage == ("raw" if case.name.startswith("valid-segments-") else "tcp")
         file = io.BytesIO()
         case.case.plan().captured().write(file)

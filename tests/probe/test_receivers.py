@@ -148,3 +148,20 @@ def test_memory_that_is_needed_again_is_not_invalidated() -> None:
         (one,) = run_of(target, [all_cases()["write-to-invalidated"]], SETTINGS)
     assert one.judgement.verdict == "unsupported"
     assert "invalidated" in one.judgement.reason
+
+
+@pytest.mark.parametrize(
+    ("role", "names", "size"),
+    [
+        ("responder", ("valid-read-of-4000-with-markers", "valid-read-of-4000"), 4014),
+        ("responder", ("valid-read-of-1", "valid-read-of-3"), 15),
+        ("initiator", ("valid-responder-reads-4000-with-markers",), 4014),
+    ],
+)
+def test_the_buffers_of_rping_make_its_fpdus_long(role: Role, names: tuple[str, ...], size: int) -> None:
+    """So several Markers lie in one FPDU of the peer, and PAD, where no memory is named on the command line."""
+    upper: Upper = RpingServer if role == "responder" else lambda rdmap: RpingClient(rdmap, 1, 4000)
+    with TARGETS[role][1](upper=upper) as target:
+        found = run_of(target, [all_cases()[name] for name in names], RunSettings(Terms(0.5, rping=True)))
+    assert {one.judgement.verdict for one in found} == {"pass"}
+    assert all(size in [fpdu.ulpdu_length for fpdu in one.seen.fpdus] for one in found[:1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import socket
 import sys
 import threading
@@ -240,14 +241,17 @@ def test_the_peer_that_goes_is_named() -> None:
     assert run.lost == ["crc-ones"]
 
 
-@pytest.mark.parametrize(("depth", "verdict"), [(1, "unsupported"), (8, "pass")])
+@pytest.mark.parametrize(("depth", "verdict"), [(0, "unsupported"), (1, "pass"), (8, "pass")])
 def test_a_conformant_case_has_no_more_reads_under_way_than_was_agreed_on(depth: int, verdict: str) -> None:
     from scapy_mpa.framing.startup import EnhancedData
 
-    clean = Clean(b"", EnhancedData(0, 0, 0, 0, depth, depth))
+    clean = Clean(b"", EnhancedData(0, 0, 0, 0, 8, depth))
+    settings = RunSettings(TERMS._replace(clean=clean), keeps=True)
     with our_responder() as target:
-        (result,) = run_of(target, chosen(["valid-reads"]), RunSettings(TERMS._replace(clean=clean)))
+        (result,) = run_of(target, chosen(["valid-reads"]), settings)
     assert result.judgement.verdict == verdict, result.judgement
+    report = analyze(io.BytesIO(result.capture), fpdus=False)
+    assert "ird-ord-exceeded" not in {one.rule.id for one in report.all_findings()}
 
 
 def test_the_peer_that_goes_before_the_case_is_not_held_against_the_case() -> None:
@@ -258,7 +262,7 @@ def test_the_peer_that_goes_before_the_case_is_not_held_against_the_case() -> No
         found = next(results)
         with pytest.raises(PeerGone):
             next(results)
-    assert (found.judgement.verdict, found.seen.total) == ("peer gone", 0)
+    assert (found.judgement.verdict, found.case.name, found.is_control) == ("peer gone", "valid-control-plain", True)
     assert "after a valid connection (plain, with a Send of 30 octets)" in found.judgement.reason
 
 
@@ -267,7 +271,8 @@ def test_a_send_of_the_peer_to_peer_model_follows_the_message_that_was_agreed_on
     with our_responder() as target:
         run = ProbeRun(target, RunSettings(TERMS))
         run.begin()
-        seen = run._control(all_cases()["rtr-write"], "{by} send 30")
+        assert not [*run.compare(all_cases()["rtr-write"])]
+        seen = run.controls_of(all_cases()["rtr-write"])[1]
     assert seen is not None
     assert (seen.terminate, seen.end) == (None, None)
 
@@ -419,8 +424,6 @@ def test_no_more_connections_than_asked_for() -> None:
 
 def test_captures_are_what_passed() -> None:
     """The recording of a case is one that the analysis finds the case's rules in."""
-    import io
-
     with our_responder() as target:
         results = run_of(target, chosen(["crc-zero", "pad-0040"]), RunSettings(TERMS, keeps=True))
     for one, rules in zip(results, ({"pad"}, {"crc", "terminate"}), strict=True):

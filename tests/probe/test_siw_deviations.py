@@ -34,6 +34,9 @@ SHOWN = {
     "to-wraps": ("the Responder terminated it", {"terminate"}),
     "reply-s-with-pd-length-3": ("the Responder closed", set()),
     "control-flag-a-in-the-reply-alone": ("the Responder closed", set()),
+    "request-reserved-bit-0x01": ("the Responder closed", {"startup-reserved-bits"}),
+    "request-s-of-rev-1": ("the Responder closed", {"startup-enhanced-revision"}),
+    "ord-reached": ("the Responder terminated it at frame 9", {"terminate-layout", "terminate-quote"}),
 }
 
 
