@@ -74,8 +74,8 @@ def _of_change(text: str, *, is_checked: bool) -> Case:
     try:
         if is_checked:
             made.plan().check()
-    except (LookupError, TypeError, ValueError) as error:
-        raise UnknownCase(f"{text} cannot be made of {made.baseline}: {error or 'nothing to change'}") from None
+    except (MPAError, LookupError, TypeError, ValueError) as error:
+        raise UnknownCase(f"{text} cannot be made of {made.baseline}: {error}") from None
     return made
 
 

@@ -297,12 +297,12 @@ def _write_changed(cases: list[Case], exchange: Exchange, output: str) -> None:
             raise click.UsageError(f"{case.name} says something else: name its change (--list)")
         exchange.by = case.by
         for change in case.changes:
-            change.apply(exchange)
-    try:
-        exchange.check()
-        captured = exchange.captured()
-    except LookupError:
-        raise MPAError("there is nothing to which these changes can be made") from None
+            try:
+                change.apply(exchange)
+            except LookupError:
+                raise MPAError(f"{change.name}: there is nothing to change") from None
+    exchange.check()
+    captured = exchange.captured()
     with written(output) as file:
         packets = captured.write(file)
     made = io.BytesIO()

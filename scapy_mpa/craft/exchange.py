@@ -8,6 +8,7 @@ from a builder, or from the FPDUs of a capture. The same exchange gives the same
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -24,6 +25,7 @@ from scapy_mpa.craft.steps import say
 from scapy_mpa.craft.stream import LaidFPDU
 from scapy_mpa.craft.tcppacket import TcpPacket, octets_of
 from scapy_mpa.craft.turns import Say
+from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.framing.startup import StartupFrame
 
@@ -189,10 +191,13 @@ class Exchange:
         return ExchangeCapture(frames, self.snaplen, self.foreign)
 
     def check(self) -> None:
-        """Raise LookupError if a change finds no place, once all have been carried out."""
-        self.captured()
+        """Carry it out, and raise MPAError if a change finds no place, or has a parameter that cannot be sent."""
+        try:
+            self.captured()
+        except (LookupError, TypeError, ValueError, struct.error) as error:
+            raise MPAError(str(error) or "there is nothing to change") from None
         if any(id(one) not in self.made for changes in self.fpdus.values() for one in changes):
-            raise LookupError("there is no FPDU with a place for it")
+            raise MPAError("there is no FPDU with a place for it")
 
     def _changed(self) -> list[TcpPacket]:
         packets = list(self._conversation().sending().packets()) if self._laid is None else self._laid

@@ -129,7 +129,10 @@ def test_an_exchange_of_a_scenario_is_what_it_says(name: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("lose:number=5000", "--from", "CAPTURE"), "there is nothing to which these changes can be made"),
+        (("lose:number=5000", "--from", "CAPTURE"), "lose: there is no packet 5000"),
+        (("swapped:number=1,other=5000", "--from", "CAPTURE"), "swapped: there is nothing to change"),
+        (("other-window:window=70000", "--from", "CAPTURE"), "format requires"),
+        (("pad:number=5000,octets=hex:01", "--from", "CAPTURE"), "there is no FPDU with a place for it"),
         (("pad-40", "--from", "CAPTURE"), "says something else: name its change"),
         (("--all", "--from", "CAPTURE"), "takes each CASE by its name"),
         (("crc-zero", "--connection", "0"), "--connection needs --from or --scenario"),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 _LONGEST = 40
+_LONGEST_DATAGRAM = 0xFFFF
 _ANY_KIND = inspect.Parameter.POSITIONAL_OR_KEYWORD
 #: The FPDU, or packet, that most cases of the catalogue change.
 _NUMBER = 2
@@ -250,6 +251,13 @@ def first(packets: Iterable[TcpPacket], fits: Callable[[TcpPacket], bool]) -> Tc
     if found is None:
         raise NothingToChange
     return found
+
+
+def fitting(packet: TcpPacket) -> TcpPacket:
+    """The packet; raises NothingToChange where it is too long for an IP datagram."""
+    if packet.headers - packet.half.frames.ip_at + len(packet.payload) > _LONGEST_DATAGRAM:
+        raise NothingToChange
+    return packet
 
 
 def _shown(value: object) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from scapy_mpa.craft.changes.change import Packets, find, first, packet_change
+from scapy_mpa.craft.changes.change import Packets, find, first, fitting, packet_change
 from scapy_mpa.craft.changes.draws import a_packet, among, bits, perhaps, some_octets, up_to
 from scapy_mpa.craft.injecting import SeenHalf, aged, forged, see
 from scapy_mpa.craft.network import RETRANSMITTED
@@ -147,7 +147,7 @@ def octets_in_syn(packets: Packets, place: int, octets: bytes | None = None) -> 
     """The SYN of the side brings these octets; None: those of the packet, which is not sent."""
     packet = packets[place]
     at = packets.index(_with_flag(packets, packet.half.role, SYN))
-    packets[at] = packets[at]._replace(payload=packet.payload if octets is None else octets)
+    packets[at] = fitting(packets[at]._replace(payload=packet.payload if octets is None else octets))
     if octets is None:
         del packets[place]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from scapy_mpa.craft.changes.change import Packets, change, find, first, packet_change
+from scapy_mpa.craft.changes.change import Packets, change, find, first, fitting, packet_change
 from scapy_mpa.craft.changes.draws import (
     NothingToChange,
     a_packet,
@@ -31,7 +31,6 @@ _SECOND = 1_000_000_000
 _TTL_AT = 8
 _DISTANCES = (-1, 1, -4, 4, 512, -512, 65536, -65536, 1 << 24, (1 << 31) - 1, 1 << 31, -(1 << 31))
 _CUTS = up_to(100)
-_LARGEST_SEGMENT = 65000
 
 
 def _kept(packets: Packets, packet: TcpPacket, begin: int) -> Packets:
@@ -301,9 +300,8 @@ def merged(packets: Packets, place: int, into: int) -> None:
     packet = packets.pop(place)
     there = find(packets, packet.half.role, into)
     other = packets[there]
-    if len(other.payload) + len(packet.payload) > _LARGEST_SEGMENT:
-        raise NothingToChange
-    packets[there] = other._replace(payload=other.payload + packet.payload, in_operation=packet.in_operation)
+    joined = other._replace(payload=other.payload + packet.payload, in_operation=packet.in_operation)
+    packets[there] = fitting(joined)
 
 
 # --- other numbers, flags and checksums ---
@@ -331,7 +329,7 @@ def other_flags(packets: Packets, place: int, mask: int) -> None:
 @packet_change("tcp", options=some_octets(40))
 def other_options(packets: Packets, place: int, options: bytes) -> None:
     """A packet has these TCP options."""
-    packets[place] = packets[place]._replace(options=options[: len(options) & ~3])
+    packets[place] = fitting(packets[place]._replace(options=options[: len(options) & ~3]))
 
 
 @packet_change("tcp", window=bits(16))
