@@ -22,9 +22,14 @@ if TYPE_CHECKING:
     from scapy_mpa.errors import MPAError as MPAError
     from scapy_mpa.framing.mulpdu import mulpdu as mulpdu
     from scapy_mpa.layers import FPDU as FPDU
+    from scapy_mpa.layers import ISER as ISER
+    from scapy_mpa.layers import RPCRDMA as RPCRDMA
     from scapy_mpa.layers import DDPTagged as DDPTagged
     from scapy_mpa.layers import DDPUntagged as DDPUntagged
     from scapy_mpa.layers import FPDUs as FPDUs
+    from scapy_mpa.layers import ISCSIHeader as ISCSIHeader
+    from scapy_mpa.layers import ISERHello as ISERHello
+    from scapy_mpa.layers import ISERHelloReply as ISERHelloReply
     from scapy_mpa.layers import ISERPrivateData as ISERPrivateData
     from scapy_mpa.layers import Marker as Marker
     from scapy_mpa.layers import MPA_am as MPA_am
@@ -33,9 +38,19 @@ if TYPE_CHECKING:
     from scapy_mpa.layers import MPARequest as MPARequest
     from scapy_mpa.layers import MPASession as MPASession
     from scapy_mpa.layers import MPASocket as MPASocket
+    from scapy_mpa.layers import NVMeAdminCommand as NVMeAdminCommand
+    from scapy_mpa.layers import NVMeCommand as NVMeCommand
+    from scapy_mpa.layers import NVMeConnect as NVMeConnect
+    from scapy_mpa.layers import NVMeConnectData as NVMeConnectData
+    from scapy_mpa.layers import NVMeDisconnect as NVMeDisconnect
+    from scapy_mpa.layers import NVMeFabrics as NVMeFabrics
+    from scapy_mpa.layers import NVMeIOCommand as NVMeIOCommand
     from scapy_mpa.layers import NVMePrivateDataReject as NVMePrivateDataReject
     from scapy_mpa.layers import NVMePrivateDataReply as NVMePrivateDataReply
     from scapy_mpa.layers import NVMePrivateDataRequest as NVMePrivateDataRequest
+    from scapy_mpa.layers import NVMePropertyGet as NVMePropertyGet
+    from scapy_mpa.layers import NVMePropertySet as NVMePropertySet
+    from scapy_mpa.layers import NVMeResponse as NVMeResponse
     from scapy_mpa.layers import RDMAPAtomicRequest as RDMAPAtomicRequest
     from scapy_mpa.layers import RDMAPAtomicResponse as RDMAPAtomicResponse
     from scapy_mpa.layers import RDMAPImmediateData as RDMAPImmediateData
@@ -44,9 +59,15 @@ if TYPE_CHECKING:
     from scapy_mpa.layers import RDMAPSend as RDMAPSend
     from scapy_mpa.layers import RDMAPTerminate as RDMAPTerminate
     from scapy_mpa.layers import RDMAPWrite as RDMAPWrite
+    from scapy_mpa.layers import RPCRDMAChunk as RPCRDMAChunk
     from scapy_mpa.layers import RPCRDMAPrivateData as RPCRDMAPrivateData
+    from scapy_mpa.layers import RPCRDMARead as RPCRDMARead
+    from scapy_mpa.layers import RPCRDMASegment as RPCRDMASegment
+    from scapy_mpa.layers import SMBDirectDataTransfer as SMBDirectDataTransfer
     from scapy_mpa.layers import SMBDirectDepths as SMBDirectDepths
     from scapy_mpa.layers import SMBDirectDepthsLE as SMBDirectDepthsLE
+    from scapy_mpa.layers import SMBDirectNegotiateRequest as SMBDirectNegotiateRequest
+    from scapy_mpa.layers import SMBDirectNegotiateResponse as SMBDirectNegotiateResponse
     from scapy_mpa.layers import bind_mpa as bind_mpa
     from scapy_mpa.layers import unbind_mpa as unbind_mpa
     from scapy_mpa.live.endpoint import MPAEndpoint as MPAEndpoint
@@ -96,6 +117,27 @@ _WHERE = {
     **dict.fromkeys(
         (
             "FPDU",
+            "ISER",
+            "ISCSIHeader",
+            "ISERHello",
+            "ISERHelloReply",
+            "NVMeAdminCommand",
+            "NVMeCommand",
+            "NVMeConnect",
+            "NVMeConnectData",
+            "NVMeDisconnect",
+            "NVMeFabrics",
+            "NVMeIOCommand",
+            "NVMePropertyGet",
+            "NVMePropertySet",
+            "NVMeResponse",
+            "RPCRDMA",
+            "RPCRDMAChunk",
+            "RPCRDMARead",
+            "RPCRDMASegment",
+            "SMBDirectDataTransfer",
+            "SMBDirectNegotiateRequest",
+            "SMBDirectNegotiateResponse",
             "ISERPrivateData",
             "NVMePrivateDataReject",
             "NVMePrivateDataReply",

@@ -19,15 +19,20 @@ from scapy.utils import EDecimal
 
 from scapy_mpa.analyzer.connection import CapturedConnection, Deviations, FullOperation, Listener
 from scapy_mpa.capture.named import Sources
+from scapy_mpa.framing.ddp import UNTAGGED_HEADER_LENGTH
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.layers.fragments import PacketFragments
 from scapy_mpa.packet.captured import FoundPacket, _CapturedPacket
+from scapy_mpa.packet.ddp import DDPUntagged
 from scapy_mpa.packet.mpa import deviating_packet, fpdu_packet, startup_packet
+from scapy_mpa.packet.rdmap import RDMAPSend
+from scapy_mpa.packet.upper import layer_of, put_upper
 from scapy_mpa.reading.onepass import Pass
 from scapy_mpa.reading.query import Query
 from scapy_mpa.receiver.startup import FoundFrame
+from scapy_mpa.ulp.identify import UNKNOWN_LENGTH, UpperLayer
 from scapy_mpa.values.limits import DEFAULT_LIMITS
 from scapy_mpa.values.records import FPDURow, record_of
 from scapy_mpa.values.segment import FIN, RST, SYN, Segment
@@ -132,6 +137,8 @@ class MPASession(DefaultSession, Listener):
         self._undelivered: dict[FullOperation, dict[int, _Later]] = {}
         #: How many FPDUs came of half connections whose senders are known to deviate.
         self._deviating: Counter[FullOperation] = Counter()
+        #: What is above RDMAP on each connection that has had a Send.
+        self._uppers: dict[CapturedConnection, UpperLayer] = {}
         self._open: set[int] = set()
 
     def recv(self, sock: SuperSocket) -> Iterator[Packet]:
@@ -240,10 +247,32 @@ class MPASession(DefaultSession, Listener):
             if marker_offset is not None and marker_offset > MARKER_INTERVAL - MARKER_LENGTH:
                 marker_offset = None  # it begins inside a Marker, where no FPDU can
             upper = fpdu_packet(octets, marker_offset, operation.crc, operation.mpa.profile.fpduptr_origin)
+        self._put_upper(operation, row, upper)
         mpa = operation.mpa
         record = record_of(row, frames, mpa.number, operation.direction, None, operation.deviation)
         _tell(upper, FoundPacket(row.placed or max(frames), record.located_by, record))
         self._found.append((operation, offset, self._over(frame, upper, row.seq, len(octets), row.wire_length)))
+
+    def _put_upper(self, operation: FullOperation, row: FPDURow, packet: Packet) -> None:
+        """Have the Send that begins in an FPDU dissected by the upper layer of its connection."""
+        segment = packet.payload
+        if not isinstance(segment, DDPUntagged) or segment.mo or not isinstance(segment.payload, RDMAPSend):
+            return
+        octets = bytes(segment.payload.payload)
+        length = row.ulpdu_length - UNTAGGED_HEADER_LENGTH if segment.l else UNKNOWN_LENGTH
+        mpa, is_from_initiator = operation.mpa, operation.direction == "initiator"
+        if mpa not in self._uppers:
+            request, reply = (found and found.startup for found in (mpa.request, mpa.reply))
+            self._uppers[mpa] = UpperLayer(request, reply, mpa.responder_port)
+        # Only in the order of the stream is it known which Send is the first.
+        read = self._uppers[mpa].see_send if row.delivered else self._uppers[mpa].header
+        cls = layer_of(read(octets, length, is_from_initiator))
+        if cls is not None:
+            put_upper(packet, cls)
+
+    def forget(self, mpa: CapturedConnection) -> None:
+        """A connection is over, and is let go."""
+        self._uppers.pop(mpa, None)
 
     # --- lower layers ---
 

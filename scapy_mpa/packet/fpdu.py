@@ -56,6 +56,7 @@ from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH
 from scapy_mpa.packet.captured import _CapturedPacket
 from scapy_mpa.packet.ddp import SUMMARIZED_BELOW, DDPTagged, DDPUntagged
 from scapy_mpa.packet.fields import CRCField, NotOnWireField, NotOnWireListField, TrailingOctets
+from scapy_mpa.packet.upper import put_upper, upper_of
 
 #: No FPDU begins inside a Marker, so the first Marker position after its first octet is no further away.
 LAST_MARKER_OFFSET = MARKER_INTERVAL - MARKER_LENGTH
@@ -396,13 +397,15 @@ class FPDU(_CapturedPacket):
         return self._again(bytes(self)).show(dump, indent, lvl, label_lvl)
 
     def _again(self, octets: bytes) -> Packet:
-        names = ("marker_offset", "origin", "crc_in_use")
-        return fpdu_of(octets, *(self.getfieldval(name) for name in names))
+        return fpdu_of(octets, *self._beside())
+
+    def _beside(self) -> tuple[Any, ...]:
+        """What octets alone do not show."""
+        return (*(self.getfieldval(name) for name in ("marker_offset", "origin", "crc_in_use")), upper_of(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
         octets, state = bytes(self), super().__reduce__()[2:]
-        names = ("marker_offset", "origin", "crc_in_use")
-        return (fpdu_of, (octets, *(self.getfieldval(name) for name in names)), *state)
+        return (fpdu_of, (octets, *self._beside()), *state)
 
     # Which FPDU answers which
 
@@ -417,9 +420,21 @@ class FPDU(_CapturedPacket):
         return self.payload.answers(other.payload)
 
 
-def fpdu_of(octets: bytes, marker_offset: int | None, origin: Origin, crc_in_use: bool | None) -> Packet:
-    """Dissect octets with all that octets alone do not show of a ``FPDU`` (how it is pickled)."""
-    return FPDU(octets, marker_offset=marker_offset, origin=origin, crc_in_use=crc_in_use)
+def fpdu_of(
+    octets: bytes,
+    marker_offset: int | None,
+    origin: Origin,
+    crc_in_use: bool | None,
+    upper: type[Packet] | None = None,
+) -> Packet:
+    """Dissect octets with all that octets alone do not show of a ``FPDU`` (how it is pickled).
+
+    ``upper`` is the layer of what a Send in it carries.
+    """
+    packet = FPDU(octets, marker_offset=marker_offset, origin=origin, crc_in_use=crc_in_use)
+    if upper is not None:
+        put_upper(packet, upper)
+    return packet
 
 
 SUMMARIZED_BELOW.append(FPDU)

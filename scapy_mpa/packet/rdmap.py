@@ -27,9 +27,11 @@ from scapy.packet import Packet, bind_bottom_up, bind_top_down
 
 from scapy_mpa.framing import LAYER_NAMES, decode_terminate, error_meaning
 from scapy_mpa.framing.ddp import header_length, is_tagged
+from scapy_mpa.packet import iser, nvme, rpcrdma, smbdirect  # noqa: F401 - what a Send carries
 from scapy_mpa.packet.ddp import DDPTagged, DDPUntagged, raw_if_short
 from scapy_mpa.packet.fields import NotOnWireField
 from scapy_mpa.packet.fpdu import FPDU
+from scapy_mpa.packet.upper import CarriesUpper, upper_of
 
 #: Octets of an RDMA Read Request Header (RFC 5040 §4.4).
 READ_REQUEST_LENGTH = 28
@@ -76,12 +78,16 @@ class RDMAPReadResponse(_Named):
         return int(below.stag == other.sink_stag and 0 <= distance <= int(other.read_message_size))
 
 
-class RDMAPSend(_Named):
+class RDMAPSend(_Named, CarriesUpper):
     """Send, Send with Invalidate, Send with SE, Send with SE and Invalidate (RFC 5040 §4.6)."""
 
     name = "RDMAP Send"
 
     def answers(self, other: Packet) -> int:
+        """A Send answers a Send, a Write or Immediate Data; if both are of one upper layer, it decides."""
+        ours, theirs = self.payload, other.payload
+        if isinstance(other, RDMAPSend) and upper_of(self) is not None and upper_of(other) is not None:
+            return int(ours.answers(theirs))
         return int(isinstance(other, (RDMAPSend, RDMAPWrite, RDMAPImmediateData)))
 
 
