@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from scapy_mpa.layers import RDMAPAtomicRequest as RDMAPAtomicRequest
     from scapy_mpa.layers import RDMAPAtomicResponse as RDMAPAtomicResponse
     from scapy_mpa.layers import RDMAPImmediateData as RDMAPImmediateData
+    from scapy_mpa.layers import RDMAPMessage as RDMAPMessage
     from scapy_mpa.layers import RDMAPReadRequest as RDMAPReadRequest
     from scapy_mpa.layers import RDMAPReadResponse as RDMAPReadResponse
     from scapy_mpa.layers import RDMAPSend as RDMAPSend
@@ -158,6 +159,7 @@ _WHERE = {
             "RDMAPAtomicRequest",
             "RDMAPAtomicResponse",
             "RDMAPImmediateData",
+            "RDMAPMessage",
             "RDMAPReadRequest",
             "RDMAPReadResponse",
             "RDMAPSend",

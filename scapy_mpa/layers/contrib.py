@@ -14,6 +14,7 @@ from scapy_mpa.layers.session import MPASession
 from scapy_mpa.packet.ddp import DDPTagged, DDPUntagged
 from scapy_mpa.packet.fpdu import FPDU, Marker
 from scapy_mpa.packet.iser import ISER, ISCSIHeader, ISERHello, ISERHelloReply
+from scapy_mpa.packet.message import RDMAPMessage
 from scapy_mpa.packet.mpa import fpdu_packet, startup_packet
 from scapy_mpa.packet.nvme import (
     NVMeAdminCommand,
@@ -84,6 +85,7 @@ __all__ = [
     "RDMAPAtomicRequest",
     "RDMAPAtomicResponse",
     "RDMAPImmediateData",
+    "RDMAPMessage",
     "RDMAPReadRequest",
     "RDMAPReadResponse",
     "RDMAPSend",

@@ -104,3 +104,8 @@ class DDPUntagged(_DDP):
     def mysummary(self) -> Any:
         text = self.sprintf("DDP QN %qn% MSN %msn% MO %mo%")
         return text + ("" if self.getfieldval("l") else " (more)"), SUMMARIZED_BELOW
+
+
+def summarized_below() -> list[type[Packet]]:
+    """The layers below an RDMAP message that are summarized too."""
+    return [*SUMMARIZED_BELOW, DDPTagged, DDPUntagged]

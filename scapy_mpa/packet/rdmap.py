@@ -22,15 +22,13 @@ from scapy.fields import (
     XIntField,
     XLongField,
 )
-from scapy.layers.inet import TCP
 from scapy.packet import Packet, bind_bottom_up, bind_top_down
 
 from scapy_mpa.framing import LAYER_NAMES, decode_terminate, error_meaning
 from scapy_mpa.framing.ddp import header_length, is_tagged
 from scapy_mpa.packet import iser, nvme, rpcrdma, smbdirect  # noqa: F401 - what a Send carries
-from scapy_mpa.packet.ddp import DDPTagged, DDPUntagged, raw_if_short
+from scapy_mpa.packet.ddp import DDPTagged, DDPUntagged, raw_if_short, summarized_below
 from scapy_mpa.packet.fields import NotOnWireField
-from scapy_mpa.packet.fpdu import FPDU
 from scapy_mpa.packet.upper import CarriesUpper, upper_of
 
 #: Octets of an RDMA Read Request Header (RFC 5040 §4.4).
@@ -45,17 +43,13 @@ _ATOMIC_REQUEST = 10
 ATOMIC_OPCODES = {0: "FetchAdd", 2: "CmpSwap"}
 
 
-# Layers that are summarized too, where Scapy would name no more than their classes.
-_SUMMARIZED_BELOW = [TCP, FPDU, DDPTagged, DDPUntagged]
-
-
 class _Named(Packet):
     """A message which the opcode names in the DDP header below it."""
 
     def mysummary(self) -> Any:
         below = self.underlayer
         name = below.opcode_name() if isinstance(below, (DDPTagged, DDPUntagged)) else str(self.name)
-        return name, _SUMMARIZED_BELOW
+        return name, summarized_below()
 
 
 class RDMAPWrite(_Named):
@@ -255,7 +249,7 @@ class RDMAPTerminate(Packet):
 
     def mysummary(self) -> Any:
         layer, etype, code = (self.getfieldval(name) for name in ("layer", "etype", "code"))
-        return f"Terminate, {error_meaning(layer, etype, code)}", _SUMMARIZED_BELOW
+        return f"Terminate, {error_meaning(layer, etype, code)}", summarized_below()
 
 
 def _from_siw(octets: bytes) -> bytes:

@@ -13,7 +13,7 @@ from scapy.config import conf
 from scapy.layers.inet import TCP
 from scapy.packet import Packet, Raw
 
-from scapy_mpa.packet.ddp import SUMMARIZED_BELOW, DDPTagged, DDPUntagged
+from scapy_mpa.packet.ddp import DDPUntagged, summarized_below
 from scapy_mpa.ulp.header import Protocol, UpperHeader
 from scapy_mpa.ulp.identify import PORTS, UNKNOWN_LENGTH, header_of
 
@@ -47,7 +47,7 @@ class _UpperPacket(Packet):
     def mysummary(self) -> Any:
         found = self.header()
         text = f"{self.protocol}: {found.text}" if found is not None else str(self.name)
-        return text, [*SUMMARIZED_BELOW, DDPTagged, DDPUntagged, CarriesUpper, *CarriesUpper.__subclasses__()]
+        return text, [*summarized_below(), *CarriesUpper.__subclasses__()]
 
     def hashret(self) -> bytes:
         return b""
