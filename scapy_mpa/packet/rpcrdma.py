@@ -67,7 +67,7 @@ class RPCRDMAChunk(_Element):
     ]
 
 
-class _XDRListField(PacketListField):
+class XDRListField(PacketListField):
     """A list in XDR: 1 before each element, 0 behind the last (RFC 4506 §4.19)."""
 
     def addfield(self, pkt: Packet, s: bytes, val: Any) -> bytes:
@@ -81,7 +81,7 @@ class _XDRListField(PacketListField):
         return s[_WORD.size :], found
 
 
-class _XDROptionalField(PacketField):
+class XDROptionalField(PacketField):
     """A packet that may be there: 1 before it, or 0 and nothing if it is None (RFC 4506 §4.19)."""
 
     def addfield(self, pkt: Packet, s: bytes, val: Any) -> bytes:
@@ -131,9 +131,9 @@ class RPCRDMA(_UpperPacket):
         IntEnumField("procedure", RPC_MESSAGE, PROCEDURES),
         ConditionalField(IntField("align", 0), _is_padded),
         ConditionalField(IntField("thresh", 0), _is_padded),
-        ConditionalField(_XDRListField("reads", [], RPCRDMARead), _has_chunks),
-        ConditionalField(_XDRListField("writes", [], RPCRDMAChunk), _has_chunks),
-        ConditionalField(_XDROptionalField("reply", None, RPCRDMAChunk), _has_chunks),
+        ConditionalField(XDRListField("reads", [], RPCRDMARead), _has_chunks),
+        ConditionalField(XDRListField("writes", [], RPCRDMAChunk), _has_chunks),
+        ConditionalField(XDROptionalField("reply", None, RPCRDMAChunk), _has_chunks),
         ConditionalField(IntEnumField("errcode", 2, ERRORS), _is_error),
         ConditionalField(IntField("version_low", 1), _is_of_versions),
         ConditionalField(IntField("version_high", 1), _is_of_versions),
