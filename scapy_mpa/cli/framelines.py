@@ -22,9 +22,10 @@ from scapy_mpa.cli.types import Word
 def lines_command(reading: Reading, judging: Judging, acks: bool, output_format: Literal["text", "jsonl"]) -> int:
     """List the frames of MPA connections, one line each, to be pasted into a report.
 
-    A line has the frame's number, the time of day (UTC), addresses, TCP flags, sequence number and octets; in brackets
-    the startup frame that it completes, the FPDUs with their message, STag or MSN and octets, the upper layer's header,
-    and the findings that are dated to this frame. The capture is read twice, so it cannot come through a pipe.
+    A line has the frame's number, the time of day (UTC), addresses, TCP flags, sequence number and octets.
+    What the frame is to MPA stands in brackets: the startup frame that it completes, its FPDUs with message, STag or
+    MSN and octets, the upper layer's header. Findings stand at the frame to which they are dated.
+    The capture is read twice, so it cannot come through a pipe.
     """
     from scapy_mpa.wireshark.framelines import frame_lines
     from scapy_mpa.wireshark.notes import CaptureNotes
