@@ -76,6 +76,8 @@ if TYPE_CHECKING:
     from scapy_mpa.live.errors import RemoteProtocolError as RemoteProtocolError
     from scapy_mpa.live.settings import EndpointSettings as EndpointSettings
     from scapy_mpa.messages.reading import iter_messages as iter_messages
+    from scapy_mpa.messages.table import to_arrow as to_arrow
+    from scapy_mpa.messages.table import to_pandas as to_pandas
     from scapy_mpa.packet.fromfile import packets as packets
     from scapy_mpa.reading.analysis import analyze as analyze
     from scapy_mpa.reading.analysis import iter_fpdus as iter_fpdus
@@ -112,6 +114,8 @@ _WHERE = {
     "iter_fpdus": "scapy_mpa.reading.analysis",
     "iter_messages": "scapy_mpa.messages.reading",
     "packets": "scapy_mpa.packet.fromfile",
+    "to_arrow": "scapy_mpa.messages.table",
+    "to_pandas": "scapy_mpa.messages.table",
     "Report": "scapy_mpa.report.model",
     "crosscheck": "scapy_mpa.wireshark.crosscheck",
     "enrich": "scapy_mpa.wireshark.enrich",
