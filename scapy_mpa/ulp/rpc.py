@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 NFS_PROGRAM, NFS_CALLBACK_PROGRAM = 100003, 0x40000000
+#: Program, version and procedure of what NFS version 4 does everything with.
+COMPOUND = NFS_PROGRAM, 4, 1
 PROGRAMS = {
     100000: "rpcbind",
     NFS_PROGRAM: "NFS",

@@ -10,7 +10,8 @@ from struct import error as StructError
 from typing import Any, NamedTuple
 
 from scapy_mpa.ulp.header import NamedMemory, Naming, UpperHeader
-from scapy_mpa.ulp.rpc import call_name
+from scapy_mpa.ulp.nfs import operations
+from scapy_mpa.ulp.rpc import COMPOUND, call_name
 from scapy_mpa.values.octets import place, word
 
 _FIXED = Struct(">IIII")
@@ -104,6 +105,8 @@ def header(octets: bytes, length: int) -> UpperHeader | None:
     if kind == "call":
         values["program"], values["version"], values["rpc_procedure"] = asked = _CALL.unpack_from(octets, end)
         values["call"] = call_name(*asked)
+        if asked == COMPOUND and (said := operations(octets, end)):
+            values["call"] = f"{values['call']} {said}"
         called = f", {values['call']}"
     values["rpc"] = kind
     parts = [f"{(kind or name).capitalize() if kind else name} xid {xid:#010x}{called}"]
