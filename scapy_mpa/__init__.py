@@ -23,9 +23,14 @@ if TYPE_CHECKING:
     from scapy_mpa.framing.mulpdu import mulpdu as mulpdu
     from scapy_mpa.fuzz.run import Fuzzer as Fuzzer
     from scapy_mpa.layers import FPDU as FPDU
+    from scapy_mpa.layers import ISER as ISER
+    from scapy_mpa.layers import RPCRDMA as RPCRDMA
     from scapy_mpa.layers import DDPTagged as DDPTagged
     from scapy_mpa.layers import DDPUntagged as DDPUntagged
     from scapy_mpa.layers import FPDUs as FPDUs
+    from scapy_mpa.layers import ISCSIHeader as ISCSIHeader
+    from scapy_mpa.layers import ISERHello as ISERHello
+    from scapy_mpa.layers import ISERHelloReply as ISERHelloReply
     from scapy_mpa.layers import ISERPrivateData as ISERPrivateData
     from scapy_mpa.layers import Marker as Marker
     from scapy_mpa.layers import MPA_am as MPA_am
@@ -34,20 +39,37 @@ if TYPE_CHECKING:
     from scapy_mpa.layers import MPARequest as MPARequest
     from scapy_mpa.layers import MPASession as MPASession
     from scapy_mpa.layers import MPASocket as MPASocket
+    from scapy_mpa.layers import NVMeAdminCommand as NVMeAdminCommand
+    from scapy_mpa.layers import NVMeCommand as NVMeCommand
+    from scapy_mpa.layers import NVMeConnect as NVMeConnect
+    from scapy_mpa.layers import NVMeConnectData as NVMeConnectData
+    from scapy_mpa.layers import NVMeDisconnect as NVMeDisconnect
+    from scapy_mpa.layers import NVMeFabrics as NVMeFabrics
+    from scapy_mpa.layers import NVMeIOCommand as NVMeIOCommand
     from scapy_mpa.layers import NVMePrivateDataReject as NVMePrivateDataReject
     from scapy_mpa.layers import NVMePrivateDataReply as NVMePrivateDataReply
     from scapy_mpa.layers import NVMePrivateDataRequest as NVMePrivateDataRequest
+    from scapy_mpa.layers import NVMePropertyGet as NVMePropertyGet
+    from scapy_mpa.layers import NVMePropertySet as NVMePropertySet
+    from scapy_mpa.layers import NVMeResponse as NVMeResponse
     from scapy_mpa.layers import RDMAPAtomicRequest as RDMAPAtomicRequest
     from scapy_mpa.layers import RDMAPAtomicResponse as RDMAPAtomicResponse
     from scapy_mpa.layers import RDMAPImmediateData as RDMAPImmediateData
+    from scapy_mpa.layers import RDMAPMessage as RDMAPMessage
     from scapy_mpa.layers import RDMAPReadRequest as RDMAPReadRequest
     from scapy_mpa.layers import RDMAPReadResponse as RDMAPReadResponse
     from scapy_mpa.layers import RDMAPSend as RDMAPSend
     from scapy_mpa.layers import RDMAPTerminate as RDMAPTerminate
     from scapy_mpa.layers import RDMAPWrite as RDMAPWrite
+    from scapy_mpa.layers import RPCRDMAChunk as RPCRDMAChunk
     from scapy_mpa.layers import RPCRDMAPrivateData as RPCRDMAPrivateData
+    from scapy_mpa.layers import RPCRDMARead as RPCRDMARead
+    from scapy_mpa.layers import RPCRDMASegment as RPCRDMASegment
+    from scapy_mpa.layers import SMBDirectDataTransfer as SMBDirectDataTransfer
     from scapy_mpa.layers import SMBDirectDepths as SMBDirectDepths
     from scapy_mpa.layers import SMBDirectDepthsLE as SMBDirectDepthsLE
+    from scapy_mpa.layers import SMBDirectNegotiateRequest as SMBDirectNegotiateRequest
+    from scapy_mpa.layers import SMBDirectNegotiateResponse as SMBDirectNegotiateResponse
     from scapy_mpa.layers import bind_mpa as bind_mpa
     from scapy_mpa.layers import unbind_mpa as unbind_mpa
     from scapy_mpa.live.endpoint import MPAEndpoint as MPAEndpoint
@@ -55,6 +77,8 @@ if TYPE_CHECKING:
     from scapy_mpa.live.errors import RemoteProtocolError as RemoteProtocolError
     from scapy_mpa.live.settings import EndpointSettings as EndpointSettings
     from scapy_mpa.messages.reading import iter_messages as iter_messages
+    from scapy_mpa.messages.table import to_arrow as to_arrow
+    from scapy_mpa.messages.table import to_pandas as to_pandas
     from scapy_mpa.packet.fromfile import packets as packets
     from scapy_mpa.reading.analysis import analyze as analyze
     from scapy_mpa.reading.analysis import iter_fpdus as iter_fpdus
@@ -92,12 +116,35 @@ _WHERE = {
     "iter_fpdus": "scapy_mpa.reading.analysis",
     "iter_messages": "scapy_mpa.messages.reading",
     "packets": "scapy_mpa.packet.fromfile",
+    "to_arrow": "scapy_mpa.messages.table",
+    "to_pandas": "scapy_mpa.messages.table",
     "Report": "scapy_mpa.report.model",
     "crosscheck": "scapy_mpa.wireshark.crosscheck",
     "enrich": "scapy_mpa.wireshark.enrich",
     **dict.fromkeys(
         (
             "FPDU",
+            "ISER",
+            "ISCSIHeader",
+            "ISERHello",
+            "ISERHelloReply",
+            "NVMeAdminCommand",
+            "NVMeCommand",
+            "NVMeConnect",
+            "NVMeConnectData",
+            "NVMeDisconnect",
+            "NVMeFabrics",
+            "NVMeIOCommand",
+            "NVMePropertyGet",
+            "NVMePropertySet",
+            "NVMeResponse",
+            "RPCRDMA",
+            "RPCRDMAChunk",
+            "RPCRDMARead",
+            "RPCRDMASegment",
+            "SMBDirectDataTransfer",
+            "SMBDirectNegotiateRequest",
+            "SMBDirectNegotiateResponse",
             "ISERPrivateData",
             "NVMePrivateDataReject",
             "NVMePrivateDataReply",
@@ -118,6 +165,7 @@ _WHERE = {
             "RDMAPAtomicRequest",
             "RDMAPAtomicResponse",
             "RDMAPImmediateData",
+            "RDMAPMessage",
             "RDMAPReadRequest",
             "RDMAPReadResponse",
             "RDMAPSend",

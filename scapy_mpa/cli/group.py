@@ -20,6 +20,7 @@ GROUPS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "messages": ("List the RDMAP messages, with their answers.", "messages a.pcap --opcode Write"),
         "memory": ("List the memory that was named, and who broke its bounds.", "memory a.pcap --at 100"),
         "show": ("Explain one frame or FPDU, octet by octet.", "show a.pcap --fpdu 0/initiator/3"),
+        "lines": ("List the frames, one line each, to be pasted.", "lines a.pcap --frames 1-20"),
         "startup": ("Compare MPA Request and Reply: offered, agreed.", "startup a.pcap"),
         "compare": ("Compare captures of two taps: what changed in between.", "compare sent.pcap received.pcap"),
         "rules": ("List the rules, or explain one.", "rules crc"),
@@ -53,6 +54,8 @@ GROUPS: Final[dict[str, dict[str, tuple[str, str]]]] = {
 }
 COMMANDS: Final = tuple(sorted(name for group in GROUPS.values() for name in group))
 
+#: Modules that have another name than their command.
+_MODULES = {"lines": "framelines"}
 #: Commands of earlier versions, and what has taken their place.
 _REPLACED = {"ulpdus": "messages (its octets: --payload, --directory)"}
 
@@ -68,7 +71,8 @@ class AllCommands(click.Group):
         """The command of a name."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(import_module(f"scapy_mpa.cli.{cmd_name}"), f"{cmd_name}_command")
+        module = import_module(f"scapy_mpa.cli.{_MODULES.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, f"{cmd_name}_command")
         if not any(param.name == "color" for param in command.params):
             command.params.append(color_option())
         return command

@@ -13,7 +13,21 @@ from scapy_mpa.layers.mpasocket import MPASocket
 from scapy_mpa.layers.session import MPASession
 from scapy_mpa.packet.ddp import DDPTagged, DDPUntagged
 from scapy_mpa.packet.fpdu import FPDU, Marker
+from scapy_mpa.packet.iser import ISER, ISCSIHeader, ISERHello, ISERHelloReply
+from scapy_mpa.packet.message import RDMAPMessage
 from scapy_mpa.packet.mpa import fpdu_packet, startup_packet
+from scapy_mpa.packet.nvme import (
+    NVMeAdminCommand,
+    NVMeCommand,
+    NVMeConnect,
+    NVMeConnectData,
+    NVMeDisconnect,
+    NVMeFabrics,
+    NVMeIOCommand,
+    NVMePropertyGet,
+    NVMePropertySet,
+    NVMeResponse,
+)
 from scapy_mpa.packet.privatedata import (
     ISERPrivateData,
     NVMePrivateDataReject,
@@ -33,13 +47,20 @@ from scapy_mpa.packet.rdmap import (
     RDMAPTerminate,
     RDMAPWrite,
 )
+from scapy_mpa.packet.rpcrdma import RPCRDMA, RPCRDMAChunk, RPCRDMARead, RPCRDMASegment
+from scapy_mpa.packet.smbdirect import SMBDirectDataTransfer, SMBDirectNegotiateRequest, SMBDirectNegotiateResponse
 from scapy_mpa.packet.startup import MPAReply, MPARequest
 
 __all__ = [
     "FPDU",
+    "ISER",
+    "RPCRDMA",
     "DDPTagged",
     "DDPUntagged",
     "FPDUs",
+    "ISCSIHeader",
+    "ISERHello",
+    "ISERHelloReply",
     "ISERPrivateData",
     "MPAConnection",
     "MPAReply",
@@ -48,20 +69,37 @@ __all__ = [
     "MPASocket",
     "MPA_am",
     "Marker",
+    "NVMeAdminCommand",
+    "NVMeCommand",
+    "NVMeConnect",
+    "NVMeConnectData",
+    "NVMeDisconnect",
+    "NVMeFabrics",
+    "NVMeIOCommand",
     "NVMePrivateDataReject",
     "NVMePrivateDataReply",
     "NVMePrivateDataRequest",
+    "NVMePropertyGet",
+    "NVMePropertySet",
+    "NVMeResponse",
     "RDMAPAtomicRequest",
     "RDMAPAtomicResponse",
     "RDMAPImmediateData",
+    "RDMAPMessage",
     "RDMAPReadRequest",
     "RDMAPReadResponse",
     "RDMAPSend",
     "RDMAPTerminate",
     "RDMAPWrite",
+    "RPCRDMAChunk",
     "RPCRDMAPrivateData",
+    "RPCRDMARead",
+    "RPCRDMASegment",
+    "SMBDirectDataTransfer",
     "SMBDirectDepths",
     "SMBDirectDepthsLE",
+    "SMBDirectNegotiateRequest",
+    "SMBDirectNegotiateResponse",
     "bind_mpa",
     "fpdu_packet",
     "startup_packet",

@@ -19,15 +19,22 @@ from scapy.utils import EDecimal
 
 from scapy_mpa.analyzer.connection import CapturedConnection, Deviations, FullOperation, Listener
 from scapy_mpa.capture.named import Sources
+from scapy_mpa.framing.ddp import UNTAGGED_HEADER_LENGTH
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.layers.fragments import PacketFragments
-from scapy_mpa.packet.captured import FoundPacket, _CapturedPacket
+from scapy_mpa.layers.messages import SessionMessages
+from scapy_mpa.packet.captured import FoundPacket, _CapturedPacket, link
+from scapy_mpa.packet.ddp import DDPUntagged
 from scapy_mpa.packet.mpa import deviating_packet, fpdu_packet, startup_packet
+from scapy_mpa.packet.rdmap import RDMAPSend
+from scapy_mpa.packet.upper import layer_of, put_upper
 from scapy_mpa.reading.onepass import Pass
+from scapy_mpa.reading.ongoing import SETTLED
 from scapy_mpa.reading.query import Query
 from scapy_mpa.receiver.startup import FoundFrame
+from scapy_mpa.ulp.identify import UNKNOWN_LENGTH, UpperLayer
 from scapy_mpa.values.limits import DEFAULT_LIMITS
 from scapy_mpa.values.records import FPDURow, record_of
 from scapy_mpa.values.segment import FIN, RST, SYN, Segment
@@ -89,7 +96,11 @@ class MPASession(DefaultSession, Listener):
         order: "placed" (as soon as a receiver could hand it to DDP; an FPDU with a bad CRC when that is known) or
             "delivered" (in the order of the stream, nothing behind octets that were not captured).
         passthrough: Whether the packets that carry nothing of an MPA connection are passed on too.
-        held_limit: How many octets a half connection holds back at most.
+        messages: Whether one packet comes for each RDMAP message in place of one for each FPDU: ``RDMAPMessage`` over
+            the lower layers of the frame that completed it, in the order of delivery. ``packet.frames`` are those that
+            brought it, ``packet.message`` is what is known of it; a Request, or a call of the upper layer, and what
+            answers it are ``packet.request`` and ``packet.answer`` of each other, once both came.
+        held_limit: How many octets a half connection holds back at most; of messages, all together.
         deviations: What senders do wrong, of :attr:`Report.deviations <scapy_mpa.report.model.Report.deviations>`:
             their FPDUs come as they were meant, without Markers.
     """
@@ -99,6 +110,7 @@ class MPASession(DefaultSession, Listener):
         *args: Any,
         order: Order = "placed",
         passthrough: bool = False,
+        messages: bool = False,
         held_limit: int = DEFAULT_LIMITS.held_octets,
         deviations: Deviations | None = None,
         **kwargs: Any,
@@ -132,6 +144,11 @@ class MPASession(DefaultSession, Listener):
         self._undelivered: dict[FullOperation, dict[int, _Later]] = {}
         #: How many FPDUs came of half connections whose senders are known to deviate.
         self._deviating: Counter[FullOperation] = Counter()
+        #: MPA Requests without a Reply, of connections that go on.
+        self._requests: dict[CapturedConnection, Packet] = {}
+        #: What is above RDMAP on each connection that has had a Send.
+        self._uppers: dict[CapturedConnection, UpperLayer] = {}
+        self._messages = SessionMessages(self._place_message, held_limit) if messages else None
         self._open: set[int] = set()
 
     def recv(self, sock: SuperSocket) -> Iterator[Packet]:
@@ -166,6 +183,8 @@ class MPASession(DefaultSession, Listener):
             return
         self._current, self._time, self._key, self._end = whole, seg.time, seg.key, _end_of(seg)
         self._is_copied, self._lower = False, None
+        if self._messages is not None:
+            self._messages.see((seg,))
         self.receiver.feed((seg,))
         speaks_mpa = bool(seg.length) and self.receiver.speaks_mpa(seg)
         if seg.length:
@@ -181,7 +200,9 @@ class MPASession(DefaultSession, Listener):
         """The capture is over: what its end tells. ``sniff`` on a file calls this by itself."""
         self._time = -1
         if self._current is not None:
-            self.receiver.finish()
+            self.receiver.finish(numbers_anew=self._messages is None)
+            for mpa in self.receiver.connections:
+                self.forget(mpa)
         yield from self._taken()
         self._undelivered.clear()
 
@@ -195,6 +216,9 @@ class MPASession(DefaultSession, Listener):
 
     def _release(self) -> None:
         self.receiver.release()
+        if self._messages is not None:
+            for mpa in self.receiver.let_go(self._time - SETTLED):
+                self.forget(mpa)
         for operation in [operation for operation in self._undelivered if operation.gapped]:
             del self._undelivered[operation]
 
@@ -206,10 +230,18 @@ class MPASession(DefaultSession, Listener):
         octets = found.startup.encode()
         packet = startup_packet(octets)
         _tell(packet, FoundPacket(found.frame, None, None))
-        self._found.append((None, 0, self._over(frame, packet, found.seq, len(octets))))
+        whole = self._over(frame, packet, found.seq, len(octets))
+        if direction == "initiator":
+            self._requests[mpa] = whole
+        elif (request := self._requests.pop(mpa, None)) is not None:
+            link(request, whole)
+        self._found.append((None, 0, whole))
 
     def placed(self, operation: FullOperation, row: FPDURow, frames: tuple[int, ...], octets: bytes) -> None:
         """An FPDU was placed, or found bad."""
+        if self._messages is not None:
+            self._messages.placed(operation, row, frames, octets)
+            return
         placed, delivered, time = row.placed, row.delivered, row.time
         if operation.dialect is not None:
             self._deviating[operation] += 1
@@ -222,6 +254,9 @@ class MPASession(DefaultSession, Listener):
 
     def delivered(self, operation: FullOperation, row: FPDURow) -> None:
         """An FPDU that was placed at an earlier frame is delivered now."""
+        if self._messages is not None:
+            self._messages.delivered(operation, row)
+            return
         later = self._undelivered.get(operation, {}).pop(row.seq, None)
         if later is not None:
             self._find(operation, row, later.frame, later.octets, later.frames)
@@ -240,10 +275,41 @@ class MPASession(DefaultSession, Listener):
             if marker_offset is not None and marker_offset > MARKER_INTERVAL - MARKER_LENGTH:
                 marker_offset = None  # it begins inside a Marker, where no FPDU can
             upper = fpdu_packet(octets, marker_offset, operation.crc, operation.mpa.profile.fpduptr_origin)
+        self._put_upper(operation, row, upper)
         mpa = operation.mpa
         record = record_of(row, frames, mpa.number, operation.direction, None, operation.deviation)
         _tell(upper, FoundPacket(row.placed or max(frames), record.located_by, record))
         self._found.append((operation, offset, self._over(frame, upper, row.seq, len(octets), row.wire_length)))
+
+    def _put_upper(self, operation: FullOperation, row: FPDURow, packet: Packet) -> None:
+        """Have the Send that begins in an FPDU dissected by the upper layer of its connection."""
+        segment = packet.payload
+        if not isinstance(segment, DDPUntagged) or segment.mo or not isinstance(segment.payload, RDMAPSend):
+            return
+        octets = bytes(segment.payload.payload)
+        length = row.ulpdu_length - UNTAGGED_HEADER_LENGTH if segment.l else UNKNOWN_LENGTH
+        mpa, is_from_initiator = operation.mpa, operation.direction == "initiator"
+        if mpa not in self._uppers:
+            request, reply = (found and found.startup for found in (mpa.request, mpa.reply))
+            self._uppers[mpa] = UpperLayer(request, reply, mpa.responder_port)
+        # Only in the order of the stream is it known which Send is the first.
+        read = self._uppers[mpa].see_send if row.delivered else self._uppers[mpa].header
+        cls = layer_of(read(octets, length, is_from_initiator))
+        if cls is not None:
+            put_upper(packet, cls)
+
+    def forget(self, mpa: CapturedConnection) -> None:
+        """A connection is over, and is let go."""
+        self._uppers.pop(mpa, None)
+        self._requests.pop(mpa, None)
+        if self._messages is not None:
+            self._messages.forget(mpa)
+
+    def _place_message(self, mpa: CapturedConnection, direction: Role, seq: int, time: int, message: Packet) -> Packet:
+        """A message is whole, or no more of it comes."""
+        packet = self._over(self._frame_of(mpa.keys[direction], time), message, seq, len(message))
+        self._found.append((None, 0, packet))
+        return packet
 
     # --- lower layers ---
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from scapy_mpa.messages.row import MessageRow
-from scapy_mpa.report.columns import Column, write_parquet
+from scapy_mpa.report.columns import Column, table_of, write_parquet
+
+if TYPE_CHECKING:
+    import pyarrow
 
 COLUMNS = (
     Column("connection", "uint32"),
@@ -46,6 +49,11 @@ COLUMNS = (
 def write_messages(rows: Iterable[MessageRow], file: BinaryIO) -> None:
     """Write messages as a Parquet file. Raises MPAError without pyarrow, OSError if it cannot be written."""
     write_parquet(COLUMNS, rows, _values, file)
+
+
+def messages_table(rows: Iterable[MessageRow]) -> pyarrow.Table:
+    """Make a table of messages. Raises MPAError without pyarrow."""
+    return table_of(COLUMNS, rows, _values)
 
 
 def _values(row: MessageRow) -> tuple[Any, ...]:

@@ -133,6 +133,16 @@ class MessageRow(NamedTuple):
         """Nanoseconds between its first frame and its last."""
         return self.time_ns - self.first_time_ns
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: its values, those of the answer and of the upper layer's header among them."""
+        from scapy_mpa.report.html import values_html
+
+        values = self.as_dict()
+        for name in ("answer", "ulp"):
+            inner = values.pop(name)
+            values |= {f"{name} {key}": value for key, value in (inner or {}).items()}
+        return values_html(values.items())
+
     def as_dict(self) -> dict[str, Any]:
         """The keys of the JSON lines; ``payload`` in hexadecimal, if there is one."""
         values: dict[str, Any] = {

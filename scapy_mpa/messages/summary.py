@@ -63,6 +63,7 @@ class ConnectionSummary(NamedTuple):
                 "smb_direct": None if limits is None else limits._asdict(),
                 "calls": self.messages.calls,
                 "replies": self.messages.replies,
+                "waiting": self.messages.waiting,
                 "latency": _spread_as_dict(self.messages.latencies),
             },
             "messages": [
@@ -122,6 +123,8 @@ class ConnectionSummary(NamedTuple):
         if self.messages.calls:
             replies = self.messages.replies
             said = "answered" if self._has_all_replies else "with a reply that was captured"
+            if self.messages.waiting:
+                said += f", {self.messages.waiting} that may wait for good (Asynchronous Event Request)"
             yield f"  {plural(self.messages.calls, 'call')}, {replies} {said}"
             yield f"; ms to the reply: {_spread_words(self.messages.latencies)}\n" if self.messages.replies else "\n"
         for direction, half in zip(ROLES, self.messages.halves, strict=True):

@@ -11,6 +11,7 @@ from typing import Any
 
 from scapy.config import conf
 from scapy.fields import BitEnumField, BitField, IntField, XIntField, XLongField
+from scapy.layers.inet import TCP
 from scapy.packet import Packet, Raw
 
 from scapy_mpa.framing import OPCODE_NAMES, TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH
@@ -25,6 +26,10 @@ def raw_if_short(minimum: int) -> Any:
         return conf.raw_layer if _pkt and len(_pkt) < minimum else cls
 
     return classmethod(hook)
+
+
+#: Layers below a segment that are summarized too, where Scapy would name no more than their classes.
+SUMMARIZED_BELOW: list[type[Packet]] = [TCP]
 
 
 class _DDP(Packet):
@@ -72,8 +77,9 @@ class DDPTagged(_DDP):
     ]
     dispatch_hook = raw_if_short(TAGGED_HEADER_LENGTH)
 
-    def mysummary(self) -> str:
-        return self.sprintf("DDP tagged STag %stag% TO %to%") + ("" if self.getfieldval("l") else " (more)")
+    def mysummary(self) -> Any:
+        text = self.sprintf("DDP tagged STag %stag% TO %to%")
+        return text + ("" if self.getfieldval("l") else " (more)"), SUMMARIZED_BELOW
 
 
 class DDPUntagged(_DDP):
@@ -95,5 +101,11 @@ class DDPUntagged(_DDP):
     ]
     dispatch_hook = raw_if_short(UNTAGGED_HEADER_LENGTH)
 
-    def mysummary(self) -> str:
-        return self.sprintf("DDP QN %qn% MSN %msn% MO %mo%") + ("" if self.getfieldval("l") else " (more)")
+    def mysummary(self) -> Any:
+        text = self.sprintf("DDP QN %qn% MSN %msn% MO %mo%")
+        return text + ("" if self.getfieldval("l") else " (more)"), SUMMARIZED_BELOW
+
+
+def summarized_below() -> list[type[Packet]]:
+    """The layers below an RDMAP message that are summarized too."""
+    return [*SUMMARIZED_BELOW, DDPTagged, DDPUntagged]

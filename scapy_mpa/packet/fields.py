@@ -7,9 +7,24 @@ pickled and compared like all others, but add nothing to the octets on their own
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
+from struct import Struct
 from typing import Any
 
-from scapy.fields import Field, PacketListField, StrFixedLenField
+from scapy.fields import (
+    AnyField,
+    ByteField,
+    Field,
+    IntField,
+    LEIntField,
+    LELongField,
+    LEShortField,
+    LongField,
+    PacketListField,
+    ShortField,
+    StrFixedLenField,
+)
 from scapy.packet import Packet
 
 from scapy_mpa.framing import crc_field
@@ -72,3 +87,32 @@ class NotOnWireListField(PacketListField):
 
     def i2repr(self, pkt: Packet | None, x: Any) -> str:
         return repr(x)
+
+
+_NUMBERS: dict[str, dict[str, type[Field[Any, Any]]]] = {
+    ">": {"B": ByteField, "H": ShortField, "I": IntField, "Q": LongField},
+    "<": {"B": ByteField, "H": LEShortField, "I": LEIntField, "Q": LELongField},
+}
+
+
+def struct_fields(
+    struct: Struct,
+    names: Sequence[str],
+    defaults: Mapping[str, Any],
+    others: Mapping[str, Sequence[AnyField]] | None = None,
+) -> list[AnyField]:
+    """The fields of a header that a struct reads: one by one, by their names; numbers, and ``ns`` for so many octets.
+
+    ``defaults`` are 0 where they are not given; ``others`` have fields in place of one, such as the bits of an octet.
+    """
+    order, codes = struct.format[0], re.findall(r"\d*[BHIQs]", struct.format)
+    fields: list[AnyField] = []
+    for name, code in zip(names, codes, strict=True):
+        if others is not None and name in others:
+            fields += others[name]
+        elif code[-1] == "s":
+            size = int(code[:-1])
+            fields.append(StrFixedLenField(name, defaults.get(name, bytes(size)), size))
+        else:
+            fields.append(_NUMBERS[order][code](name, defaults.get(name, 0)))
+    return fields

@@ -7,13 +7,17 @@ of each Marker. Four fields are not on the wire:
 
 * ``marker_offset``: octets from the FPDU's first octet to the first Marker position, 0 to 508 (0: it begins with a
   Marker, 508: one stands right after 508 octets); None in a stream without Markers.
-* ``markers``: the Markers in their order; None, or fewer than there are positions: the others are computed.
+* ``markers``: the Markers in their order, one for each position; None: all are computed. ``Marker()`` stands for one
+  that is computed: another number of Markers than there are positions is an error, and so are Markers where
+  ``marker_offset`` is None.
 * ``origin``: what a computed FPDUPTR counts from, "header" (RFC 5044) or "first-octet" (both drafts).
 * ``crc_in_use``: False leaves a computed CRC zero and an FPDU's CRC unjudged; None if that is not known.
 
 An FPDU behind another, as in ``FPDU()/b"one"/FPDU()/b"two"``, is the next of the stream, not its ULPDU.
 
-Octets alone do not show where Markers stand, so say it: ``FPDU(octets, marker_offset=...)``.
+Octets alone do not show where Markers stand, so say it: ``FPDU(octets, marker_offset=...)``. If that was left out,
+``summary()`` and ``show()`` say which ``marker_offset`` makes an FPDU of the octets.  They also say what is wrong:
+``crc_good`` and ``markers_good``.
 """
 
 from __future__ import annotations
@@ -39,16 +43,27 @@ from scapy_mpa.framing import (
     pad_length,
     remove_markers,
 )
-from scapy_mpa.framing.fpdu import FPDUPlace, conformant, crc_octets, write_fpdu
+from scapy_mpa.framing.fpdu import (
+    FPDUPlace,
+    conformant,
+    crc_octets,
+    marker_agrees,
+    read_fpdu,
+    right_fpduptr,
+    write_fpdu,
+)
 from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH
 from scapy_mpa.packet.captured import _CapturedPacket
-from scapy_mpa.packet.ddp import DDPTagged, DDPUntagged
+from scapy_mpa.packet.ddp import SUMMARIZED_BELOW, DDPTagged, DDPUntagged
 from scapy_mpa.packet.fields import CRCField, NotOnWireField, NotOnWireListField, TrailingOctets
+from scapy_mpa.packet.upper import put_upper, upper_of
 
 #: No FPDU begins inside a Marker, so the first Marker position after its first octet is no further away.
 LAST_MARKER_OFFSET = MARKER_INTERVAL - MARKER_LENGTH
 
 _TAGGED = 0x80
+#: The two low bits of FPDUPTR, which a receiver reads as zero (RFC 5044 §4.2).
+_IGNORED_BITS = 3
 
 
 class Marker(Packet):
@@ -66,6 +81,23 @@ class Marker(Packet):
 
     def mysummary(self) -> str:
         return self.sprintf("Marker FPDUPTR %fpduptr%")
+
+
+class FPDUCRCField(CRCField):
+    """The CRC of an FPDU, shown with the one that would be right if it is bad."""
+
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:
+        text = super().i2repr(pkt, x)
+        right = pkt.right_crc() if isinstance(pkt, FPDU) else None
+        return text if right is None else f"{text} (bad: {right:#010x} would be right)"
+
+
+class NotOnWireOffsetField(NotOnWireField):
+    """Shown with the value that makes an FPDU of octets with Markers, if it was left out."""
+
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:
+        found = pkt.likely_marker_offset() if x is None and isinstance(pkt, FPDU) else None
+        return repr(x) if found is None else f"None (but the octets fit marker_offset={found})"
 
 
 def _with_markers(pkt: Packet) -> bool:
@@ -94,8 +126,8 @@ class FPDU(_CapturedPacket):
     fields_desc = [
         ShortField("ulpdu_length", None),
         TrailingOctets("pad"),
-        CRCField("crc"),
-        NotOnWireField("marker_offset"),
+        FPDUCRCField("crc"),
+        NotOnWireOffsetField("marker_offset"),
         ConditionalField(NotOnWireListField("markers", Marker), _with_markers),
         ConditionalField(NotOnWireField("origin", "header"), _with_markers),
         ConditionalField(NotOnWireField("crc_in_use"), lambda pkt: pkt.getfieldval("crc_in_use") is not None),
@@ -204,15 +236,22 @@ class FPDU(_CapturedPacket):
                 limit = f"above the limit of {MAX_ULPDU_LENGTH}; give ulpdu_length to send it all the same"
                 raise FramingError(f"a ULPDU of {length} octets is {limit}")
         field = bytes(length) if isinstance(length, RawVal) else int(length).to_bytes(LENGTH_FIELD_LENGTH, "big")
-        return write_fpdu(
+        given = [_said(marker) for marker in self.getfieldval("markers") or ()]
+        if given and not has_markers:
+            raise FramingError("markers are given without marker_offset, which says where they stand")
+        octets, place = write_fpdu(
             conformant(has_markers, self.getfieldval("crc_in_use") is not False, origin if has_markers else "header"),
             ulpdu,
             *((_stream_offset(marker_offset), marker_offset) if has_markers else (0, 0)),
             length_field=field,
             pad=None if pad is None else bytes(pad),
             crc=crc,
-            markers=[_said(marker) for marker in self.getfieldval("markers") or ()] if has_markers else (),
+            markers=given,
         )
+        if given and len(given) != len(place.markers):
+            have = f"{len(given)} Marker{'s' if len(given) > 1 else ''} for {len(place.markers)} positions"
+            raise FramingError(f"{have}: give Marker() where one is to be computed, or none at all")
+        return octets, place
 
     @property
     def crc_good(self) -> bool | None:
@@ -227,27 +266,118 @@ class FPDU(_CapturedPacket):
         octets, place = self._lay(self.do_build_payload(), None)
         return CRCField.octets(crc) == crc_octets(place, octets)
 
+    @property
+    def markers_good(self) -> bool | None:
+        """Does each Marker name the start of the FPDU, counted from ``origin``? None in a stream without Markers.
+
+        RESERVED and the low two bits of FPDUPTR do not count (RFC 5044 §4.2).
+        """
+        return not self._wrong_markers() if _with_markers(self) else None
+
+    def _wrong_markers(self) -> dict[int, int]:
+        """The Markers whose FPDUPTR is wrong, by their number, and the FPDUPTR that would be right."""
+        given = self.getfieldval("markers") or ()
+        if not given:
+            return {}
+        crc = self.getfieldval("crc")
+        _, place = self._lay(self.do_build_payload(), bytes(CRC_LENGTH) if crc is None else CRCField.octets(crc))
+        wrong = {}
+        for number, (marker, at) in enumerate(zip(given, place.markers, strict=True)):
+            right, (_, fpduptr) = right_fpduptr(place, at, self.getfieldval("origin")), _said(marker)
+            if fpduptr is not None and (fpduptr ^ right) & ~_IGNORED_BITS:
+                wrong[number] = right
+        return wrong
+
+    def right_crc(self) -> int | None:
+        """The CRC in place of a bad one; None if it is good, or zero where CRCs may not be in use."""
+        crc = self.getfieldval("crc")
+        # A zero field may mean that CRCs are not in use.
+        if crc is None or not (crc or self.getfieldval("crc_in_use")):
+            return None
+        try:
+            if self.crc_good is not False:
+                return None
+            octets, place = self._lay(self.do_build_payload(), None)
+        except FramingError:
+            return None
+        return int.from_bytes(crc_octets(place, octets), "little")
+
+    def likely_marker_offset(self) -> int | None:
+        """The ``marker_offset`` of octets that were dissected without one, if they are an FPDU with Markers.
+
+        They are if they are no FPDU without Markers, each Marker names the FPDU's start, and the CRC is good or, where
+        CRCs are not in use, the FPDU has as many octets as there are.
+        """
+        octets = self.original
+        if not octets or _with_markers(self):
+            return None
+        plain = decode_fpdu(octets)
+        if plain is not None and (plain.crc_good or (plain.wire_length == len(octets) and not plain.crc)):
+            return None
+        for marker_offset in range(0, min(LAST_MARKER_OFFSET + 1, len(octets)), MARKER_LENGTH):
+            _, fpduptr = decode_marker(
+                octets[marker_offset : marker_offset + MARKER_LENGTH].ljust(MARKER_LENGTH, b"\0")
+            )
+            if fpduptr & ~_IGNORED_BITS == marker_offset and self._is_fpdu(octets, marker_offset):
+                return marker_offset
+        return None
+
+    def _is_fpdu(self, octets: bytes, marker_offset: int) -> bool:
+        """Are these octets an FPDU with Markers at a place?"""
+        offset, dialect = _stream_offset(marker_offset), conformant(True, True)
+        found = decode_fpdu(octets, offset)
+        if found is None or not found.markers:
+            return False
+        place = read_fpdu(dialect, octets, offset, marker_offset)
+        if place is None or not all(marker_agrees(dialect, place, octets, marker) for marker in place.markers):
+            return False
+        return bool(found.crc_good) or (not found.crc and found.wire_length == len(octets))
+
     # The person at the prompt
 
     def mysummary(self) -> Any:
-        length, crc, markers = (self.getfieldval(name) for name in ("ulpdu_length", "crc", "markers"))
+        length, markers = self.getfieldval("ulpdu_length"), self.getfieldval("markers")
         text = "FPDU" if length is None else f"FPDU {length} octets"
         if markers and _with_markers(self):
+            try:
+                wrong = len(self._wrong_markers())
+            except FramingError as error:
+                return f"{text}, {error}", [TCP]
             text += f", {len(markers)} Marker{'s' if len(markers) > 1 else ''}"
-        # A zero field may mean that CRCs are not in use.
-        if crc is not None and (crc or self.getfieldval("crc_in_use")) and self.crc_good is False:
+            if wrong:
+                text += f" ({wrong} wrong)"
+        if self.right_crc() is not None:
             text += ", CRC bad"
+        found = self.likely_marker_offset()
+        if found is not None:
+            text += f"; the octets fit marker_offset={found}"
         return text, [TCP]
 
     def _show_or_dump(self, *args: Any, **named: Any) -> Any:
-        """As Scapy has it; Markers that are computed are shown as they will be."""
-        if self.getfieldval("markers") is not None or not _with_markers(self):
+        """As Scapy has it; Markers that are computed are shown as they will be, and wrong ones as such."""
+        if not _with_markers(self):
             return super()._show_or_dump(*args, **named)
-        self.fields["markers"] = self._computed_markers()
+        given = self.fields.get("markers")
+        self.fields["markers"] = self._computed_markers() if given is None else self._marked_markers(given)
         try:
             return super()._show_or_dump(*args, **named)
         finally:
-            del self.fields["markers"]
+            if given is None:
+                del self.fields["markers"]
+            else:
+                self.fields["markers"] = given
+
+    def _marked_markers(self, given: Any) -> list[Any]:
+        """The Markers that are given, those that are wrong named so."""
+        try:
+            wrong = self._wrong_markers()
+        except FramingError:
+            return list(given)
+        marked = [marker if isinstance(marker, Marker) else Marker(bytes(marker)) for marker in given]
+        for number, right in wrong.items():
+            marked[number] = marked[number].copy()
+            marked[number].name = f"Marker, wrong: FPDUPTR {right} would be right"
+        return marked
 
     def _computed_markers(self) -> list[Marker]:
         """The Markers that building puts into the FPDU; none, if it cannot be built."""
@@ -267,13 +397,15 @@ class FPDU(_CapturedPacket):
         return self._again(bytes(self)).show(dump, indent, lvl, label_lvl)
 
     def _again(self, octets: bytes) -> Packet:
-        names = ("marker_offset", "origin", "crc_in_use")
-        return fpdu_of(octets, *(self.getfieldval(name) for name in names))
+        return fpdu_of(octets, *self._beside())
+
+    def _beside(self) -> tuple[Any, ...]:
+        """What octets alone do not show."""
+        return (*(self.getfieldval(name) for name in ("marker_offset", "origin", "crc_in_use")), upper_of(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
         octets, state = bytes(self), super().__reduce__()[2:]
-        names = ("marker_offset", "origin", "crc_in_use")
-        return (fpdu_of, (octets, *(self.getfieldval(name) for name in names)), *state)
+        return (fpdu_of, (octets, *self._beside()), *state)
 
     # Which FPDU answers which
 
@@ -288,6 +420,21 @@ class FPDU(_CapturedPacket):
         return self.payload.answers(other.payload)
 
 
-def fpdu_of(octets: bytes, marker_offset: int | None, origin: Origin, crc_in_use: bool | None) -> Packet:
-    """Dissect octets with all that octets alone do not show of a ``FPDU`` (how it is pickled)."""
-    return FPDU(octets, marker_offset=marker_offset, origin=origin, crc_in_use=crc_in_use)
+def fpdu_of(
+    octets: bytes,
+    marker_offset: int | None,
+    origin: Origin,
+    crc_in_use: bool | None,
+    upper: type[Packet] | None = None,
+) -> Packet:
+    """Dissect octets with all that octets alone do not show of a ``FPDU`` (how it is pickled).
+
+    ``upper`` is the layer of what a Send in it carries.
+    """
+    packet = FPDU(octets, marker_offset=marker_offset, origin=origin, crc_in_use=crc_in_use)
+    if upper is not None:
+        put_upper(packet, upper)
+    return packet
+
+
+SUMMARIZED_BELOW.append(FPDU)

@@ -19,14 +19,20 @@ from scapy_mpa.packet.startup import MPAReply, MPARequest, startup_packet
 __all__ = ["FPDU", "MPAReply", "MPARequest", "Marker", "deviating_packet", "fpdu_packet", "startup_packet"]
 
 
-def fpdu_packet(octets: bytes, marker_offset: int | None, crc: bool | None = None, origin: Origin = "header") -> FPDU:
+def fpdu_packet(
+    octets: bytes,
+    marker_offset: int | None,
+    crc: bool | None = None,
+    origin: Origin = "header",
+    upper: type[Packet] | None = None,
+) -> FPDU:
     """The packet of one FPDU out of all its octets on the wire, Markers included; ``bytes()`` of it are the octets.
 
     ``marker_offset``: octets from its first octet to the first Marker position, None in a stream without Markers.
     ``crc``: whether CRCs are in use, None if that is not known. ``origin``: what FPDUPTR counts from, should the
-    Markers be computed anew.
+    Markers be computed anew. ``upper``: the layer of what a Send in it carries, such as ``NVMeConnect``.
     """
-    packet = fpdu_of(octets, marker_offset, origin, crc)
+    packet = fpdu_of(octets, marker_offset, origin, crc, upper)
     assert isinstance(packet, FPDU)
     return packet
 

@@ -22,14 +22,14 @@ from scapy.fields import (
     XIntField,
     XLongField,
 )
-from scapy.layers.inet import TCP
 from scapy.packet import Packet, bind_bottom_up, bind_top_down
 
 from scapy_mpa.framing import LAYER_NAMES, decode_terminate, error_meaning
 from scapy_mpa.framing.ddp import header_length, is_tagged
-from scapy_mpa.packet.ddp import DDPTagged, DDPUntagged, raw_if_short
+from scapy_mpa.packet import iser, nvme, rpcrdma, smbdirect  # noqa: F401 - what a Send carries
+from scapy_mpa.packet.ddp import DDPTagged, DDPUntagged, raw_if_short, summarized_below
 from scapy_mpa.packet.fields import NotOnWireField
-from scapy_mpa.packet.fpdu import FPDU
+from scapy_mpa.packet.upper import CarriesUpper, upper_of
 
 #: Octets of an RDMA Read Request Header (RFC 5040 §4.4).
 READ_REQUEST_LENGTH = 28
@@ -43,17 +43,13 @@ _ATOMIC_REQUEST = 10
 ATOMIC_OPCODES = {0: "FetchAdd", 2: "CmpSwap"}
 
 
-# Layers that are summarized too, where Scapy would name no more than their classes.
-_SUMMARIZED_BELOW = [TCP, FPDU, DDPTagged, DDPUntagged]
-
-
 class _Named(Packet):
     """A message which the opcode names in the DDP header below it."""
 
     def mysummary(self) -> Any:
         below = self.underlayer
         name = below.opcode_name() if isinstance(below, (DDPTagged, DDPUntagged)) else str(self.name)
-        return name, _SUMMARIZED_BELOW
+        return name, summarized_below()
 
 
 class RDMAPWrite(_Named):
@@ -76,12 +72,16 @@ class RDMAPReadResponse(_Named):
         return int(below.stag == other.sink_stag and 0 <= distance <= int(other.read_message_size))
 
 
-class RDMAPSend(_Named):
+class RDMAPSend(_Named, CarriesUpper):
     """Send, Send with Invalidate, Send with SE, Send with SE and Invalidate (RFC 5040 §4.6)."""
 
     name = "RDMAP Send"
 
     def answers(self, other: Packet) -> int:
+        """A Send answers a Send, a Write or Immediate Data; if both are of one upper layer, it decides."""
+        ours, theirs = self.payload, other.payload
+        if isinstance(other, RDMAPSend) and upper_of(self) is not None and upper_of(other) is not None:
+            return int(ours.answers(theirs))
         return int(isinstance(other, (RDMAPSend, RDMAPWrite, RDMAPImmediateData)))
 
 
@@ -249,7 +249,7 @@ class RDMAPTerminate(Packet):
 
     def mysummary(self) -> Any:
         layer, etype, code = (self.getfieldval(name) for name in ("layer", "etype", "code"))
-        return f"Terminate, {error_meaning(layer, etype, code)}", _SUMMARIZED_BELOW
+        return f"Terminate, {error_meaning(layer, etype, code)}", summarized_below()
 
 
 def _from_siw(octets: bytes) -> bytes:

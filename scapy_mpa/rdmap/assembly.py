@@ -156,7 +156,8 @@ class ConnectionMessages:
         second.meet(first)
         #: Calls without a reply, by who sent them and what their reply has in common with them.
         self._calls: dict[tuple[bool, int], Call] = {}
-        self.calls = self.replies = 0
+        #: ``waiting``: calls without a reply that may stay so, by design.
+        self.calls = self.replies = self.waiting = 0
         self._initiator_called = False
         #: Nanoseconds from calls to their replies.
         self.latencies = Spread()
@@ -176,12 +177,15 @@ class ConnectionMessages:
             call = self._calls.pop(theirs, None)
             if call is not None:
                 self.replies += 1
+                self.waiting -= call.waits
                 self.latencies.add(time - call.time)
             return call, True
         before = self._calls.pop((is_initiator, header.call), None)
         call = self._calls[is_initiator, header.call] = Call(first_frame, time)
         call.is_doubtful = before is not None
+        call.waits = isinstance(header, UpperHeader) and header.waits
         self.calls += 1
+        self.waiting += call.waits
         self._initiator_called |= is_initiator
         if len(self._calls) > MOST_CALLS:
             del self._calls[next(iter(self._calls))]

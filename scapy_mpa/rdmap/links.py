@@ -29,16 +29,27 @@ class Call:
     Attributes:
         stags: those that it named.
         is_doubtful: a call with the same identifier had no reply yet, so nobody knows which of them a reply ends.
+        waits: it may stay without a reply, by design.
     """
 
-    __slots__ = ("first_frame", "is_doubtful", "read_octets", "reads", "stags", "time", "write_octets", "writes")
+    __slots__ = (
+        "first_frame",
+        "is_doubtful",
+        "read_octets",
+        "reads",
+        "stags",
+        "time",
+        "waits",
+        "write_octets",
+        "writes",
+    )
 
     def __init__(self, first_frame: int, time: int) -> None:
         self.first_frame = first_frame
         self.time = time
         self.writes = self.write_octets = self.reads = self.read_octets = 0
         self.stags = array("I")
-        self.is_doubtful = False
+        self.is_doubtful = self.waits = False
 
     def take_write(self, octets: int, count: int = 1) -> None:
         """An RDMA Write of so many octets into memory that it named, or several together."""

@@ -1,14 +1,18 @@
-"""Rows as a Parquet file, by pyarrow: a fixed schema, unsigned where nothing is negative, times in nanoseconds."""
+"""Rows as a Parquet file or a table, by pyarrow.
+
+The schema is fixed: unsigned where nothing is negative, times in nanoseconds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from scapy_mpa.errors import MPAError
 
 if TYPE_CHECKING:
+    import pandas
     import pyarrow
 
 #: Rows of a row group.
@@ -57,17 +61,55 @@ def write_parquet(
 ) -> None:
     """Write rows, of each of which ``values`` has those of all columns. Raises OSError if that cannot be done."""
     schema = schema_of(columns)
-    import pyarrow
     from pyarrow import parquet
 
-    left = iter(rows)
     with parquet.ParquetWriter(_Sink(file), schema) as writer:
-        while group := [values(row) for row in islice(left, _GROUP)]:
-            arrays = [
-                pyarrow.array(column, type=field.type)
-                for column, field in zip(zip(*group, strict=True), schema, strict=True)
-            ]
-            writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
+        for table in _tables(schema, rows, values):
+            writer.write_table(table)
+
+
+def table_of(columns: Sequence[Column], rows: Iterable[Any], values: Callable[[Any], Sequence[Any]]) -> pyarrow.Table:
+    """Make a table of rows, of each of which ``values`` has those of all columns. Raises MPAError without pyarrow."""
+    schema = schema_of(columns)
+    import pyarrow
+
+    tables = [*_tables(schema, rows, values)]
+    # Each group has words of its own.
+    return pyarrow.concat_tables([schema.empty_table(), *tables]).unify_dictionaries()
+
+
+def data_frame(table: pyarrow.Table) -> pandas.DataFrame:
+    """A table as a DataFrame, whose integers stay integers where some are null.
+
+    Raises MPAError, with the way to install it, without pandas.
+    """
+    try:
+        import pandas
+    except ImportError:
+        raise MPAError("pandas is not installed: pip install pandas") from None
+    import pyarrow
+
+    integers = {
+        getattr(pyarrow, kind)(): getattr(pandas, name)()
+        for kind, name in (("uint16", "UInt16Dtype"), ("uint32", "UInt32Dtype"), ("uint64", "UInt64Dtype"))
+    }
+    integers[pyarrow.int64()] = pandas.Int64Dtype()
+    return table.to_pandas(types_mapper=integers.get)
+
+
+def _tables(
+    schema: pyarrow.Schema, rows: Iterable[Any], values: Callable[[Any], Sequence[Any]]
+) -> Iterator[pyarrow.Table]:
+    """Yield the rows as tables of one group each."""
+    import pyarrow
+
+    left = iter(rows)
+    while group := [values(row) for row in islice(left, _GROUP)]:
+        arrays = [
+            pyarrow.array(column, type=field.type)
+            for column, field in zip(zip(*group, strict=True), schema, strict=True)
+        ]
+        yield pyarrow.Table.from_arrays(arrays, schema=schema)
 
 
 class _Sink:

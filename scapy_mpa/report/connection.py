@@ -102,6 +102,23 @@ class Connection:
         for half in (self.initiator, self.responder):
             half.fpdus.take_number(number, index)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the verdict, both directions, findings."""
+        from scapy_mpa.report.html import findings_html, paragraph_html, table_html
+
+        headings = ("sent by", "FPDUs", "octets of ULPDUs", "Markers", "CRC errors")
+        rows = []
+        for half in (self.initiator, self.responder):
+            counts, markers = half.counts, "yes" if half.markers else "no"
+            rows.append((half.endpoint, counts.fpdus, counts.ulpdu_octets, markers, counts.crc_errors))
+        verdict = paragraph_html(f"#{self.number} {self.name}: {self.verdict}")
+        return verdict + table_html(headings, rows) + findings_html(self.findings)
+
+    @property
+    def fpdu_count(self) -> int:
+        """The FPDUs of both directions."""
+        return self.initiator.counts.fpdus + self.responder.counts.fpdus
+
     def __repr__(self) -> str:
         """What ``scapy-mpa analyze`` says in one line."""
         return f"<{connection_line(self)}>"

@@ -37,7 +37,19 @@ _ALL_FROM, _ASCII_FROM = 112, 75
 #: Octets of a payload that is shortened: so many at its beginning, so many at its end.
 _FIRST, _LAST, _SHORTENED = 32, 16, 128
 _FLAGS = ((SYN, "SYN"), (ACK_FLAG, "ACK"), (PSH, "PSH"), (FIN, "FIN"), (RST, "RST"))
-_SPECIFIED_IN = {"DDP tagged": "RFC 5041 §4.2", "DDP untagged": "RFC 5041 §4.3", "RDMAP": "RFC 5040 §4, RFC 7306"}
+_SPECIFIED_IN = {
+    "DDP tagged": "RFC 5041 §4.2",
+    "DDP untagged": "RFC 5041 §4.3",
+    "RDMAP": "RFC 5040 §4, RFC 7306",
+    "RPC-over-RDMA": "RFC 8166 §4",
+    "SMB Direct": "MS-SMBD §2.2",
+    "NVMe-oF": "NVMe-oF 1.1 §2",
+    "iSER": "RFC 7145 §9",
+    "RPC": "RFC 5531 §9",
+    "RPC Call": "RFC 5531 §9",
+    "RPC Response": "RFC 5531 §9",
+    "iSCSI": "RFC 7143 §11.2",
+}
 
 
 def _plain(_what: str, text: str) -> str:
@@ -259,19 +271,19 @@ def _line(at: int | str, seq: int | str, octets: str, ascii_: str, label: str) -
     return _LINE.format(at, seq, octets, ascii_, label).rstrip()
 
 
-# --- DDP and RDMAP ---
+# --- DDP, RDMAP, and what is above ---
 
 
 def _decoded(item: Item) -> Iterator[str]:
-    """The values of DDP and RDMAP, one a line."""
+    """The values of DDP, RDMAP and the layers above, one a line."""
     ddp = item.layer("DDP")
     kind = "DDP tagged" if ddp and ddp.get("T") else "DDP untagged"
-    for layer, title in (("DDP", kind), ("RDMAP", "RDMAP")):
+    layers = dict.fromkeys(field.layer for field in item.fields if field.layer not in ("MPA", "payload"))
+    for layer in layers:
+        title = kind if layer == "DDP" else layer
         fields = [field for field in item.fields if field.layer == layer and not field.continued]
-        if not fields:
-            continue
         yield ""
-        yield f"{title} ({_SPECIFIED_IN[title]})"
+        yield f"{title} ({_SPECIFIED_IN[title]})" if title in _SPECIFIED_IN else title
         for field in fields:
             for part in field.parts:
                 yield f"  {part.name:<28} {part.shown:<20} {part.meaning}".rstrip()

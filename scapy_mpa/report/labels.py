@@ -32,18 +32,19 @@ from scapy_mpa.framing.startup import (
     StartupFrame,
 )
 from scapy_mpa.report.fields import Field, FieldValue, one
-from scapy_mpa.report.ulpdu import ulpdu_fields
+from scapy_mpa.report.ulpdu import ReadSend, ulpdu_fields
 from scapy_mpa.rules.table import Severity
 from scapy_mpa.values.words import plural
 
 
 class StreamReading(NamedTuple):
     """What it takes to read octets of a half connection: the sequence number of SeqStart, None without Markers; whether
-    CRCs are in use; the specification."""
+    CRCs are in use; the specification; what reads the upper layer's header of a Send, None if there is none."""
 
     seq_start: int | None
     crc: bool
     profile: Profile
+    read_send: ReadSend | None = None
 
     def phase(self, seq: int) -> int | None:
         """The stream offset at a sequence number, modulo the distance of Markers; None without Markers."""
@@ -66,7 +67,12 @@ def fpdu_fields(octets: bytes, seq: int, stream: StreamReading) -> list[Field]:
     elif not ulpdu_length:
         length = length._replace(note="a ULPDU holds at least one octet", severity="warning")
     ulpdu_end = LENGTH_FIELD_LENGTH + ulpdu_length
-    fields = [length, *_moved(ulpdu_fields(plain[LENGTH_FIELD_LENGTH:ulpdu_end], ulpdu_length), LENGTH_FIELD_LENGTH)]
+    fields = [
+        length,
+        *_moved(
+            ulpdu_fields(plain[LENGTH_FIELD_LENGTH:ulpdu_end], ulpdu_length, stream.read_send), LENGTH_FIELD_LENGTH
+        ),
+    ]
     end = plain_length(ulpdu_length)
     if pad_length(ulpdu_length):
         pad = plain[ulpdu_end : end - CRC_LENGTH]

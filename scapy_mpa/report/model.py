@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scapy_mpa.analyzer.connection import Deviations
 from scapy_mpa.capture.index import FrameIndex
@@ -14,6 +14,10 @@ from scapy_mpa.report.tally import Summary, Tally
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import SEVERITIES, Severity
 from scapy_mpa.values.words import plural
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
 
 SCHEMA_VERSION = 1
 
@@ -55,6 +59,33 @@ class Report:
     def __repr__(self) -> str:
         """The last line of what ``scapy-mpa analyze`` says."""
         return f"<{summary_line(self)}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: connections and findings."""
+        from scapy_mpa.report.html import findings_html, paragraph_html, table_html
+
+        headings = ("", "connection", "profile", "upper layer", "FPDUs", "what became of it")
+        rows = (
+            (one.number, one.name, one.profile.name, one.upper_layer.name, one.fpdu_count, one.verdict)
+            for one in self.connections
+        )
+        findings = findings_html([*self.all_findings()])
+        return paragraph_html(summary_line(self)) + table_html(headings, rows) + findings
+
+    def to_arrow(self) -> pyarrow.Table:
+        """The FPDUs of all connections as a table, with the columns of ``scapy-mpa fpdus --format parquet``.
+
+        Raises MPAError without pyarrow. Without the FPDUs (``analyze(..., fpdus=False)``) it has no rows.
+        """
+        from scapy_mpa.report.parquet import fpdus_table
+
+        return fpdus_table(record for one in self.connections for side in ROLES for record in one.half(side).fpdus)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The FPDUs as a DataFrame: that of :meth:`to_arrow`. Raises MPAError without pandas or pyarrow."""
+        from scapy_mpa.report.columns import data_frame
+
+        return data_frame(self.to_arrow())
 
     @property
     def deviations(self) -> Deviations:

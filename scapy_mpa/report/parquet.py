@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from scapy_mpa.report.columns import Column, write_parquet
+from scapy_mpa.report.columns import Column, table_of, write_parquet
 from scapy_mpa.values.records import FPDURecord
+
+if TYPE_CHECKING:
+    import pyarrow
 
 COLUMNS = (
     Column("connection", "uint32"),
@@ -31,6 +34,11 @@ COLUMNS = (
 def write_fpdus(records: Iterable[FPDURecord], file: BinaryIO) -> None:
     """Write records as a Parquet file. Raises MPAError without pyarrow, OSError if it cannot be written."""
     write_parquet(COLUMNS, records, _values, file)
+
+
+def fpdus_table(records: Iterable[FPDURecord]) -> pyarrow.Table:
+    """Make a table of records. Raises MPAError without pyarrow."""
+    return table_of(COLUMNS, records, _values)
 
 
 def _values(record: FPDURecord) -> tuple[Any, ...]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from scapy_mpa.capture.index import FramePiece, captured_end
@@ -159,7 +160,9 @@ def _fields_behind(
 
 def stream_of(connection: Connection, half: HalfConnection) -> StreamReading:
     """What it takes to read octets of a half connection."""
-    return StreamReading(half.seq_start if half.markers else None, connection.crc, connection.profile)
+    upper, is_initiator = connection.upper_layer, half is connection.initiator
+    read_send = partial(upper.header, is_from_initiator=is_initiator)
+    return StreamReading(half.seq_start if half.markers else None, connection.crc, connection.profile, read_send)
 
 
 def findings_in(

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
 from scapy_mpa.framing.ddp import (
     OPCODE_NAMES,
+    SEND_OPCODES,
     TAGGED_HEADER_LENGTH,
     UNTAGGED_HEADER_LENGTH,
     TaggedHeader,
     decode_ddp,
 )
 from scapy_mpa.report.fields import Field, FieldValue, one
+from scapy_mpa.ulp.identify import UNKNOWN_LENGTH
 from scapy_mpa.values.words import plural
+
+if TYPE_CHECKING:
+    from scapy_mpa.ulp.header import UpperHeader
 
 _QUEUES = {0: "Sends", 1: "RDMA Read Requests", 2: "Terminate", 3: "Atomic Responses"}
 #: Messages that have a header of their own behind DDP's (RFC 5040 §4, RFC 7306 §4).
@@ -20,8 +28,15 @@ _INVALIDATING = frozenset(
 )
 
 
-def ulpdu_fields(ulpdu: bytes, ulpdu_length: int) -> list[Field]:
-    """The fields of a ULPDU of ``ulpdu_length`` octets, of which these were captured."""
+#: Reads the upper layer's header off the octets of a Send, and how many there are; None if there is none.
+ReadSend: TypeAlias = Callable[[bytes, int], "UpperHeader | None"]
+
+
+def ulpdu_fields(ulpdu: bytes, ulpdu_length: int, read_send: ReadSend | None = None) -> list[Field]:
+    """The fields of a ULPDU of ``ulpdu_length`` octets, of which these were captured.
+
+    ``read_send`` knows the upper layer of the connection.
+    """
     if not ulpdu_length:
         return []
     ddp = decode_ddp(ulpdu)
@@ -60,6 +75,13 @@ def ulpdu_fields(ulpdu: bytes, ulpdu_length: int) -> list[Field]:
             from scapy_mpa.report.messages import message_fields
 
             fields += message_fields(ulpdu)
+        if ddp.opcode in SEND_OPCODES and not ddp.mo and read_send is not None:
+            length = ulpdu_length - header if ddp.last else UNKNOWN_LENGTH
+            found = read_send(ulpdu[header:], length)
+            if found is not None:
+                from scapy_mpa.report.messages import upper_fields
+
+                fields += upper_fields(ulpdu[header:], header, found)
     end = max(field.offset + field.length for field in fields)
     if end < ulpdu_length:
         rest = plural(ulpdu_length - end, "octet")

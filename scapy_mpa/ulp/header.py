@@ -40,7 +40,7 @@ class UpperHeader(NamedTuple):
 
     ``call`` is what a call and its reply have in common, None where the protocol knows no calls; ``is_reply`` is which
     of the two it is, None if the header does not say it. ``is_cut``: it may name more memory, in octets that are not at
-    hand or cannot be read.
+    hand or cannot be read. ``waits``: it is a call that may stay without a reply, by design.
     """
 
     protocol: Protocol
@@ -50,6 +50,7 @@ class UpperHeader(NamedTuple):
     call: int | None = None
     is_reply: bool | None = False
     is_cut: bool = False
+    waits: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """The keys of the JSON."""

@@ -33,28 +33,31 @@ _WITHOUT_HEADERS = ("perftest",)
 PROTOCOLS = tuple(PORTS.values())
 #: Octets of a Send that are looked at.
 LOOKED_AT = 4096
+#: In place of the length of a Send that is not known: none is so long, since MO has 32 bits (RFC 5041 §4.3).
+UNKNOWN_LENGTH = 1 << 32
 #: Octets of a Send with which any of these headers is whole: a command of NVMe has so many, the others have fewer.
 _LONGEST_HEADER = 64
 
 _Found = TypeVar("_Found", bound=Naming | UpperHeader)
-#: Reads a header off the octets of a Send: these, how many there are, whether the Initiator sent it, whether first.
-_Parse: TypeAlias = Callable[[bytes, int, bool, bool], _Found | None]
+#: Reads a header off the octets of a Send: these, how many there are, whether the Initiator sent it, whether first; the
+#: number of the queue, where a connection is one, as far as it is known.
+_Parse: TypeAlias = Callable[[bytes, int, bool, bool, "int | None"], _Found | None]
 
 _PARSERS: dict[Protocol, _Parse[UpperHeader]] = {
-    "SMB Direct": smbdirect.header,
-    "RPC-over-RDMA": lambda octets, length, _from, _first: rpcrdma.header(octets, length),
-    "NVMe-oF": lambda octets, length, from_initiator, _first: nvme.header(octets, length, from_initiator),
-    "iSER": lambda octets, length, _from, _first: iser.header(octets, length),
-    "rping": lambda octets, length, _from, _first: rping_header(octets, length),
-    "perftest": lambda octets, length, _from, _first: perftest_header(octets, length),
+    "SMB Direct": lambda octets, length, by_initiator, first, _: smbdirect.header(octets, length, by_initiator, first),
+    "RPC-over-RDMA": lambda octets, length, *_: rpcrdma.header(octets, length),
+    "NVMe-oF": lambda octets, length, by_initiator, _, queue: nvme.header(octets, length, by_initiator, queue),
+    "iSER": lambda octets, length, *_: iser.header(octets, length),
+    "rping": lambda octets, length, *_: rping_header(octets, length),
+    "perftest": lambda octets, length, *_: perftest_header(octets, length),
 }
 #: The same for what headers say of memory.
 _NAMINGS: dict[Protocol, _Parse[Naming | UpperHeader]] = {
     **_PARSERS,
-    "SMB Direct": smbdirect.naming,
-    "RPC-over-RDMA": lambda octets, length, _from, _first: rpcrdma.naming(octets, length),
-    "NVMe-oF": lambda octets, length, from_initiator, _first: nvme.naming(octets, length, from_initiator),
-    "iSER": lambda octets, length, _from, _first: iser.naming(octets, length),
+    "SMB Direct": lambda octets, length, by_initiator, first, _: smbdirect.naming(octets, length, by_initiator, first),
+    "RPC-over-RDMA": lambda octets, length, *_: rpcrdma.naming(octets, length),
+    "NVMe-oF": lambda octets, length, by_initiator, _, queue: nvme.naming(octets, length, by_initiator, queue),
+    "iSER": lambda octets, length, *_: iser.naming(octets, length),
 }
 
 
@@ -73,6 +76,7 @@ class UpperLayer:
         "_confirmed",
         "_inline",
         "_offered",
+        "_queue",
         "_request",
         "_sent",
         "_stated",
@@ -85,6 +89,8 @@ class UpperLayer:
         self._by_private = next((part.protocol for of in parts for part in of if part.protocol is not None), None)
         #: How many octets the Initiator and the Responder take in a Send, as their Private Data say (RFC 8797).
         self._inline = [next((part.most_received for part in of if part.most_received), None) for of in parts]
+        #: The number of the queue that NVMe-oF's Private Data name.
+        self._queue: int | None = next((part.values["qid"] for part in parts[0] if "qid" in part.values), None)
         self._confirmed: Protocol | None = None
         #: Memory that the first message names, if it is rping's, until the peer uses it.
         self._offered: NamedMemory | None = None
@@ -126,6 +132,11 @@ class UpperLayer:
         """A whole Send of ``length`` octets, which begins with these; returns its header if it is one of this layer."""
         return self._see(octets, length, is_from_initiator, _PARSERS)
 
+    def header(self, octets: bytes, length: int, is_from_initiator: bool) -> UpperHeader | None:
+        """The header of a Send that comes before others that are missing, which says nothing of the connection."""
+        protocol = self.protocol
+        return None if protocol is None else header_of(protocol, octets, length, is_from_initiator, self._queue)
+
     def see_naming(self, octets: bytes, length: int, is_from_initiator: bool) -> Naming | UpperHeader | None:
         """As :meth:`see_send`; returns what its header says of memory."""
         return self._see(octets, length, is_from_initiator, _NAMINGS)
@@ -141,7 +152,7 @@ class UpperLayer:
             return None
         protocol = self.protocol
         if protocol is not None:
-            header = parsers[protocol](octets, length, is_from_initiator, is_first)
+            header = parsers[protocol](octets, length, is_from_initiator, is_first, self._queue)
             if header is not None:
                 self._confirm(protocol, octets, length, is_from_initiator, is_first)
                 return header
@@ -155,6 +166,8 @@ class UpperLayer:
 
     def _confirm(self, protocol: Protocol, octets: bytes, length: int, is_from_initiator: bool, is_first: bool) -> None:
         self._confirmed = protocol
+        if protocol == "NVMe-oF" and is_from_initiator and is_first and self._queue is None:
+            self._queue = nvme.connect_queue(octets)
         if protocol == "SMB Direct" and is_first and self.limits is None:
             if is_from_initiator:
                 self._request = negotiate_request(octets[:length])
@@ -201,3 +214,15 @@ def _parts(frame: StartupFrame | None, responder_port: int) -> list[PrivateDataP
     if frame is None or len(frame.private_data) < ENHANCED_DATA_LENGTH:
         return []
     return private_data_parts(frame, responder_port)
+
+
+def header_of(
+    protocol: Protocol, octets: bytes, length: int, is_from_initiator: bool, queue: int | None = None
+) -> UpperHeader | None:
+    """The header of a Send of a protocol, of which it is not known which Sends came before; None if it is none.
+
+    The first Send of either side may be another message than those that follow.
+    """
+    parse = _PARSERS[protocol]
+    later = parse(octets, length, is_from_initiator, False, queue)
+    return later or parse(octets, length, is_from_initiator, True, queue)

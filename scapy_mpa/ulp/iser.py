@@ -9,14 +9,35 @@ from struct import Struct
 
 from scapy_mpa.ulp.header import NamedMemory, Naming, UpperHeader
 
-_CONTROL = Struct(">B3xIQIQ")
+CONTROL = Struct(">B3sIQIQ")
 #: Opcode in the high four bits; W and R say which STag is there.
-_CONTROL_TYPE, _HELLO, _HELLO_REPLY = 1, 2, 3
+CONTROL_TYPE, HELLO, HELLO_REPLY = 1, 2, 3
 _W, _R = 0x08, 0x04
-_HELLO_LENGTH = 28
+HELLO_LENGTH = 28
 #: An iSCSI PDU begins with a Basic Header Segment of so many octets (RFC 7143 §11.2).
-_BASIC_HEADER_LENGTH = 48
+BASIC_HEADER_LENGTH = 48
 _SCSI_COMMAND, _OPCODE = 0x01, 0x3F
+#: RFC 7143 §11.2.1.2.
+PDUS = {
+    0x00: "NOP-Out",
+    _SCSI_COMMAND: "SCSI Command",
+    0x02: "Task Management Function Request",
+    0x03: "Login Request",
+    0x04: "Text Request",
+    0x05: "SCSI Data-Out",
+    0x06: "Logout Request",
+    0x10: "SNACK Request",
+    0x20: "NOP-In",
+    0x21: "SCSI Response",
+    0x22: "Task Management Function Response",
+    0x23: "Login Response",
+    0x24: "Text Response",
+    0x25: "SCSI Data-In",
+    0x26: "Logout Response",
+    0x31: "Ready To Transfer",
+    0x32: "Asynchronous Message",
+    0x3F: "Reject",
+}
 _EXPECTED = Struct(">I")
 _EXPECTED_AT = 20
 
@@ -27,22 +48,24 @@ def header(octets: bytes, length: int) -> UpperHeader | None:
     if found is None:
         return None
     opcode = octets[0] >> 4
-    if opcode != _CONTROL_TYPE:
-        name = "Hello" if opcode == _HELLO else "HelloReply"
+    if opcode != CONTROL_TYPE:
+        name = "Hello" if opcode == HELLO else "HelloReply"
         return UpperHeader("iSER", {"message": name}, text=name)
-    values = {"message": "iSCSI control-type PDU", "named": [one.as_dict() for one in found.named]}
-    return UpperHeader("iSER", values, found.named, "iSCSI PDU")
+    kind = octets[CONTROL.size] & _OPCODE if len(octets) > CONTROL.size else None
+    pdu = "PDU" if kind is None else PDUS.get(kind, f"opcode {kind:#04x}")
+    values = {"message": "iSCSI control-type PDU", "pdu": pdu, "named": [one.as_dict() for one in found.named]}
+    return UpperHeader("iSER", values, found.named, f"iSCSI {pdu}")
 
 
 def naming(octets: bytes, length: int) -> Naming | None:
     """What such a header says of memory; as :func:`header`."""
-    if len(octets) < _CONTROL.size:
+    if len(octets) < CONTROL.size:
         return None
-    flags, write_stag, write_to, read_stag, read_to = _CONTROL.unpack_from(octets)
+    flags, reserved, write_stag, write_to, read_stag, read_to = CONTROL.unpack_from(octets)
     opcode = flags >> 4
-    if opcode in (_HELLO, _HELLO_REPLY) and length == _HELLO_LENGTH:
+    if opcode in (HELLO, HELLO_REPLY) and length == HELLO_LENGTH:
         return Naming("iSER")
-    if opcode != _CONTROL_TYPE or length < _CONTROL.size + _BASIC_HEADER_LENGTH or any(octets[1:4]):
+    if opcode != CONTROL_TYPE or length < CONTROL.size + BASIC_HEADER_LENGTH or any(reserved):
         return None
     expected = _expected(octets)
     named = []
@@ -56,7 +79,7 @@ def naming(octets: bytes, length: int) -> Naming | None:
 
 def _expected(octets: bytes) -> int:
     """The Expected Data Transfer Length of a SCSI Command, 0 if it is none or not at hand."""
-    at = _CONTROL.size + _EXPECTED_AT
-    if len(octets) < at + _EXPECTED.size or octets[_CONTROL.size] & _OPCODE != _SCSI_COMMAND:
+    at = CONTROL.size + _EXPECTED_AT
+    if len(octets) < at + _EXPECTED.size or octets[CONTROL.size] & _OPCODE != _SCSI_COMMAND:
         return 0
     return int(_EXPECTED.unpack_from(octets, at)[0])

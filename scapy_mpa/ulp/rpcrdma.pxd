@@ -13,4 +13,4 @@ cdef class _Reader:
     cpdef segment(self, object use)
 
 @cython.locals(reader=_Reader)
-cpdef _lists(bytes octets, long long length)
+cpdef transport_header(bytes octets, long long length)

@@ -10,6 +10,8 @@ from struct import error as StructError
 from typing import Any, NamedTuple
 
 from scapy_mpa.ulp.header import NamedMemory, Naming, UpperHeader
+from scapy_mpa.ulp.nfs import operations
+from scapy_mpa.ulp.rpc import COMPOUND, call_name
 from scapy_mpa.values.octets import place, word
 
 _FIXED = Struct(">IIII")
@@ -21,15 +23,20 @@ _MESSAGE, _CALL = Struct(">II"), Struct(">12xIII")
 _VERSION = 1
 #: RFC 8166 §4.3.
 PROCEDURES = {0: "RDMA_MSG", 1: "RDMA_NOMSG", 2: "RDMA_MSGP", 3: "RDMA_DONE", 4: "RDMA_ERROR"}
-_WITH_CHUNKS = (0, 1)
-_RPC_MESSAGE, _DONE, _ERROR = 0, 3, 4
+WITH_CHUNKS = (0, 1, 2)
+RPC_MESSAGE, PADDED, _DONE, ERROR = 0, 2, 3, 4
+#: RDMA_MSGP has rdma_align and rdma_thresh before its lists (RFC 8166 §4.3).
+_PADDED_LENGTH = 8
 _MOST_SEGMENTS = 1024
 _RPC_CALL, _RPC_REPLY = 0, 1
 _RPC_TYPES = {_RPC_CALL: "call", _RPC_REPLY: "reply"}
 
 
-class _Lists(NamedTuple):
-    """A transport header: its chunk lists, where it ends, and whether the octets end before."""
+class TransportHeader(NamedTuple):
+    """A transport header: its chunk lists, where it ends, and whether the octets end before.
+
+    ``positions`` are those of the Read segments in the message, as many as there are ``reads``.
+    """
 
     xid: int
     credits: int
@@ -39,6 +46,7 @@ class _Lists(NamedTuple):
     reply: list[NamedMemory] | None
     end: int
     is_cut: bool
+    positions: list[int]
 
 
 class _Reader:
@@ -80,10 +88,10 @@ class _Reader:
 
 def header(octets: bytes, length: int) -> UpperHeader | None:
     """The transport header at the beginning of a Send of ``length`` octets, None if there is none."""
-    found = _lists(octets, length)
+    found = transport_header(octets, length)
     if found is None:
         return None
-    xid, credits, procedure, reads, writes, reply, end, is_cut = found
+    xid, credits, procedure, reads, writes, reply, end, is_cut, _ = found
     name, kind = PROCEDURES[procedure], _rpc(octets, found)
     values: dict[str, Any] = {
         "xid": xid,
@@ -93,10 +101,15 @@ def header(octets: bytes, length: int) -> UpperHeader | None:
         "writes": [[one.as_dict() for one in chunk] for chunk in writes],
         "reply_chunk": None if reply is None else [one.as_dict() for one in reply],
     }
+    called = ""
     if kind == "call":
-        values["program"], values["version"], values["rpc_procedure"] = _CALL.unpack_from(octets, end)
+        values["program"], values["version"], values["rpc_procedure"] = asked = _CALL.unpack_from(octets, end)
+        values["call"] = call_name(*asked)
+        if asked == COMPOUND and (said := operations(octets, end)):
+            values["call"] = f"{values['call']} {said}"
+        called = f", {values['call']}"
     values["rpc"] = kind
-    parts = [f"{(kind or name).capitalize() if kind else name} xid {xid:#010x}"]
+    parts = [f"{(kind or name).capitalize() if kind else name} xid {xid:#010x}{called}"]
     for what, count in (("read", len(reads)), ("write", len(writes)), ("reply", len(reply or ()))):
         if count:
             parts.append(f"{count} {what} {'segment' if what != 'write' else 'chunk'}{'s' if count > 1 else ''}")
@@ -106,11 +119,11 @@ def header(octets: bytes, length: int) -> UpperHeader | None:
 
 def naming(octets: bytes, length: int) -> Naming | None:
     """What such a header says of memory; as :func:`header`."""
-    found = _lists(octets, length)
+    found = transport_header(octets, length)
     return None if found is None else _naming(found, _rpc(octets, found))
 
 
-def _lists(octets: bytes, length: int) -> _Lists | None:
+def transport_header(octets: bytes, length: int) -> TransportHeader | None:
     """The transport header at the beginning of a Send of ``length`` octets, None if there is none."""
     if len(octets) < _FIXED.size:
         return None
@@ -118,14 +131,17 @@ def _lists(octets: bytes, length: int) -> _Lists | None:
     if version != _VERSION or procedure not in PROCEDURES:
         return None
     reads: list[NamedMemory] = []
+    positions: list[int] = []
     writes: list[list[NamedMemory]] = []
     reply: list[NamedMemory] | None = None
     reader = _Reader(octets, _FIXED.size)
     is_cut = False
     try:
-        if procedure in _WITH_CHUNKS:
+        if procedure == PADDED:
+            reader.at += _PADDED_LENGTH
+        if procedure in WITH_CHUNKS:
             while reader.flag():
-                reader.word()  # the position in the message
+                positions.append(reader.word())
                 reads.append(reader.segment("read"))
                 if len(reads) > _MOST_SEGMENTS:
                     return None
@@ -141,20 +157,20 @@ def _lists(octets: bytes, length: int) -> _Lists | None:
         is_cut = True
     except ValueError:
         return None
-    return _Lists(xid, credits, procedure, reads, writes, reply, reader.at, is_cut)
+    return TransportHeader(xid, credits, procedure, reads, writes, reply, reader.at, is_cut, positions)
 
 
-def _naming(found: _Lists, kind: str | None) -> Naming:
+def _naming(found: TransportHeader, kind: str | None) -> Naming:
     """What a transport header says of memory, whose RPC message is a call, a reply or neither."""
-    xid, _, procedure, reads, writes, reply, _, is_cut = found
+    xid, _, procedure, reads, writes, reply, _, is_cut, _ = found
     named = (*reads, *(one for chunk in writes for one in chunk), *(reply or ()))
-    is_reply = kind == "reply" if kind is not None else True if procedure == _ERROR else None
+    is_reply = kind == "reply" if kind is not None else True if procedure == ERROR else None
     return Naming("RPC-over-RDMA", named, xid if procedure != _DONE else None, is_reply, is_cut)
 
 
-def _rpc(octets: bytes, found: _Lists) -> str | None:
+def _rpc(octets: bytes, found: TransportHeader) -> str | None:
     """Whether the RPC message behind a header is a call or a reply; None if it is neither, or not at hand."""
-    if found.is_cut or found.procedure != _RPC_MESSAGE or len(octets) < found.end + _MESSAGE.size:
+    if found.is_cut or found.procedure != RPC_MESSAGE or len(octets) < found.end + _MESSAGE.size:
         return None
     xid, kind = _MESSAGE.unpack_from(octets, found.end)
     is_cut = kind == _RPC_CALL and len(octets) < found.end + _CALL.size

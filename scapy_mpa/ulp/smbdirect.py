@@ -12,14 +12,15 @@ from typing import NamedTuple
 
 from scapy_mpa.ulp.header import NamedMemory, Naming, UpperHeader
 
-_REQUEST = Struct("<HHHHIII")
-_RESPONSE = Struct("<HHHHHHIIIII")
-_TRANSFER = Struct("<HHHHIII")
+#: What stands where, by the names of the tuples below.
+NEGOTIATE_REQUEST = Struct("<HHHHIII")
+NEGOTIATE_RESPONSE = Struct("<HHHHHHIIIII")
+DATA_TRANSFER = Struct("<HHHHIII")
 _VERSION = 0x0100
 #: A Data Transfer's data begins at a multiple of 8 octets (MS-SMBD §2.2.3).
-_ALIGNMENT = 8
+ALIGNMENT = 8
 #: An SMB2 header: its octets, where the command, the flags and the distance to the next one in a compound are.
-_SMB2_ID, _SMB2_LENGTH = b"\xfeSMB", 64
+SMB2_ID, _SMB2_LENGTH = b"\xfeSMB", 64
 _COMMAND_AT, _FLAGS_AT = 12, 16
 _SHORT, _TWO_WORDS = Struct("<H"), Struct("<II")
 _RESPONSE_FLAG = 1
@@ -44,7 +45,7 @@ class NegotiateRequest(NamedTuple):
 
     def encode(self) -> bytes:
         """The 20 octets."""
-        return _REQUEST.pack(*self)
+        return NEGOTIATE_REQUEST.pack(*self)
 
 
 class NegotiateResponse(NamedTuple):
@@ -64,7 +65,7 @@ class NegotiateResponse(NamedTuple):
 
     def encode(self) -> bytes:
         """The 32 octets."""
-        return _RESPONSE.pack(*self)
+        return NEGOTIATE_RESPONSE.pack(*self)
 
 
 class DataTransfer(NamedTuple):
@@ -80,7 +81,7 @@ class DataTransfer(NamedTuple):
 
     def encode(self) -> bytes:
         """The 20 octets."""
-        return _TRANSFER.pack(*self)
+        return DATA_TRANSFER.pack(*self)
 
 
 class SmbDirectLimits(NamedTuple):
@@ -102,33 +103,33 @@ class SmbDirectLimits(NamedTuple):
 
 def negotiate_request(octets: bytes) -> NegotiateRequest | None:
     """A Negotiate Request, or None if these octets are none."""
-    if len(octets) != _REQUEST.size:
+    if len(octets) != NEGOTIATE_REQUEST.size:
         return None
-    found = NegotiateRequest(*_REQUEST.unpack(octets))
+    found = NegotiateRequest(*NEGOTIATE_REQUEST.unpack(octets))
     is_one = found.min_version == _VERSION <= found.max_version and not found.reserved and found.max_receive_size
     return found if is_one else None
 
 
 def negotiate_response(octets: bytes) -> NegotiateResponse | None:
     """A Negotiate Response, or None if these octets are none."""
-    if len(octets) != _RESPONSE.size:
+    if len(octets) != NEGOTIATE_RESPONSE.size:
         return None
-    found = NegotiateResponse(*_RESPONSE.unpack(octets))
+    found = NegotiateResponse(*NEGOTIATE_RESPONSE.unpack(octets))
     is_one = found.min_version <= found.negotiated_version <= found.max_version and not found.reserved
     return found if is_one and found.max_version >= _VERSION else None
 
 
 def data_transfer(octets: bytes, length: int) -> DataTransfer | None:
     """The Data Transfer that begins with ``octets`` and has ``length`` octets, or None if it is none."""
-    if len(octets) < _TRANSFER.size:
+    if len(octets) < DATA_TRANSFER.size:
         return None
-    found = DataTransfer(*_TRANSFER.unpack_from(octets))
+    found = DataTransfer(*DATA_TRANSFER.unpack_from(octets))
     if found.reserved or found.flags > 1:
         return None
     if not found.data_length:
         return found if not found.data_offset else None
-    fits = found.data_offset % _ALIGNMENT == 0 and found.data_offset + found.data_length <= length
-    return found if fits and found.data_offset >= _TRANSFER.size else None
+    fits = found.data_offset % ALIGNMENT == 0 and found.data_offset + found.data_length <= length
+    return found if fits and found.data_offset >= DATA_TRANSFER.size else None
 
 
 def limits_of(request: NegotiateRequest, response: NegotiateResponse) -> SmbDirectLimits:
@@ -190,7 +191,7 @@ def _descriptors(octets: bytes) -> tuple[list[NamedMemory], bool]:
     at = 0
     for _ in range(_MOST_COMPOUNDED):
         message = octets[at:]
-        if len(message) < _SMB2_LENGTH or not message.startswith(_SMB2_ID):
+        if len(message) < _SMB2_LENGTH or not message.startswith(SMB2_ID):
             return named, False
         (command,) = _SHORT.unpack_from(message, _COMMAND_AT)
         flags, next_command = _TWO_WORDS.unpack_from(message, _FLAGS_AT)

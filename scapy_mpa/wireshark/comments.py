@@ -36,7 +36,7 @@ def comment(notes: FrameNotes, seg: Segment | None) -> str:
     """A line for each thing there is to say; ``seg`` is the TCP segment of the frame, None if it has none."""
     lines = [line for half in notes.halves for line in _half(half, notes.frame, seg)]
     lines += [_lifecycle(connection, notes.frame) for connection in notes.lives]
-    lines += [_finding(dated) for dated in notes.findings]
+    lines += [finding(dated) for dated in notes.findings]
     return "\n".join(f"{_PREFIX} {line}" for line in lines)
 
 
@@ -52,7 +52,7 @@ def _half(notes: HalfNotes, frame: int, seg: Segment | None) -> Iterator[str]:
         startup = notes.connection.request if notes.direction == "initiator" else notes.connection.reply
         yield f"{name}: {_startup(startup) if startup is not None else 'startup frame'}"
     delivered = {delivery.seq: delivery.delivered for delivery in notes.deliveries if delivery.placed == frame}
-    for record, _ in notes.fpdus:
+    for record, *_ in notes.fpdus:
         yield f"{name}: {_fpdu(record, frame, own, delivered.get(record.seq))}"
     if notes.fpdu_count > len(notes.fpdus):
         yield f"{name}: {plural(notes.fpdu_count - len(notes.fpdus), 'FPDU')} more"
@@ -121,7 +121,7 @@ def _markers(notes: HalfNotes, seg: Segment) -> Iterator[str]:
     begin, size = _first(seg), seg.end - seg.start
     order: ByteOrder = half.dialect.fpduptr_order if half.dialect is not None else "big"
     told = 0
-    for record, deviating in notes.fpdus:
+    for record, deviating, *_ in notes.fpdus:
         start = seq_diff(record.seq, begin)
         for position, expected in _expected(record, deviating, stream):
             at = start + position
@@ -165,7 +165,8 @@ def _first(seg: Segment) -> int:
     return seg.seq + bool(seg.flags & SYN) & SEQ_MASK
 
 
-def _finding(dated: Dated) -> str:
+def finding(dated: Dated) -> str:
+    """A finding in a line: severity, rule, who broke it, and what was seen."""
     detail = dated.detail if len(dated.detail) <= _LONGEST_DETAIL else f"{dated.detail[:_LONGEST_DETAIL]}..."
     who = f" {dated.direction}" if dated.direction is not None else ""
     times = f" ({dated.times} times)" if dated.times > 1 else ""

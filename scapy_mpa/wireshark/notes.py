@@ -8,14 +8,16 @@ capture: what there is to say waits in temporary files.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple, Protocol
 
 from scapy_mpa.analyzer.connection import CapturedConnection, FullOperation
+from scapy_mpa.framing.ddp import SEND_OPCODES, UNTAGGED_HEADER_LENGTH, UntaggedHeader, decode_ddp
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.fpdu import read_fpdu
+from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH, remove_markers
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.reading.listener import CaptureListener
 from scapy_mpa.reading.query import Asked, Query, query_of
@@ -25,6 +27,7 @@ from scapy_mpa.report.connection import Connection
 from scapy_mpa.rules.findings import Findings, Quota
 from scapy_mpa.rules.rule import Rule
 from scapy_mpa.rules.table import RULES, SEVERITIES
+from scapy_mpa.ulp.identify import UNKNOWN_LENGTH, UpperLayer
 from scapy_mpa.values.records import FPDURecord, FPDURow, record_of
 
 #: Of each kind so much is said of a frame; what is more is counted.
@@ -55,10 +58,16 @@ class Dated(NamedTuple):
 
 
 class NotedFPDU(NamedTuple):
-    """An FPDU, and at which of its octets its Markers stand; None if a conformant sender puts them there."""
+    """An FPDU, and at which of its octets its Markers stand; None if a conformant sender puts them there.
+
+    ``header`` are the first octets of its ULPDU, the DDP header, and ``upper`` what the upper layer's header says; both
+    empty unless they were asked for.
+    """
 
     record: FPDURecord
     markers: tuple[int, ...] | None
+    header: bytes = b""
+    upper: str = ""
 
 
 class HalfNotes(NamedTuple):
@@ -139,9 +148,15 @@ class CaptureNotes(CaptureListener):
     findings. Use as a context manager: what waits in files is dropped at its end. Raises
     :class:`~scapy_mpa.errors.CaptureError` as :func:`scapy_mpa.analyze` does, and OSError if a temporary file cannot be
     written.
+
+    Args:
+        capture: what is read.
+        headers: whether FPDUs come with their DDP header and what the upper layer's says.
     """
 
-    def __init__(self, capture: Query | Asked) -> None:
+    def __init__(self, capture: Query | Asked, *, headers: bool = False) -> None:
+        self._headers = headers
+        self._rules: Set[str] | None = None
         self._notes: Sorted[_Note] = Sorted()
         super().__init__()
 
@@ -171,6 +186,12 @@ class CaptureNotes(CaptureListener):
         self._notes = Sorted()
         #: How many FPDUs of a sender that deviates were heard of, by connection and direction.
         self._deviating: Counter[tuple[int, int]] = Counter()
+        #: By connection, if headers were asked for.
+        self._uppers: dict[int, UpperLayer] = {}
+
+    def keep_rules(self, rules: Set[str] | None) -> None:
+        """Yield findings of these rules alone; None: of all."""
+        self._rules = rules
 
     def __enter__(self) -> CaptureNotes:
         return self
@@ -184,7 +205,8 @@ class CaptureNotes(CaptureListener):
         for frame, notes in groupby(self._notes, itemgetter(0)):
             gathering = _Gathering(self.connections, shown)
             for note in notes:
-                gathering.take(note)
+                if note[1] != _FINDING or self._rules is None or note[5] in self._rules:
+                    gathering.take(note)
             assert isinstance(frame, int)
             found = gathering.found(frame)
             if found.halves or found.findings or found.lives:
@@ -201,10 +223,31 @@ class CaptureNotes(CaptureListener):
         where = self.where(operation, row)
         placed = row.placed
         markers = self._markers(operation.dialect, where, octets) if operation.dialect is not None else None
+        header, upper = self._header(operation, row, where[0], octets) if self._headers else (b"", "")
         for frame in frames if not placed or placed in frames else (*frames, placed):
-            self._notes.add((frame, _FPDU, *where, tuple(row), markers))
+            self._notes.add((frame, _FPDU, *where, tuple(row), markers, header, upper))
         if placed and row.delivered not in (0, placed):
             self.delivered(operation, row)  # it was final no sooner
+
+    def _header(self, operation: FullOperation, row: FPDURow, serial: int, octets: bytes) -> tuple[bytes, str]:
+        """The DDP header of an FPDU, and what the upper layer's header says; of a sender that deviates neither."""
+        if operation.dialect is not None:
+            return b"", ""
+        offset = operation.offset_of(row.seq) if operation.markers else None
+        ulpdu = octets if offset is None else remove_markers(octets, offset)
+        ulpdu = ulpdu[LENGTH_FIELD_LENGTH : LENGTH_FIELD_LENGTH + row.ulpdu_length]
+        header = decode_ddp(ulpdu)
+        if not row.placed or not isinstance(header, UntaggedHeader) or header.opcode not in SEND_OPCODES or header.mo:
+            return ulpdu[:UNTAGGED_HEADER_LENGTH], ""
+        mpa = operation.mpa
+        if serial not in self._uppers:
+            request, reply = (found and found.startup for found in (mpa.request, mpa.reply))
+            self._uppers[serial] = UpperLayer(request, reply, mpa.responder_port)
+        # Only in the order of the stream is it known which Send is the first.
+        read = self._uppers[serial].see_send if row.delivered else self._uppers[serial].header
+        length = row.ulpdu_length - UNTAGGED_HEADER_LENGTH if header.last else UNKNOWN_LENGTH
+        found = read(ulpdu[UNTAGGED_HEADER_LENGTH:], length, operation.direction == "initiator")
+        return ulpdu[:UNTAGGED_HEADER_LENGTH], f"{found.protocol}: {found.text}" if found is not None else ""
 
     def _markers(self, dialect: Dialect, where: tuple[int, int, int], octets: bytes) -> tuple[int, ...]:
         """At which of its octets the Markers of the next FPDU of a sender that deviates stand."""
@@ -259,12 +302,13 @@ class _Gathering:
         if kind == _STARTUP:
             half = half._replace(startup=True)
         elif kind == _FPDU:
-            row, markers = note[5:]
+            row, markers, header, upper = note[5:]
             assert isinstance(row, tuple) and (markers is None or isinstance(markers, tuple))
+            assert isinstance(header, bytes) and isinstance(upper, str)
             if len(half.fpdus) < MOST_TOLD:
                 deviation = connection.half(ROLES[side]).deviation
                 record = record_of(FPDURow._make(row), (), connection.number, ROLES[side], None, deviation)
-                half.fpdus.append(NotedFPDU(record, markers))
+                half.fpdus.append(NotedFPDU(record, markers, header, upper))
             half = half._replace(fpdu_count=half.fpdu_count + 1)
         else:
             if len(half.deliveries) < MOST_TOLD:

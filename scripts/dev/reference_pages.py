@@ -51,6 +51,7 @@ EXAMPLES: Final[dict[str, Example]] = {
     "messages": Example(("scapy-mpa messages pcaps/siw-terminate.pcap",)),
     "memory": Example(("scapy-mpa memory pcaps/siw-rping.pcap",)),
     "show": Example(("scapy-mpa show pcaps/siw-terminate.pcap --fpdu 0/responder/4",), 16),
+    "lines": Example(("scapy-mpa lines pcaps/siw-terminate.pcap",), 8),
     "startup": Example(("scapy-mpa startup pcaps/markers-one-way.pcap",)),
     "compare": Example(
         (

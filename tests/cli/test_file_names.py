@@ -29,6 +29,7 @@ COMMANDS = [
     "analyze --jobs 2 {none}",
     "fpdus {there}",
     "show {there} --frame 4",
+    "lines {there}",
     "annotate {there} {out}",
     "annotate {there} {there}",
     "annotate {there} {none}/out",

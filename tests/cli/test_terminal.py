@@ -35,6 +35,7 @@ COMMANDS = {
     "extract": ("extract", RPING, "-o", "{folder}/out.pcap"),
     "fpdus": ("fpdus", REORDERED),
     "fuzz-list": ("fuzz", "--list"),
+    "lines": ("lines", TERMINATE),
     "malform-list": ("malform", "--list"),
     "malform-one": ("malform", "crc-ulpdu-octet", "--list"),
     "memory": ("memory", RPING),

@@ -168,7 +168,7 @@ def test_crc_is_kept() -> None:
 
 
 def test_given_markers_are_kept_and_covered() -> None:
-    markers = [Marker(reserved=5), Marker(fpduptr=7), b"\1\2\3\4"]
+    markers = [Marker(reserved=5), Marker(fpduptr=7), b"\1\2\3\4", Marker()]
     wire = bytes(FPDU(marker_offset=0, markers=markers) / bytes(1600))
     assert [wire[at : at + 4].hex() for at in (0, 512, 1024, 1536)] == ["00050000", "00000007", "01020304", "000005fc"]
     packet = FPDU(wire, marker_offset=0)
@@ -176,6 +176,71 @@ def test_given_markers_are_kept_and_covered() -> None:
     packet.markers[1].fpduptr = None
     assert bytes(packet)[512:516].hex() == "000001fc" and not packet.crc_good
     assert bytes(FPDU(marker_offset=0, origin="first-octet") / bytes(600))[512:516].hex() == "00000200"
+
+
+@pytest.mark.parametrize(
+    ("fpduptr", "is_good"), [(None, True), (20, True), (23, True), (24, False), (0, False), (16, False)]
+)
+def test_a_marker_that_is_wrong_is_shown(fpduptr: int | None, is_good: bool) -> None:
+    built = FPDU(marker_offset=20, markers=[Marker(reserved=7, fpduptr=fpduptr)]) / DDPUntagged() / RDMAPSend()
+    for packet in (built, FPDU(bytes(built), marker_offset=20)):
+        assert packet.markers_good is is_good and packet.crc_good
+        assert ("1 Marker (1 wrong)" in packet.summary()) is not is_good
+        assert ("Marker, wrong: FPDUPTR 20 would be right" in packet.show(dump=True)) is not is_good
+        assert packet.markers[0].name == "Marker"
+    assert (FPDU() / b"x").markers_good is None
+    assert (FPDU(marker_offset=20) / Raw(bytes(600))).markers_good is True
+
+
+def test_the_second_marker_of_two_counts_from_the_origin() -> None:
+    wire = bytes(FPDU(marker_offset=0, origin="first-octet") / Raw(bytes(600)))
+    assert FPDU(wire, marker_offset=0, origin="first-octet").markers_good
+    packet = FPDU(wire, marker_offset=0)
+    assert packet.markers_good is False and "2 Markers (1 wrong)" in packet.summary()
+    assert str(packet.show(dump=True)).count("would be right") == 1
+
+
+def test_markers_that_do_not_fit_are_said_not_filled_in() -> None:
+    packet = FPDU(bytes(FPDU(marker_offset=0) / Raw(bytes(400))), marker_offset=0)
+    packet[Raw].load += bytes(400)
+    assert "1 Marker for 2 positions" in packet.summary() and packet.show(dump=True) and repr(packet)
+    del packet.markers, packet.ulpdu_length, packet.crc
+    assert bytes(packet) == bytes(FPDU(marker_offset=0) / Raw(bytes(800)))
+
+
+def test_the_crc_that_would_be_right_is_shown() -> None:
+    packet = FPDU(crc=1) / b"abc"
+    right = int.from_bytes(bytes(FPDU() / b"abc")[-4:], "little")
+    assert f"0x00000001 (bad: {right:#010x} would be right)" in packet.show(dump=True)
+    assert "would be right" not in (FPDU(crc=right) / b"abc").show(dump=True)
+    assert "would be right" not in FPDU(bytes(FPDU(crc_in_use=False) / b"abc")).show(dump=True)
+
+
+@given(st.binary(max_size=1600), st.integers(0, 127).map(lambda word: 4 * word), ORIGINS, st.booleans())
+def test_octets_with_markers_say_which_marker_offset_was_left_out(
+    ulpdu: bytes, marker_offset: int, origin: Origin, crc: bool
+) -> None:
+    wire = bytes(FPDU(marker_offset=marker_offset, origin=origin, crc_in_use=crc) / Raw(ulpdu))
+    packet = FPDU(wire)
+    has_marker = bool(FPDU(wire, marker_offset=marker_offset).markers)
+    found = packet.likely_marker_offset()
+    if crc:
+        assert found == (marker_offset if has_marker else None)
+    # Without CRCs, zero octets may be a Marker at more than one place.
+    assert found is None or FPDU(wire, marker_offset=found).markers_good or origin == "first-octet"
+    assert (f"marker_offset={found}" in packet.summary()) is (found is not None)
+    assert (f"fit marker_offset={found}" in packet.show(dump=True)) is (found is not None)
+    assert FPDU(wire, marker_offset=marker_offset).likely_marker_offset() is None
+
+
+def test_no_marker_offset_is_named_for_octets_without_markers() -> None:
+    # MSN 12 stands at octet 12, as FPDUPTR of a Marker there would.
+    for crc in (True, False):
+        wire = bytes(FPDU(crc_in_use=crc) / DDPUntagged(msn=12) / RDMAPSend() / bytes(40))
+        assert FPDU(wire).likely_marker_offset() is None
+    damaged = bytearray(bytes(FPDU() / DDPUntagged(msn=12) / RDMAPSend() / bytes(40)))
+    damaged[30] ^= 1
+    assert FPDU(bytes(damaged)).likely_marker_offset() is None and "CRC bad" in FPDU(bytes(damaged)).summary()
 
 
 def test_what_follows_is_padding() -> None:
@@ -228,6 +293,9 @@ def test_cut() -> None:
         (FPDU(marker_offset=-1), "marker_offset -1"),
         (FPDU(crc=1 << 32), "32 bits"),
         (FPDU(marker_offset=0, markers=[Marker(fpduptr=65536)]), "16 bits"),
+        (FPDU(marker_offset=0, markers=[Marker()]) / Raw(bytes(600)), "1 Marker for 2 positions"),
+        (FPDU(marker_offset=0, markers=[Marker()] * 2) / Raw(bytes(9)), "2 Markers for 1 positions"),
+        (FPDU(markers=[Marker()]), "without marker_offset"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

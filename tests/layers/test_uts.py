@@ -1,4 +1,4 @@
-"""Runs the campaign mpa.uts with Scapy's own test program."""
+"""Runs the campaigns of the layers with Scapy's own test program."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from tests.conftest import REPO
 
-CAMPAIGN = "tests/layers/mpa.uts"
+CAMPAIGNS = sorted(str(path.relative_to(REPO)) for path in (REPO / "tests/layers").glob("*.uts"))
 
 
 def run(campaign: str) -> subprocess.CompletedProcess[str]:
@@ -22,10 +24,11 @@ def run(campaign: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_campaign_passes() -> None:
-    result = run(CAMPAIGN)
+@pytest.mark.parametrize("campaign", CAMPAIGNS)
+def test_campaign_passes(campaign: str) -> None:
+    result = run(campaign)
     assert result.returncode == 0, result.stdout + result.stderr
-    tests = len(re.findall(r"^= ", (REPO / CAMPAIGN).read_text(), re.MULTILINE))
+    tests = len(re.findall(r"^= ", (REPO / campaign).read_text(), re.MULTILINE))
     assert re.search(rf"PASSED={tests} FAILED=0", result.stdout + result.stderr)
 
 
