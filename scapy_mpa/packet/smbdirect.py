@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from struct import Struct
 
+from scapy.config import conf
 from scapy.fields import StrLenField
 from scapy.packet import Packet
 
@@ -121,11 +122,15 @@ class SMBDirectDataTransfer(_UpperPacket):
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
         """An SMB2 message that is all of the data, and is not one fragment of several."""
-        if not self.remaining_data_length and payload.startswith((SMB2_ID, _ENCRYPTED_ID)):
-            from scapy.layers.smb2 import SMB2_Header, SMB2_Transform_Header
+        is_whole = not self.remaining_data_length and len(payload) == self.data_length
+        if is_whole and payload.startswith((SMB2_ID, _ENCRYPTED_ID)):
+            from scapy.layers import smb2
 
-            if len(payload) == self.data_length:
-                return SMB2_Header if payload.startswith(SMB2_ID) else SMB2_Transform_Header
+            if payload.startswith(SMB2_ID):
+                return smb2.SMB2_Header
+            # Scapy 2.6 has none.
+            transform: type[Packet] = getattr(smb2, "SMB2_Transform_Header", conf.raw_layer)
+            return transform
         return super().guess_payload_class(payload)
 
     def answers(self, other: Packet) -> int:

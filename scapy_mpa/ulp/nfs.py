@@ -1,4 +1,4 @@
-"""The operations of an NFS version 4 COMPOUND by name, as far as they can be told (RFC 7530 §15.2, RFC 8881 §18).
+"""The operations of an NFS version 4 COMPOUND by name, as far as octets show them (RFC 7530 §15.2, RFC 8881 §18).
 
 Operations follow one another without lengths. Those whose arguments have a plain form are passed over; the first other
 one is the last that is named.

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scapy.config import conf
 from scapy.contrib.oncrpc import RPC, RPC_Call
+from scapy.layers import smb2
 from scapy.layers.inet import IP, TCP
 from scapy.layers.smb2 import SMB2_Header
 from scapy.packet import Packet, Raw, fuzz
@@ -160,6 +161,12 @@ def test_smb2_is_handed_on_if_it_is_whole() -> None:
         SMBDirectDataTransfer() / bytes(SMB2)[1:],
     ):
         assert SMB2_Header not in SMBDirectDataTransfer(bytes(part))
+
+
+def test_encrypted_smb2_is_handed_on_if_scapy_knows_it() -> None:
+    known = getattr(smb2, "SMB2_Transform_Header", Raw)
+    packet = SMBDirectDataTransfer(bytes(SMBDirectDataTransfer() / (b"\xfdSMB" + bytes(60))))
+    assert type(packet.payload) is known and bytes(packet.payload) == b"\xfdSMB" + bytes(60)
 
 
 def test_rpc_is_handed_on_if_it_is_of_the_xid() -> None:
