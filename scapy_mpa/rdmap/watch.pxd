@@ -7,7 +7,6 @@ from scapy_mpa.stream.connection cimport Arrival
 from scapy_mpa.values._octets cimport place
 from scapy_mpa.watches.ddp cimport ulpdu_of
 
-cdef long long MOST_ACKS
 cdef long long BAD, LAST, TAGGED, TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH, _INSPECTED, _READ_RESPONSE, _ULPDU_LENGTH, _WRITE
 
 cdef class _Sender:

@@ -8,7 +8,7 @@ from scapy_mpa.values._octets cimport crc_of, head, number_at, own_octets
 from scapy_mpa.values.segment cimport Segment
 
 cdef long long BAD, CUT, GOOD, JURY, LENGTH, LONGEST_FPDU, LOOKED_AT, MARKER, MARKER_INTERVAL, MOST_BAD_IN_A_ROW
-cdef long long MOST_CHAINS, MOST_SEARCHED, NEAR, NEAR_STARTS, NO_OPCODE, SCAN, START, UNCHECKED, WRONG
+cdef long long NEAR, NEAR_STARTS, NO_OPCODE, SCAN, START, UNCHECKED, WRONG
 cdef long long CRC_RESIDUE, LENGTH_FIELD_LENGTH, MARKER_LENGTH, NEVER, NOWHERE
 
 cdef class FPDUChain:

@@ -3,7 +3,7 @@ from cpython cimport array
 from scapy_mpa.values._octets cimport Fields as _Fields, append_number, append_octets, head, is_zero, place
 
 cdef array.array _NONE
-cdef long long CRC_LENGTH, MARKER_LENGTH, MOST_TOGETHER, _MOST_USUAL
+cdef long long CRC_LENGTH, MARKER_LENGTH, _MOST_USUAL
 cdef long long BAD, LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MIN_MULPDU, TAGGED_HEADER_LENGTH, TERMINATE_OPCODE
 cdef long long _CLOSED, _LAST, _OPEN, _UNKNOWN
 

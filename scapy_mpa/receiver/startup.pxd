@@ -2,8 +2,8 @@ cimport cython
 from scapy_mpa.stream.connection cimport TCPHalf
 from scapy_mpa.stream.copies cimport Copies
 
-cdef long long FEWEST_AT_FIRST, KEY_LENGTH, LARGEST_MEANT_REV, LARGEST_REV, LARGEST_WINDOW, MOST_CANDIDATES
-cdef long long MOST_WRONG, NEVER, SEQ_MASK, SHORT, STARTUP_HEADER_LENGTH, _REV_AT
+cdef long long KEY_LENGTH, LARGEST_WINDOW
+cdef long long NEVER, SEQ_MASK, SHORT, STARTUP_HEADER_LENGTH, _REV_AT
 
 cdef class KeySearch:
     cdef public dict candidates

@@ -7,8 +7,8 @@ from scapy_mpa.values._octets cimport head, own_octets, queued, sum_of, word
 from scapy_mpa.values.options cimport timestamps_of
 from scapy_mpa.values.segment cimport Segment
 
-cdef long long BEGINNING, CLOSE, LARGEST_SHIFT, LARGEST_WINDOW, MOST_BEFORE_SYN, MOST_FINS, MOST_PATHS, MOST_READ
-cdef long long MOST_UNREAD, NEAR, NEVER, PATH_MTU, RST, SEQ_MASK, SYN
+cdef long long CLOSE, LARGEST_SHIFT, LARGEST_WINDOW
+cdef long long NEAR, NEVER, PATH_MTU, RST, SEQ_MASK, SYN
 cdef long long ACK_FLAG, _PLAIN_HEADER, _STAMPED_HEADER, FIN, STATE_FLAGS, WRONG, RIGHT, UNKNOWN, NOWHERE, USUAL_KINDS
 
 cdef class Arrival:

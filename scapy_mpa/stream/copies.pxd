@@ -3,7 +3,7 @@ from cpython cimport array
 from scapy_mpa.stream.peer_state cimport PeerState
 from scapy_mpa.values._octets cimport append_number, index_in, number_at, put_octets
 
-cdef long long MOST_CONTESTED, MOST_FAILED, NEVER, _FEW
+cdef long long NEVER, _FEW
 
 cdef class Copy:
     cdef public long long checksum, frame, time

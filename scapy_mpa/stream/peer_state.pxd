@@ -2,7 +2,7 @@ cimport cython
 from cpython cimport array
 from scapy_mpa.values._octets cimport append_number, index_in
 
-cdef long long MOST_ACKNOWLEDGED, OLDER, PAWS_WINDOW, SEQ_MASK, SHORTEST_TICK, TICK_SLACK
+cdef long long OLDER, PAWS_WINDOW, SEQ_MASK, SHORTEST_TICK, TICK_SLACK
 cdef long long _FEW, _NOWHERE
 
 cdef class PeerState:

@@ -1,7 +1,7 @@
 cimport cython
 from scapy_mpa.values._octets cimport put_piece
 
-cdef long long MOST_OCTETS, RIGHT, WRONG
+cdef long long RIGHT, WRONG
 cdef long long PIECE_LENGTH
 
 cdef class RecentBudget:

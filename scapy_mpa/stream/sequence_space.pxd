@@ -1,6 +1,6 @@
 cimport cython
 
-cdef long long CLOSE, HALF, LARGEST_WINDOW, MOST_PLACES, NEAR, NOWHERE, SEQ_MASK
+cdef long long CLOSE, HALF, LARGEST_WINDOW, NEAR, NOWHERE, SEQ_MASK
 
 cdef class SequenceSpace:
     cdef public long long last

@@ -1,7 +1,7 @@
 from scapy_mpa.receiver.plain cimport PlainRun
 from scapy_mpa.stream.connection cimport Arrival
 
-cdef long long BAD, FIN, GOOD, MOST_DOUBTFUL, REMEMBERED, RST, SYN, WRONG
+cdef long long BAD, FIN, GOOD, RST, SYN, WRONG
 
 cdef class _Passed:
     cdef public long long crc, end, last_frame, offset

@@ -4,7 +4,7 @@ from scapy_mpa.receiver.plain cimport PlainRun
 from scapy_mpa.stream.connection cimport Arrival
 from scapy_mpa.values._octets cimport append_number, index_in, number_at
 
-cdef long long BAD, MOST_UNJUDGED, NEVER, NOWHERE, REMEMBERED
+cdef long long BAD, NEVER, NOWHERE
 
 cdef class UnalignedSegment:
     cdef public Arrival arrival

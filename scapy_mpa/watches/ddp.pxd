@@ -3,7 +3,7 @@ from scapy_mpa.receiver.plain cimport PlainRun
 from cpython cimport array
 from scapy_mpa.values._octets cimport head, number_at, place, queued, word
 
-cdef long long CONTROL_LENGTH, IMMEDIATE_LENGTH, INSPECTED_OCTETS, MAX_ULPDU_LENGTH, READ_REQUEST_LENGTH
+cdef long long CONTROL_LENGTH, MAX_ULPDU_LENGTH
 cdef long long _ATOMIC_ALIGNMENT, _ATOMIC_HEADER, _ATOMIC_STAG, _LAST_MSN, _RESERVED, _ULPDU_LENGTH
 
 cdef unsigned long long _LAST_TO

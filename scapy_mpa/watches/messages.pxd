@@ -1,7 +1,7 @@
 cimport cython
 from scapy_mpa.receiver.plain cimport PlainRun
 
-cdef long long MOST_ACKNOWLEDGED, MOST_KEPT, TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH, _ATOMIC_ALIGNMENT
+cdef long long TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH, _ATOMIC_ALIGNMENT
 cdef long long _ATOMIC_REQUEST, _LAST, _LENGTH_MASK, _MSN_MASK, _READ_REQUEST
 
 cdef class _Kept:

@@ -1,7 +1,7 @@
 cimport cython
 from scapy_mpa.watches.ddp cimport DDPWatch
 
-cdef long long MOST_OUTSTANDING, _MOST_LOOKED_AT, _READ_REQUEST, _READ_RESPONSE
+cdef long long _MOST_LOOKED_AT, _READ_REQUEST, _READ_RESPONSE
 
 cdef class _Queue:
     cdef public object answers, asked, last, passed_over

@@ -3,8 +3,6 @@ from scapy_mpa.watches.ddp cimport DDPWatch
 from scapy_mpa.watches.fpdus cimport FPDUWatch
 from scapy_mpa.watches.outstanding cimport Outstanding
 
-cdef long long MOST_DOUBTFUL
-
 cdef class ReadWatch:
     cdef public FPDUWatch requester, responder
     cdef public list _doubtful

@@ -2,7 +2,7 @@ cimport cython
 from scapy_mpa.stream.connection cimport Arrival
 from scapy_mpa.watches.counts cimport UnalignedSegment
 
-cdef long long FEWEST_SEGMENTS, FEWEST_TINY, MIN_MULPDU, NOT_TINY, PAUSE
+cdef long long MIN_MULPDU
 
 cdef class SegmentWatch:
     cdef public Arrival first

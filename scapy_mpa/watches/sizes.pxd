@@ -1,4 +1,4 @@
-cdef long long MAX_MULPDU, MAX_ULPDU_LENGTH, SMALLEST_EMSS
+cdef long long MAX_MULPDU, MAX_ULPDU_LENGTH
 
 cdef class SizeWatch:
     cdef public bint _markers

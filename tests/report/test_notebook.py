@@ -14,7 +14,7 @@ from scapy_mpa import MPAError, analyze, iter_fpdus, iter_messages, to_arrow, to
 from scapy_mpa.messages.parquet import write_messages
 from scapy_mpa.report.html import MOST_ROWS, table_html, values_html
 from scapy_mpa.report.parquet import write_fpdus
-from scripts.notebook import NOTEBOOK, run, text_of
+from scripts.dev.notebook import NOTEBOOK, run, text_of
 from tests.conftest import PCAPS, captures, named
 
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -144,7 +144,7 @@ def test_the_notebook_of_the_documentation_shows_what_its_cells_say() -> None:
     for cell, before in zip(ran["cells"], written["cells"], strict=True):
         for output, known in zip(cell.get("outputs", []), before.get("outputs", []), strict=True):
             # How pandas writes HTML is its own affair.
-            assert output["data"]["text/plain"] == known["data"]["text/plain"], "python -m scripts.notebook"
+            assert output["data"]["text/plain"] == known["data"]["text/plain"], "python -m scripts.dev.notebook"
             assert set(output["data"]) == {"text/plain", "text/html"}
     assert text_of(written) == NOTEBOOK.read_text(encoding="utf-8")
 

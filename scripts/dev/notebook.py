@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Run the notebook of the documentation, and write it with what its cells print and show.
 
-    python -m scripts.notebook
+    python -m scripts.dev.notebook
 
 docs/notebook.ipynb is nbformat 4.  Its cells run one after the other, in a folder of their own, as Jupyter runs them:
 what is printed comes first, then the value of the last expression, as text and, where it has some, as HTML.
@@ -18,7 +18,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOK = ROOT / "docs" / "notebook.ipynb"
 
 
