@@ -6,6 +6,7 @@ import io
 import time
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from scapy_mpa.catalogue.case import Case
@@ -14,11 +15,11 @@ from scapy_mpa.craft.changes.said import answers, says
 from scapy_mpa.craft.exchange import Exchange
 from scapy_mpa.craft.setup import Setup
 from scapy_mpa.craft.ulpdus import ATOMIC_REQUEST, READ_REQUEST, SEND, TERMINATE
-from scapy_mpa.errors import MPAError
+from scapy_mpa.errors import FramingError, MPAError
 from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH, is_tagged, opcode_of
 from scapy_mpa.framing.requests import read_requests
 from scapy_mpa.framing.role import ROLES, Role, peer_of
-from scapy_mpa.framing.startup import StartupFrame
+from scapy_mpa.framing.startup import StartupFrame, decode_startup_frame
 from scapy_mpa.live.errors import RemoteProtocolError
 from scapy_mpa.live.events import ULPDUReceived
 from scapy_mpa.live.incoming import IncomingHalf
@@ -522,7 +523,7 @@ def _rank(result: Result) -> int:
 def said_by(case: ProbeCase, terms: Terms) -> Spoken:
     """What the peer may not be able to take of a case, whatever is wrong with it."""
     plan = plan_of(case.case, terms.clean)
-    setup = Setup(**plan.setup)
+    setup, private_data = Setup(**plan.setup), _private_data(plan)
     heard = _heard(plan, setup)
     words = [step.split() for step in plan.steps if isinstance(step, str)]
     own = {line[1] for line in words if len(line) > 1 and line[0] in ("{by}", plan.by)}
@@ -544,11 +545,19 @@ def said_by(case: ProbeCase, terms: Terms) -> Spoken:
         is_heard=bool(heard),
         is_basic=setup.profile == "rfc5044" and "rev" not in plan.setup,
         rping=terms.rping,
-        refused_data=0 < len(setup.private_data[ROLES.index(plan.by)]) <= _LITTLE,
+        refused_data=0 < private_data <= _LITTLE,
         rejection=bool(plan.setup.get("reject")),
-        private_data=bool(setup.private_data[ROLES.index(plan.by)])
-        or any(change.text.startswith("private-data(") for change in case.case.changes),
+        private_data=bool(private_data or setup.private_data[ROLES.index(plan.by)]),
     )
+
+
+def _private_data(plan: Exchange) -> int:
+    """How many octets of Private Data the startup frame of a side carries, 0 if it is no whole one."""
+    for unit in plan.units(plan.by)[:1]:
+        with suppress(FramingError):
+            frame = decode_startup_frame(unit.octets)
+            return len(frame.private_data) if frame is not None else 0
+    return 0
 
 
 def _names_octets(ulpdu: bytes) -> bool:
