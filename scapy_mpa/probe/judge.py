@@ -134,7 +134,7 @@ class Spoken(NamedTuple):
     #: It is about a rejection; it has Private Data of its own.
     rejection: bool = False
     private_data: bool = False
-    #: That is so little that no buffer is too small, or the peer has closed on so little before.
+    #: The peer closes on any, however little.
     refused_data: bool = False
     #: Every implementation of RFC 5044 answers such a Request.
     is_basic: bool = False

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from scapy_mpa.catalogue.case import Case
 from scapy_mpa.catalogue.peer import ACCEPT
 from scapy_mpa.craft.changes.said import answers, says
+from scapy_mpa.craft.changes.startup import setup
 from scapy_mpa.craft.exchange import Exchange
 from scapy_mpa.craft.setup import Setup
 from scapy_mpa.craft.ulpdus import ATOMIC_REQUEST, READ_REQUEST, SEND, TERMINATE
@@ -47,8 +48,6 @@ _CONTROLS = {_WRITE_OF_NOTHING: "an RDMA Write of nothing", "{by} send 30": "a S
 _DEADLY = 2
 #: The rule of a sender that deviates throughout.
 _DIALECT = "deviating-sender"
-#: Octets of Private Data for which no buffer is too small.
-_LITTLE = 4
 #: So many valid Requests of which none was answered show that no other will be.
 _ENOUGH = 3
 
@@ -157,7 +156,8 @@ class ProbeRun:
         self._has_begun = False
         self._first = SeenPeer()
         self._previous = ""
-        self._refuses_data = False
+        #: Whether the peer closes on any Private Data, None as long as that was not tried.
+        self._refuses_data: bool | None = None
         #: The peer's startup frame by ours, where it was seen once.
         self._frames: dict[bytes, StartupFrame] = {}
         #: The first case whose valid Request was not answered, by that.
@@ -376,10 +376,12 @@ class ProbeRun:
         if seen.frame is not None and not seen.frame.r:
             self._frames.setdefault(self._own_startup(case), seen.frame)
         said, strict = said_by(case, self._terms), self._settings.strict
-        said = said._replace(refused_data=said.private_data and (said.refused_data or self._refuses_data))
         judge = Judge(case, seen, said, *self.controls_of(case), is_unanswered=is_unanswered)
         judgement = judge.judgement(strict=strict)
-        self._refuses_data = self._refuses_data or (judgement.saw == "shut" and said.refused_data)
+        if judgement.saw == "shut" and said.private_data and self._refuses_private_data():
+            refused = said._replace(refused_data=True)
+            judge = Judge(case, seen, refused, *self.controls_of(case), is_unanswered=is_unanswered)
+            judgement = judge.judgement(strict=strict)
         others = wrong_with(case, seen, capture, strict=strict, is_heard=said.is_heard)
         judgement, others = self._of_one_cause(judgement, others)
         if judgement.verdict in BAD and judgement.saw in ("mute", "shut", "rejected") and case.is_conformant:
@@ -392,6 +394,18 @@ class ProbeRun:
         is_first = not judgement.counted or any(self.deviations.is_first(name, case) for name in judgement.counted)
         kept = capture if self._settings.keeps else b""
         return Result(case, seen.shortened(), judgement, kept, is_first=is_first)
+
+    def _refuses_private_data(self) -> bool:
+        """Whether the peer closes on one octet of Private Data, for which no buffer is too small."""
+        if self._refuses_data is None:
+            said = setup(private_data=(b"\0", b"")), says(_WRITE_OF_NOTHING.format(by="initiator")), answers(None)
+            valid = Case("valid-private-data", "One octet of Private Data", "plain", said, (), ACCEPT)
+            try:
+                seen = self._exchange(ProbeCase(valid, CONFORMANT), self._terms, waits=True)[0]
+            except NotReached:
+                return False
+            self._refuses_data = seen.frame is None and seen.end is not None
+        return self._refuses_data
 
     def _not_offered(self, case: ProbeCase) -> str:
         """Why the peer offers nothing to test this by, which what it has sent before shows; "" if that is not so."""
@@ -545,7 +559,6 @@ def said_by(case: ProbeCase, terms: Terms) -> Spoken:
         is_heard=bool(heard),
         is_basic=setup.profile == "rfc5044" and "rev" not in plan.setup,
         rping=terms.rping,
-        refused_data=0 < private_data <= _LITTLE,
         rejection=bool(plan.setup.get("reject")),
         private_data=bool(private_data or setup.private_data[ROLES.index(plan.by)]),
     )
