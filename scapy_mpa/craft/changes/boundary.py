@@ -24,8 +24,8 @@ from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 _POWERS = (7, 8, 15, 16, 24, 31, 32, 40, 48, 63)
 _OCTETS = bytes(range(40))
 _STAG, _PEER_STAG = 0x1000, 0x2000
-#: The header that the Terminate quotes.
-_QUOTED = send(1, b"")
+#: The header that the Terminate quotes, of a Send of 30 octets, and what it says is its length.
+_QUOTED, _QUOTED_LENGTH = send(1, b""), 48
 
 
 class _Place(NamedTuple):
@@ -70,7 +70,7 @@ _MESSAGES: dict[str, tuple[int, bytes]] = {
     "send-invalidate": (4, _OCTETS),
     "send-se": (5, _OCTETS),
     "send-se-invalidate": (6, _OCTETS),
-    "terminate": (7, terminate_body(0, 2, 7, ddp_header=_QUOTED, length=len(_QUOTED))),
+    "terminate": (7, terminate_body(0, 2, 7, ddp_header=_QUOTED, length=_QUOTED_LENGTH)),
     "immediate": (8, bytes(8)),
     "atomic-request": (10, atomic_request_body(0, 1, _PEER_STAG, 0, 1, 0, 0, 0)),
     "atomic-response": (11, atomic_response_body(1, 0)),
@@ -129,7 +129,8 @@ def boundary(exchange: Exchange, message: str = "read-request", field: str = "Si
     if not 0 <= value <= MESSAGE_FIELDS.get((message, field), -1):
         raise NothingToChange(f"no {message} has a {field} of {value}")
     opcode, body = _MESSAGES[message]
-    made = Message(opcode, body, _STAG)
+    names_stag = opcode in TAGGED_OPCODES or "invalidate" in message
+    made = Message(opcode, body, _STAG if names_stag else 0)
     (octets,) = segments(made, exchange.queues(exchange.by), lambda: MAX_ULPDU_LENGTH)
     if field == _LENGTH:
         octets = octets[:value].ljust(value, b"\xa5")
