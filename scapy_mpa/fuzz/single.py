@@ -29,7 +29,7 @@ def single_changes(seed: int, names: Collection[str]) -> list[Mutation]:
                 [(_BOUNDARY, f"message={message},field={field},value={value}") for value in _order(rng, most)]
             )
     if _STARTUP_BOUNDARY in names:
-        for (_, field), most in STARTUP_FIELDS.items():
+        for field, most in STARTUP_FIELDS.items():
             fields.append([(_STARTUP_BOUNDARY, f"field={field},value={value}") for value in _order(rng, most)])
     others: list[Mutation] = [
         (name, rng.getrandbits(32)) for name in names if name not in (_BOUNDARY, _STARTUP_BOUNDARY)

@@ -118,9 +118,9 @@ def test_rounds() -> None:
     """One value of each field a round, the extremes first; each seed has its own order, and each value comes once."""
     names = ["boundary", "startup-boundary", "pad", "frame-twice"]
     made = single_changes(3, names)
-    fields = {**MESSAGE_FIELDS, **STARTUP_FIELDS}
+    fields = [*MESSAGE_FIELDS.values(), *STARTUP_FIELDS.values()]
     assert made == single_changes(3, names) != single_changes(4, names)
-    assert len(set(made)) == len(made) == sum(len(extremes(most) + powers(most)) for most in fields.values()) + 2
+    assert len(set(made)) == len(made) == sum(len(extremes(most) + powers(most)) for most in fields) + 2
     first, second = made[: len(fields) + 2], made[len(fields) + 2 : 2 * len(fields) + 2]
     assert Counter(name for name, _ in first) == {
         "boundary": len(MESSAGE_FIELDS), "startup-boundary": len(STARTUP_FIELDS), "pad": 1, "frame-twice": 1,

@@ -78,7 +78,7 @@ _MESSAGES: dict[str, tuple[int, bytes]] = {
 #: The one that is as long as a message is.
 _LENGTH = "ULPDU_Length"
 #: Fields of startup frames, with their largest values (RFC 5044 §7.1.1, RFC 6581 §9).
-_STARTUP = {"Rev": 0xFF, "PD_Length": 0xFFFF, "IRD": 0x3FFF, "ORD": 0x3FFF}
+STARTUP_FIELDS = {"Rev": 0xFF, "PD_Length": 0xFFFF, "IRD": 0x3FFF, "ORD": 0x3FFF}
 
 
 def _fields_of(message: str) -> dict[str, _Place]:
@@ -92,8 +92,6 @@ MESSAGE_FIELDS: dict[tuple[str, str], int] = {
     **{(name, field): place.most for name in _MESSAGES for field, place in _fields_of(name).items()},
     **{(name, _LENGTH): MAX_ULPDU_LENGTH for name in ("rdma-write", "send", "read-request", "terminate")},
 }
-#: The same of startup frames.
-STARTUP_FIELDS: dict[tuple[str, str], int] = {("startup", field): most for field, most in _STARTUP.items()}
 
 
 def extremes(most: int) -> list[int]:
@@ -115,8 +113,9 @@ def _drawn(_: Exchange, rng: random.Random) -> dict[str, Any]:
 
 
 def _drawn_startup(_: Exchange, rng: random.Random) -> dict[str, Any]:
-    field = pick(rng, [*_STARTUP])
-    most = _STARTUP[field]
+    """A field of a startup frame, and one of its values."""
+    field = pick(rng, [*STARTUP_FIELDS])
+    most = STARTUP_FIELDS[field]
     return {"field": field, "value": pick(rng, [*extremes(most), *powers(most)])}
 
 
@@ -146,7 +145,7 @@ def startup_boundary(exchange: Exchange, field: str = "PD_Length", value: int = 
 
     Raises NothingToChange where there is no such field, or it has no such value.
     """
-    if not 0 <= value <= _STARTUP.get(field, -1):
+    if not 0 <= value <= STARTUP_FIELDS.get(field, -1):
         raise NothingToChange(f"no startup frame has a {field} of {value}")
     if field == "Rev":
         fields(rev=value).apply(exchange)
