@@ -20,8 +20,8 @@ from scapy_mpa.cli.output import (
     tell_written,
     written,
 )
-from scapy_mpa.cli.settling import boots, monitors, recovers, settles
-from scapy_mpa.cli.types import Begun
+from scapy_mpa.cli.settling import ULPS, boots, monitors, recovers, settles
+from scapy_mpa.cli.types import Begun, Word
 from scapy_mpa.cli.wirefuzz import OnTheWire, fuzz_peer, write_program
 from scapy_mpa.fuzz.draw import MOST_CASES
 from scapy_mpa.system.cycles import look_often
@@ -149,6 +149,7 @@ def _changes() -> Iterable[str]:
     show_default=True,
     help="With a live peer: seconds to wait for each answer.",
 )
+@click.option("--ulp", type=Word(ULPS), default="none", show_default=True, help="With a live peer: its upper layer.")
 @settles("With a live peer")
 @boots()
 @recovers()
@@ -187,6 +188,7 @@ def fuzz_command(
     minimizes: bool,
     duration: float | None,
     timeout: float,
+    ulp: str,
     settle: float,
     boot: float,
     recovery: float,
@@ -225,7 +227,7 @@ def fuzz_command(
         replay is not None,
         script,
     )
-    wire = replace(wire, monitor=monitor, junit=junit, expected=expected)
+    wire = replace(wire, rping=ulp == "rping", monitor=monitor, junit=junit, expected=expected)
     if complaint := wire.complaint():
         raise click.UsageError(complaint)
     if wire.is_wanted or script is not None:

@@ -53,6 +53,7 @@ class OnTheWire:
     replays: bool = False
     script: str | None = None
     monitor: str | None = None
+    rping: bool = False
     junit: str | None = None
     expected: str | None = None
 
@@ -71,6 +72,7 @@ class OnTheWire:
             strange = [name for name, value in others.items() if value is not None]
             strange += ["--minimize"] * self.minimizes
             strange += ["--boot"] * bool(self.boot)
+            strange += ["--ulp"] * (self.rping and self.script is None)
             return f"{strange[0]} is only for a live peer: name the peer with --to or --listen" if strange else None
         if self.to is not None and self.listens is not None:
             return "--to names a Responder and --listen waits for an Initiator: give only one of them"
@@ -96,7 +98,7 @@ def fuzz_peer(wire: OnTheWire, fuzzer: Fuzzer, numbers: range, folder: str | Non
             stack, where, wire.listens, wire.command, wire.restart, wire.timeout, _PATIENCE, boot=wire.boot
         )
         monitor = Monitor(wire.monitor, _PATIENCE) if wire.monitor is not None else None
-        terms = Terms(wire.timeout, settle=wire.settle)
+        terms = Terms(wire.timeout, rping=wire.rping, settle=wire.settle)
         run = WireFuzzer(target, fuzzer, terms, recovery=wire.recovery, monitor=monitor)
         remark = run.begin()
         if remark:
@@ -108,7 +110,7 @@ def write_program(wire: OnTheWire, fuzzer: Fuzzer, number: int) -> int:
     """Write a case as a program that sends it to a Responder which asks for no Markers; returns the exit status."""
     from scapy_mpa.probe.fuzzing import wire_case
 
-    case = wire_case(fuzzer.recipe(number), "initiator", markers=False)
+    case = wire_case(fuzzer.recipe(number), "initiator", markers=False, rping=wire.rping)
     if not case.done:
         raise MPAError(f"case {number} changes nothing in what an Initiator sends: --replay with another number")
     _write_program(wire, case, "initiator")
@@ -169,7 +171,11 @@ class _Giving:
             _write_program(self._wire, result.case, self._run.by)
             self._not_given += not result.is_given
             self._tell(result)
-            if result.is_gone and not self._go_on(result.case):
+            is_back = not result.is_gone or self._run.come_back()
+            if is_back and result.is_gone and self._wire.minimizes:
+                result, is_back = self._minimized(result)
+            self._count_hit(result)
+            if not is_back:
                 break
         said = f"{plural(self._count, 'case')}, {self._new} with new answers"
         said += f", {self._lost} after which the peer was gone"
@@ -193,34 +199,36 @@ class _Giving:
         self._new += result.is_new
         self._lost += result.is_gone
         self._line(result.as_dict())
-        if result.hit and result.hit not in self._known:
-            self._hits[result.hit] += 1
-        self._results.append(replace(result, capture=b""))
         if self._folder is not None and (result.is_new or result.hit):
             name = f"case-{result.case.number:06}{'-gone' if result.is_gone else '-hit' if result.hit else ''}.pcapng"
             with written(os.path.join(self._folder, name)) as file:
                 file.write(result.capture)
 
-    def _go_on(self, case: WireCase) -> bool:
-        """Bring the peer back, and make what killed it smaller; whether it is there again."""
-        if not self._run.come_back():
-            return False
-        if self._wire.minimizes:
-            try:
-                smaller, again = self._run.smaller(case)
-                _write_program(self._wire, smaller, self._run.by)
-            except MPAError as error:
-                print_line(f"scapy-mpa: {printable(str(error))}", err=True)
-                return False
-            self._line(
-                {
-                    "minimized": case.number,
-                    "again": again,
-                    "mutations": [name for name, _ in smaller.recipe.mutations],
-                    "messages": [{"name": one.name, "octets": one.octets.hex()} for one in smaller.messages],
-                }
-            )
-        return True
+    def _count_hit(self, result: WireResult) -> None:
+        """Count what is wrong with the peer under its cause."""
+        if result.hit and result.hit not in self._known:
+            self._hits[result.hit] += 1
+        self._results.append(replace(result, capture=b""))
+
+    def _minimized(self, result: WireResult) -> tuple[WireResult, bool]:
+        """The result with what of its case kills the peer; whether the peer is there again."""
+        try:
+            smaller, again = self._run.smaller(result.case)
+            _write_program(self._wire, smaller, self._run.by)
+        except MPAError as error:
+            print_line(f"scapy-mpa: {printable(str(error))}", err=True)
+            return result, False
+        result = replace(result, case=smaller)
+        self._line(
+            {
+                "minimized": smaller.number,
+                "again": again,
+                "mutations": [name for name, _ in smaller.recipe.mutations],
+                "messages": [{"name": one.name, "octets": one.octets.hex()} for one in smaller.messages],
+                "hit": result.hit,
+            }
+        )
+        return result, True
 
     @staticmethod
     def _line(values: dict[str, object]) -> None:

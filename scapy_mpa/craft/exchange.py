@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.craft import turns
 from scapy_mpa.craft.conversation import RULES, Conversation
+from scapy_mpa.craft.messages import Queues, segments
 from scapy_mpa.craft.network import in_time
 from scapy_mpa.craft.pcapfile import SNAPLEN, Packet, PcapWriter
 from scapy_mpa.craft.pcapngfile import PcapngWriter
@@ -26,6 +27,7 @@ from scapy_mpa.craft.stream import LaidFPDU
 from scapy_mpa.craft.tcppacket import TcpPacket, octets_of
 from scapy_mpa.craft.turns import Say
 from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.framing.startup import StartupFrame
 
@@ -143,6 +145,15 @@ class Exchange:
     def said(self, role: Role) -> list[int]:
         """The indices of the steps by which a side says something in FPDUs."""
         return [index for index, step in enumerate(self.steps) if self._speaker(step) == role]
+
+    def queues(self, role: Role) -> Queues:
+        """The Message Sequence Numbers that a side is at, behind all that it says."""
+        queues = Queues()
+        for step in self._conversation().steps:
+            if isinstance(step, Say) and step.role == role:
+                for _ in segments(step.message, queues, lambda: MAX_ULPDU_LENGTH):
+                    pass
+        return queues
 
     def _speaker(self, step: Step) -> str | None:
         if isinstance(step, bytes):

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from functools import cache, cached_property
 from typing import NamedTuple
 
+from scapy_mpa.catalogue.baseline import BASELINES, OPENING
+from scapy_mpa.craft.exchange import Exchange
 from scapy_mpa.craft.scenario import load, shipped
 from scapy_mpa.craft.traffic import Traffic
 from scapy_mpa.errors import MPAError
@@ -69,6 +71,12 @@ class Baselines(NamedTuple):
     sources: tuple[Source, ...]
     #: Cases may also begin from cases of the catalogue.
     with_catalogue: bool = False
+    #: They are those that ship: nobody has named any.
+    are_shipped: bool = False
+
+    def valid(self) -> list[RecordedExchange]:
+        """Those behind which one thing is changed: what is named, else a Send of each side."""
+        return [*_opening().exchanges] if self.are_shipped else self.exchanges()
 
     def exchanges(self) -> list[RecordedExchange]:
         """All of them, in order."""
@@ -80,8 +88,16 @@ def baselines(
 ) -> Baselines:
     """Those of captures and scenarios that are named; if none is, of all that are shipped and of the catalogue."""
     if not captures and not scenarios:
-        return Baselines(tuple(map(ScenarioSource, shipped())), with_catalogue=True)
+        return Baselines(tuple(map(ScenarioSource, shipped())), with_catalogue=True, are_shipped=True)
     return Baselines((*(Capture(name, connection) for name in captures), *map(ScenarioSource, scenarios)))
+
+
+@cache
+def _opening() -> Exchanges:
+    file = io.BytesIO()
+    Exchange(BASELINES["plain"].setup, OPENING).captured().write(file)
+    file.seek(0)
+    return read_exchanges(file, "a Send of each side")
 
 
 @cache

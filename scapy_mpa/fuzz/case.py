@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from operator import methodcaller
 from typing import Any, NamedTuple
@@ -35,11 +35,16 @@ _RESPONDER = {4: "192.168.0.2", 6: "fd00:1::2"}
 
 
 class Done(NamedTuple):
-    """A change that was made, and what it changed, in words."""
+    """A change that was made, and what it changed, in words; ``cause``: its name, with the message and the field."""
 
     name: str
     area: str
     what: str
+    cause: str
+
+    def as_dict(self) -> dict[str, str]:
+        """It as logs have it."""
+        return {"name": self.name, "area": self.area, "what": self.what}
 
 
 class FuzzCase(NamedTuple):
@@ -70,7 +75,7 @@ class FuzzCase(NamedTuple):
             "connection": recipe.connection,
             "agreed": agreed and {"markers": list(agreed.markers), "crc": agreed.crc},
             "segmentation": [one.kind for one in recipe.tcp.segmentation],
-            "mutations": [done._asdict() for done in self.done],
+            "mutations": [done.as_dict() for done in self.done],
             "packets": len(self.packets),
             "octets": self.octets,
         }
@@ -86,8 +91,8 @@ def make(recipe: Recipe) -> FuzzCase:
     return FuzzCase(recipe, tuple(captured.packets), snaplen, tuple(done))
 
 
-def said(recipe: Recipe) -> tuple[Exchange, list[Done]]:
-    """What is said in a case, with the changes that are made to that."""
+def said(recipe: Recipe, prepare: Callable[[Exchange], object] | None = None) -> tuple[Exchange, list[Done]]:
+    """What is said in a case, with the changes that are made to that; ``prepare`` alters what is said before."""
     if recipe.exchange is None:
         exchange = CASES[recipe.malformed].plan()
     else:
@@ -98,6 +103,9 @@ def said(recipe: Recipe) -> tuple[Exchange, list[Done]]:
     ip_version = Setup(**exchange.setup).ip_version
     exchange.setup["initiator"] = _address(recipe.case, ip_version)
     exchange.setup["time"] = Setup.time + recipe.case * _BETWEEN_CASES
+    if prepare is not None:
+        exchange.by = recipe.by or exchange.by
+        prepare(exchange)
     # Changes of packets of a case go by what is said in it.
     done = [] if recipe.exchange is None else [*_changed(exchange, recipe, OF_MESSAGES)]
     try:
@@ -152,21 +160,25 @@ def _changed(exchange: Exchange, recipe: Recipe, levels: Collection[Level]) -> I
 
     With each comes the change of an FPDU that it is, whose place is found when it is laid.
     """
-    for name, seed in recipe.mutations:
-        kind, rng = CHANGES[name], random.Random(seed)
+    for name, parameters in recipe.mutations:
+        kind, rng = CHANGES[name], random.Random(parameters)
         if kind.level not in levels:
             continue
         alike = [one for one in in_area(kind.area, levels) if one in (recipe.only or (one,))]
         for _ in range(_TRIES):
             if levels is not OF_MESSAGES and len(exchange.packets_so_far()) > _MOST_PACKETS:
                 return
-            exchange.by = pick(rng, _with_markers(exchange) or ROLES if kind.area == "markers" else ROLES)
+            sides: Sequence[Role] = _with_markers(exchange) or ROLES if kind.area == "markers" else ROLES
+            exchange.by = pick(rng, sides) if recipe.by is None else recipe.by
             with suppress(LookupError):
-                change = kind.drawn(exchange, rng)
+                change = kind.parse(parameters) if isinstance(parameters, str) else kind.drawn(exchange, rng)
                 made = change.apply(exchange)
                 if levels is not OF_MESSAGES:
                     _carry_out(exchange)
-                yield Done(kind.name, kind.area, f"{exchange.by}: {change.text}"), made
+                cause = f"{kind.name} {change.where}".rstrip()
+                yield Done(kind.name, kind.area, f"{exchange.by}: {change.text}", cause), made
+                break
+            if isinstance(parameters, str):
                 break
             kind = CHANGES[pick(rng, alike)]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from scapy_mpa.craft.changes.draws import pick
 from scapy_mpa.craft.segmentation import Segmentation
@@ -20,10 +20,14 @@ from scapy_mpa.fuzz.catalogue import malformed_cases
 from scapy_mpa.fuzz.draw import generator, weighted
 from scapy_mpa.fuzz.exchange import RecordedExchange, Window
 
+#: A change of a case: its name, and the seed that draws its parameters, or these as text.
+Mutation: TypeAlias = "tuple[str, int | str]"
 #: As many changes as a case has at most, unless told otherwise.
 MOST_MUTATIONS = 8
 _HOW_MANY = (1, 1, 1, 1, 2, 2, 3, 4, 6, 8)
-_SMALL, _LARGE, _HUGE = 1_500, 6_000, 70_000
+#: Octets of ULPDUs of a valid exchange: few, most often.
+SMALL = 1_500
+_LARGE, _HUGE = 6_000, 70_000
 _HUGE_SHARE = 0.01
 _MALFORMED_SHARE = 0.15
 _SEGMENTATIONS = (
@@ -68,12 +72,14 @@ class Recipe(NamedTuple):
     tcp: Tcp = Tcp()
     #: What changes leave as it was.
     left: Repairable | None = None
-    #: The changes that are drawn: names and seeds.
-    mutations: tuple[tuple[str, int], ...] = ()
+    #: The changes.
+    mutations: tuple[Mutation, ...] = ()
     #: The case of the catalogue.
     malformed: str = ""
     #: The changes that are asked for by name; none: any.
     only: tuple[str, ...] = ()
+    #: The side whose messages are changed; None: either, as it is drawn.
+    by: Role | None = None
 
     @property
     def source(self) -> str:
@@ -96,7 +102,7 @@ class Drawn(NamedTuple):
     names: Mapping[str, Sequence[str]]
     only: tuple[str, ...] = ()
 
-    def draw(self, rng: random.Random, count: int) -> tuple[tuple[str, int], ...]:
+    def draw(self, rng: random.Random, count: int) -> tuple[Mutation, ...]:
         """So many changes: areas by their weights, in each any of its changes."""
         areas, shares = tuple(self.names), tuple(self.weights[area] for area in self.names)
         drawn = []
@@ -139,7 +145,7 @@ def recipe(
 def _window(rng: random.Random) -> Window:
     """Small ones, most often: they find as much as large ones, in less time."""
     start = rng.random() if rng.random() < 0.5 else 0.0
-    size = _SMALL + int((_LARGE - _SMALL) * rng.random() * rng.random())
+    size = SMALL + int((_LARGE - SMALL) * rng.random() * rng.random())
     return Window(start, _HUGE if rng.random() < _HUGE_SHARE else size)
 
 

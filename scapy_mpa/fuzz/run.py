@@ -10,7 +10,8 @@ from scapy_mpa.errors import MPAError
 from scapy_mpa.fuzz.baselines import Baselines, baselines
 from scapy_mpa.fuzz.case import FuzzCase, in_area, make
 from scapy_mpa.fuzz.catalogue import weights
-from scapy_mpa.fuzz.recipe import MOST_MUTATIONS, Drawn, Recipe, recipe
+from scapy_mpa.fuzz.recipe import MOST_MUTATIONS, Drawn, Mutation, Recipe, recipe
+from scapy_mpa.fuzz.single import single, single_changes
 
 
 class Fuzzer:
@@ -25,7 +26,7 @@ class Fuzzer:
         areas: of which changes are drawn, as ``scapy-mpa fuzz --list`` names them; empty: all.
         changes: the names of the changes that are drawn alone; empty: those of ``areas``.
         most: the largest number of changes in a case.
-        by_message: no change of packets is drawn.
+        by_message: no change of packets is drawn, and cases of one change behind a valid exchange come first.
 
     Raises:
         MPAError: The seed is below 0, or there is no such area or change.
@@ -64,11 +65,15 @@ class Fuzzer:
         self._drawn = drawn(OF_MESSAGES if by_message else LEVELS)
         self._of_packets = drawn(("packet", "capture"))
         self.most = most
-        if not self._drawn.names:
+        names = [name for found in self._drawn.names.values() for name in found]
+        self._singles: list[Mutation] = single_changes(seed, names) if by_message and most else []
+        if not names:
             raise MPAError("no change is of these areas, and is one of those that are asked for")
 
     def recipe(self, number: int) -> Recipe:
         """What is drawn for a case."""
+        if number < len(self._singles):
+            return single(self.seed, number, self._singles[number], self.baselines)
         return recipe(self.seed, number, self.baselines, self._drawn, self._of_packets, self.most)
 
     def case(self, number: int) -> FuzzCase:

@@ -14,6 +14,7 @@ from scapy_mpa.craft.ulpdus import (
     ATOMIC_REQUEST,
     READ_REQUEST,
     READ_RESPONSE,
+    SEND,
     SEND_INVALIDATE,
     atomic_request_body,
     read_atomic_request,
@@ -193,7 +194,7 @@ def name_our_buffer(plan: Exchange) -> bool:
     rping's server reads that, and its Read Request names memory of its own, of the same size: as much as is read.
     """
     asked = [_SIZE.match(step) for step in plan.steps if isinstance(step, str) and SOURCE in step]
-    at = next((at for at, step in enumerate(plan.steps) if step in _OPENINGS), None)
+    at = next((at for at, step in enumerate(plan.steps) if step in _OPENINGS or _is_first_send(step)), None)
     if plan.by != "initiator" or plan.fpdus.get((plan.by, 1)) or (at is None and not asked):
         return False
     stag, to, octets = _OUR_BUFFER
@@ -202,6 +203,14 @@ def name_our_buffer(plan: Exchange) -> bool:
     at, after = (0, 0) if at is None else (at, at + 1)
     plan.steps[at:after] = [f"initiator send hex:{rping_message(stag, to, octets).hex()}"]
     return True
+
+
+def _is_first_send(step: Step) -> bool:
+    """Return True for the first Send of an Initiator, as a capture has it."""
+    if not isinstance(step, Say) or step.role != "initiator":
+        return False
+    header = decode_ddp(step.message.payload[:])
+    return isinstance(header, UntaggedHeader) and (header.opcode, header.msn, header.mo) == (SEND, 1, 0)
 
 
 def learned(ulpdus: Iterable[bytes]) -> Live | None:

@@ -25,6 +25,7 @@ from scapy_mpa.fuzz.case import Done, said
 from scapy_mpa.fuzz.recipe import Agreed, Recipe
 from scapy_mpa.fuzz.run import Fuzzer
 from scapy_mpa.live.recording import RecordedConnection, Recording
+from scapy_mpa.probe.aim import name_our_buffer
 from scapy_mpa.probe.carrier import Carrier, NotReached, NotTaken
 from scapy_mpa.probe.exchange import Terms
 from scapy_mpa.probe.judge import seen_words
@@ -83,7 +84,7 @@ class WireResult:
         """What is wrong with the peer, by its cause: what the monitor says, or what was changed; "" if nothing is."""
         if self.trouble:
             return self.trouble
-        names = sorted({one.name for one in self.case.done})
+        names = sorted({one.cause for one in self.case.done})
         return f"gone: {' + '.join(names)}" if self.is_gone else ""
 
     @property
@@ -100,7 +101,7 @@ class WireResult:
             "seed": recipe.seed,
             "case": recipe.case,
             "baseline": recipe.source,
-            "mutations": [one._asdict() for one in self.case.done],
+            "mutations": [one.as_dict() for one in self.case.done],
             "messages": len(self.case.messages),
             "octets": sum(len(one.octets) for one in self.case.messages),
             "answer": printable(seen_words(self.seen)),
@@ -116,19 +117,20 @@ def message_areas() -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.area for one in CHANGES.values() if one.area and one.level in OF_MESSAGES))
 
 
-def wire_case(recipe: Recipe, by: Role, markers: bool) -> WireCase:
+def wire_case(recipe: Recipe, by: Role, markers: bool, rping: bool = False) -> WireCase:
     """Return the case of a recipe as one side says it, without the changes that change nothing of that.
 
     Args:
         recipe: of the case, with changes of messages alone.
         by: the side.
         markers: its peer asks for Markers.
+        rping: the upper layer of the peer is rping: an Initiator opens as rping's client does.
     """
-    made = _laid(recipe, by, markers)
+    made = _laid(recipe, by, markers, rping)
     index = 0
     while index < len(made.recipe.mutations):
         kept = made.recipe.mutations[:index] + made.recipe.mutations[index + 1 :]
-        without = _laid(made.recipe._replace(mutations=kept), by, markers)
+        without = _laid(made.recipe._replace(mutations=kept), by, markers, rping)
         if without.messages == made.messages:
             made = without
         else:
@@ -136,9 +138,10 @@ def wire_case(recipe: Recipe, by: Role, markers: bool) -> WireCase:
     return made
 
 
-def _laid(recipe: Recipe, by: Role, markers: bool) -> WireCase:
+def _laid(recipe: Recipe, by: Role, markers: bool, rping: bool) -> WireCase:
     agreed = Agreed((markers, False) if by == "initiator" else (False, markers), True)
-    exchange, done = said(recipe._replace(agreed=agreed))
+    recipe = recipe._replace(agreed=agreed, by=by)
+    exchange, done = said(recipe, name_our_buffer if rping else None)
     told, octets = [], 0
     for unit in exchange.units(by):
         if octets + len(unit.octets) <= _MOST_OCTETS:
@@ -189,11 +192,8 @@ class WireFuzzer:
         return self._health.remark
 
     def case(self, number: int) -> WireCase:
-        """A case of the fuzzer, laid for this peer, with the changes of what it is given.
-
-        What is changed on the other side, which the peer speaks for itself, is left out.
-        """
-        return wire_case(self._fuzzer.recipe(number), self.by, self._markers)
+        """A case of the fuzzer, laid for this peer, with the changes of what it is given."""
+        return wire_case(self._fuzzer.recipe(number), self.by, self._markers, self._terms.rping)
 
     @property
     def _markers(self) -> bool:
@@ -202,7 +202,7 @@ class WireFuzzer:
         return bool(frame.m) if frame is not None else False
 
     def _made(self, recipe: Recipe) -> WireCase:
-        return _laid(recipe, self.by, self._markers)
+        return _laid(recipe, self.by, self._markers, self._terms.rping)
 
     def give(self, case: WireCase) -> WireResult:
         """Give a case, and see whether the peer survives it."""

@@ -21,7 +21,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 from rich import box
@@ -54,6 +54,14 @@ class Run(NamedTuple):
         return folder / f"{self.form}-{self.role.replace(' ', '-')}.jsonl"
 
 
+class Deviation(NamedTuple):
+    """One of those that probe tells apart: the clause and the reason of its first case, and all cases by form."""
+
+    clause: str
+    reason: str
+    cases: dict[str, Counter[str]]
+
+
 def probe(run: Run, restart: str, common: tuple[str, ...], folder: Path) -> int:
     """Start the host anew and give it all cases; returns the exit status of ``probe``."""
     subprocess.run(restart, shell=True, check=True, stdout=sys.stderr)
@@ -67,7 +75,7 @@ def probe(run: Run, restart: str, common: tuple[str, ...], folder: Path) -> int:
         return subprocess.run(command, stdout=out, stderr=err, check=False).returncode
 
 
-def read(path: Path) -> Iterator[dict[str, object]]:
+def read(path: Path) -> Iterator[dict[str, Any]]:
     """The results of a run as far as it came: a last line that was cut is left out."""
     for line in path.read_text().splitlines():
         try:
@@ -87,18 +95,21 @@ def tables(runs: list[Run], folder: Path, console: Console) -> None:
     gone = {one["case"] for results in found.values() for one in results if one["verdict"] == "peer gone"}
     for role in dict.fromkeys(run.role for run in found):
         of_role = [run for run in found if run.role == role]
-        deviations: dict[tuple[str, str], dict[str, Counter[str]]] = {}
-        for run in of_role:
-            for one in found[run]:
-                if one["verdict"] == "fail" and one["case"] not in gone:
-                    cases = deviations.setdefault((str(one["clause"]), str(one["reason"] or "")), {})
-                    cases.setdefault(str(one["case"]), Counter())[run.form] += 1
-        table = Table("clause", role, *(run.form for run in of_role), "cases", box=box.MARKDOWN)
-        for (clause, reason), cases in sorted(deviations.items(), key=lambda each: -len(each[1])):
+        given = [(run, one) for run in of_role for one in found[run] if one["case"] not in gone]
+        deviations: dict[str, Deviation] = {}
+        for _, one in given:
+            for name in one["counted"] if one["verdict"] == "fail" else ():
+                deviations.setdefault(name, Deviation(str(one["clause"]), str(one["reason"] or ""), {}))
+        for run, one in given:
+            for name in one["deviations"]:
+                if name in deviations:
+                    deviations[name].cases.setdefault(str(one["case"]), Counter())[run.form] += 1
+        table = Table("deviation", "clause", role, *(run.form for run in of_role), "cases", box=box.MARKDOWN)
+        for name, (clause, reason, cases) in sorted(deviations.items(), key=lambda each: -len(each[1].cases)):
             times = (str(sum(by[run.form] for by in cases.values()) or "") for run in of_role)
             more = f" and {len(cases) - _NAMED} more" if len(cases) > _NAMED else ""
             names = ", ".join(f"`{case}`" for case in [*cases][:_NAMED])
-            table.add_row(clause, reason.replace("|", "\\|"), *times, names + more)
+            table.add_row(f"`{name}`", clause, reason.replace("|", "\\|"), *times, names + more)
         console.print()
         console.print(table)
 

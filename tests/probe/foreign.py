@@ -45,6 +45,10 @@ class Over(Exception):
     """The connection is over."""
 
 
+class Crash(Exception):
+    """The whole peer is gone."""
+
+
 @dataclass
 class Kind:
     """How a conforming peer may be, and what it does wrong.
@@ -490,6 +494,8 @@ class Peer:
             self.terminate(1, 2, 3, ulpdu)
         if queue == 1 and self.kind.ird == 0:
             self.terminate(1, 2, 2, ulpdu)
+        if offset + len(payload) > 1 << 32 and self.has("crashes-at-mo-wrap"):
+            raise Crash
         if offset + len(payload) > _ROOM and not self.has("any-mo"):
             self.terminate(1, 2, 4, ulpdu)
         self.parts.setdefault((queue, msn), []).append(payload)
@@ -539,6 +545,8 @@ class Peer:
             else:
                 self.terminate(0, 2, 7, ulpdu)
         sink, sink_to, size, source, source_to = struct.unpack(">IQIIQ", payload)
+        if size > 1 << 31 and self.has("crashes-at-half-size"):
+            raise Crash
         octets = b""
         if size or self.has("checks-stag-of-nothing"):
             if source_to + size > TWO_64 and not self.has("no-wrap-check"):
@@ -576,6 +584,11 @@ def foreign_responder(kind: Kind) -> Iterator[int]:
     listener = socket.create_server(("127.0.0.1", 0), backlog=64)
 
     def run() -> None:
+        with suppress(Crash):
+            serve()
+        listener.close()
+
+    def serve() -> None:
         while True:
             try:
                 sock = listener.accept()[0]

@@ -180,6 +180,7 @@ def test_what_does_not_go_together() -> None:
     for arguments in (
         ("--run", "true", "-o", "x"),
         ("--minimize", "-o", "x"),
+        ("--ulp", "rping", "-o", "x"),
         ("--replay", "3"),
         ("--to", "a:1", "--listen", "2"),
         ("--to", "a:1", "--minimize"),

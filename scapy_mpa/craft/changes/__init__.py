@@ -8,6 +8,7 @@ order of their levels:
 * ``draws``                  what draws parameters
 * ``startup``                startup frames, and parameters of the connection
 * ``said``                   ULPDUs, their order, the end
+* ``boundary``               fields of messages and startup frames at boundary values
 * ``fpdu``                   FPDUs as they are laid in the stream
 * ``packets``, ``injected``  TCP packets, one by one; those of others; ``craft.impairments``: what networks do to them
 * ``capture``                what is captured of them

@@ -28,6 +28,8 @@ P = ParamSpec("P")
 _LONGEST = 40
 _LONGEST_DATAGRAM = 0xFFFF
 _ANY_KIND = inspect.Parameter.POSITIONAL_OR_KEYWORD
+#: Parameters that name what is changed.
+_WHERE = ("message", "field")
 #: The FPDU, or packet, that most cases of the catalogue change.
 _NUMBER = 2
 
@@ -49,12 +51,14 @@ Packets: TypeAlias = "list[TcpPacket]"
 class NamedChange(NamedTuple):
     """A change with its parameters: its name, what it is in words, and what does it.
 
-    ``apply`` returns the change of an FPDU that it asks for, if it is one.
+    ``apply`` returns the change of an FPDU that it asks for, if it is one. ``where`` is the message and the field that
+    it changes, if its parameters name them.
     """
 
     name: str
     text: str
     apply: Callable[[Exchange], FPDUChange | None]
+    where: str = ""
 
 
 class ChangeKind(NamedTuple):
@@ -174,7 +178,10 @@ def _kind(
 
     def made(*args: Any, **kwargs: Any) -> NamedChange:
         values = [*map(_shown, args), *(f"{key}={_shown(value)}" for key, value in kwargs.items())]
-        return NamedChange(name, f"{name}({', '.join(values)})", lambda exchange: apply(exchange, *args, **kwargs))
+        where = " ".join(str(kwargs[key]) for key in _WHERE if key in kwargs)
+        return NamedChange(
+            name, f"{name}({', '.join(values)})", lambda exchange: apply(exchange, *args, **kwargs), where
+        )
 
     known = {one.name: one for one in [*inspect.signature(function).parameters.values()][own:]}
     if "number" in draws and "number" not in known:
@@ -234,7 +241,7 @@ def of_peer(one: NamedChange) -> NamedChange:
         exchange.by = peer_of(exchange.by)
         return made
 
-    return NamedChange(one.name, f"peer: {one.text}", apply)
+    return NamedChange(one.name, f"peer: {one.text}", apply, one.where)
 
 
 def find(packets: Packets, role: Role, number: int) -> int:

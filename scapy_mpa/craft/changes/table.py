@@ -5,11 +5,11 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from scapy_mpa.craft import impairments
-from scapy_mpa.craft.changes import capture, fpdu, injected, packets, said, startup
+from scapy_mpa.craft.changes import boundary, capture, fpdu, injected, packets, said, startup
 from scapy_mpa.craft.changes.change import KINDS, LEVELS, ChangeKind
 from scapy_mpa.errors import MPAError
 
-_MODULES = (startup, said, fpdu, packets, impairments, injected, capture)
+_MODULES = (startup, said, boundary, fpdu, packets, impairments, injected, capture)
 #: All kinds, level by level.
 CHANGES: dict[str, ChangeKind] = {one.name: one for level in LEVELS for one in KINDS.values() if one.level == level}
 
