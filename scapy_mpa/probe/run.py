@@ -546,8 +546,7 @@ def said_by(case: ProbeCase, terms: Terms) -> Spoken:
         rping=terms.rping,
         refused_data=0 < len(setup.private_data[ROLES.index(plan.by)]) <= _LITTLE,
         rejection=bool(plan.setup.get("reject")),
-        private_data=bool(setup.private_data[ROLES.index(plan.by)])
-        or any(change.text.startswith("private-data(") for change in case.case.changes),
+        private_data=bool(setup.private_data[ROLES.index(plan.by)]) or case.case.makes("private-data"),
     )
 
 

@@ -49,12 +49,14 @@ Packets: TypeAlias = "list[TcpPacket]"
 class NamedChange(NamedTuple):
     """A change with its parameters: its name, what it is in words, and what does it.
 
-    ``apply`` returns the change of an FPDU that it asks for, if it is one.
+    ``apply`` returns the change of an FPDU that it asks for, if it is one; ``is_of_peer``: it is about what the peer of
+    the exchange's side sends.
     """
 
     name: str
     text: str
     apply: Callable[[Exchange], FPDUChange | None]
+    is_of_peer: bool = False
 
 
 class ChangeKind(NamedTuple):
@@ -198,7 +200,7 @@ def _read(name: str, known: Mapping[str, inspect.Parameter], text: str) -> dict[
     for part in filter(None, text.split(",")):
         key, equals, value = part.partition("=")
         if not equals or not (key in known or free):
-            raise MPAError(f"{name} has no {part!r}; it has {', '.join(known) or 'no parameters'}")
+            raise MPAError(f"{name} has no {key!r}; it has {', '.join(known) or 'no parameters'}")
         try:
             values[key] = _value(str(known[key].annotation) if key in known else "int | str", value)
         except ValueError as error:
@@ -234,7 +236,7 @@ def of_peer(one: NamedChange) -> NamedChange:
         exchange.by = peer_of(exchange.by)
         return made
 
-    return NamedChange(one.name, f"peer: {one.text}", apply)
+    return NamedChange(one.name, f"peer: {one.text}", apply, is_of_peer=True)
 
 
 def find(packets: Packets, role: Role, number: int) -> int:
