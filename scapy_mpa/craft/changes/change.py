@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import inspect
 import random
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeAlias
 
 from scapy_mpa.craft.changes.draws import Draw, NothingToChange, a_packet, an_fpdu
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 _LONGEST = 40
+#: Words of a Literal in an annotation.
+_WORDS = re.compile(r'"(\w*)"')
 _LONGEST_DATAGRAM = 0xFFFF
 _ANY_KIND = inspect.Parameter.POSITIONAL_OR_KEYWORD
 #: The FPDU, or packet, that most cases of the catalogue change.
@@ -206,24 +210,31 @@ def _read(name: str, known: Mapping[str, inspect.Parameter], text: str) -> dict[
         except ValueError as error:
             raise MPAError(f"{name}: {key} is {value!r}: {error}") from None
     for one in known.values():
-        if one.kind is one.VAR_POSITIONAL or (one.default is one.empty and one.name not in values and not free):
+        if one.kind is one.VAR_POSITIONAL:
+            raise MPAError(f"{name} needs {one.name}, of which there may be many: from Python alone")
+        if one.default is one.empty and one.name not in values and not free:
             raise MPAError(f"{name} needs {one.name}; its parameters are {', '.join(known)}")
     return {key: value for key, value in values.items() if value is not inspect.Parameter.empty}
 
 
 def _value(annotation: str, text: str) -> Any:
     """A value as the annotation of its parameter has it; raises ValueError."""
+    words = _WORDS.findall(annotation)
+    if text in words:
+        return text
     if "bytes" in annotation:
         return octets(text)
     if "bool" in annotation:
-        return text == "true"
-    if "int" in annotation:
-        try:
+        words = ["true", "false"]
+        if text in words:
+            return text == "true"
+    elif "int" in annotation:
+        with suppress(ValueError):
             return int(text, 0)
-        except ValueError:
-            if annotation.startswith("int |") and "None" not in annotation:
-                return text
-            raise
+        if "str" not in annotation:
+            raise ValueError(f"it must be {' or '.join(['a whole number', *words])}")
+    if words:
+        raise ValueError(f"it must be {' or '.join(filter(None, words))}")
     return text
 
 
@@ -253,6 +264,13 @@ def first(packets: Iterable[TcpPacket], fits: Callable[[TcpPacket], bool]) -> Tc
     if found is None:
         raise NothingToChange
     return found
+
+
+def check_names(given: Iterable[str], known: Sequence[str], what: str) -> None:
+    """Raise ValueError for the first name that is none of those that are known; ``what`` it is the name of."""
+    for name in given:
+        if name not in known:
+            raise ValueError(f"there is no {what} {name!r}; it may be {', '.join(known)}")
 
 
 def fitting(packet: TcpPacket) -> TcpPacket:
