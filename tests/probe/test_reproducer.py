@@ -208,6 +208,7 @@ def test_the_acts_are_those_that_are_written(tmp_path: Path) -> None:
         (("malform", "crc-zero", "--list", "--script", "x.py"), "writes no files"),
         (("malform", "crc-zero", "--script", "none/x.py"), "none"),
         (("fuzz", "--script", "x.py"), "--replay"),
+        (("fuzz", "--case", "17", "--script", "x.py"), "--replay 17"),
         (("fuzz", "--replay", "1"), "--script"),
         (("probe", HOST, "1", "--script", "x.py"), "--case"),
         (("probe", HOST, "1", "--case", "crc-zero", "--script", "none/x.py"), "no folder"),
