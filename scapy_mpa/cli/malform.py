@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from scapy_mpa.catalogue.case import Case
     from scapy_mpa.catalogue.malformed import Malformed
     from scapy_mpa.craft.exchange import Exchange
+    from scapy_mpa.craft.sent import Repairable
 
 # The catalogue is imported when it is needed: completion and help do not need it.
 _FORMATS: tuple[Literal["text", "json", "md"], ...] = ("text", "json", "md")
@@ -160,18 +161,13 @@ def malform_command(
         if is_chosen and not (names or rules or areas):
             return 0
     begins = capture is not None or scenario is not None
-    if capture is not None and scenario is not None:
-        raise click.UsageError("--from and --scenario both say what the changes are made to: leave one of them out")
     cases = _chosen(names, rules, areas, is_checked=not begins)
     if connection is not None and not begins:
         raise click.UsageError("--connection needs --from or --scenario: it selects from that")
     if begins:
         if not names or only_list or peer is not None or output is None:
             raise click.UsageError("--from or --scenario takes each CASE by its name, and -o FILE")
-        check_output((capture or scenario or "",), output)
-        exchange = _exchange_of(capture, scenario or "", connection)
-        exchange.left = left_of(crc, lengths)
-        _write_changed(cases, exchange, output)
+        _write_changed(cases, capture, scenario, connection, left_of(crc, lengths), output)
         return 0
     made = [with_choice(case, crc, lengths, only=case.name in names) for case in cases]
     if only_list:
@@ -307,10 +303,22 @@ def _exchange_of(capture: str | None, scenario: str, connection: int | None) -> 
     return found[number]
 
 
-def _write_changed(cases: list[Case], exchange: Exchange, output: str) -> None:
-    """Write an exchange with the changes of some cases."""
+def _write_changed(
+    cases: list[Case],
+    capture: str | None,
+    scenario: str | None,
+    connection: int | None,
+    left: Repairable | None,
+    output: str,
+) -> None:
+    """Write an exchange of a capture or scenario with the changes of some cases."""
     from scapy_mpa.reading.analysis import analyze
 
+    if capture is not None and scenario is not None:
+        raise click.UsageError("--from and --scenario both say what the changes are made to: leave one of them out")
+    check_output((capture or scenario or "",), output)
+    exchange = _exchange_of(capture, scenario or "", connection)
+    exchange.left = left
     for case in cases:
         if any(change.name in _REPLACING for change in case.changes):
             others = ", ".join(one.name for one in case.changes if one.name not in _REPLACING)
