@@ -283,7 +283,7 @@ def fitting(packet: TcpPacket) -> TcpPacket:
 def _shown(value: object) -> str:
     """A value, shortened."""
     if isinstance(value, bytes):
-        return f"{value.hex()}" if len(value) <= _LONGEST // 2 else f"{len(value)} octets"
+        return f"hex:{value.hex()}" if len(value) <= _LONGEST // 2 else f"{len(value)} octets"
     if callable(value):
         return getattr(value, "__name__", "function")
     text = repr(value) if not isinstance(value, str) else value
