@@ -29,7 +29,7 @@ def main(area: str, count: int, folder: Path, seed: int) -> int:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("area", help="what is mutated: markers, length, crc, ... (see `scapy-mpa fuzz --list`)")
+    parser.add_argument("area", help="what is mutated: startup, fpdu, markers, ... (see `scapy-mpa fuzz --list`)")
     parser.add_argument("count", type=int, help="how many cases are made")
     parser.add_argument("folder", type=Path, help="where the captures are written")
     parser.add_argument("--seed", type=int, default=1, help="which cases are made (default: %(default)s)")

@@ -97,6 +97,15 @@ class Case:
             change.apply(planned)
         return planned
 
+    def makes(self, *names: str) -> bool:
+        """Return True if it makes one of these changes of what its own side sends."""
+        return any(change.name in names and not change.is_of_peer for change in self.changes)
+
+    @property
+    def ends_by_itself(self) -> bool:
+        """Whether the end of its own side is what it is about."""
+        return self.peer.reaction == "lose" or self.makes("ends")
+
     def outcome(self, left: Repairable | None = None) -> CaseOutcome:
         """What comes of it, with everything repaired or one thing left as it was (KeyError if it has no such thing)."""
         return CaseOutcome(self.raises, self.peer) if left is None else self.left[left]

@@ -82,8 +82,15 @@ def explanation(case: Case, left: Repairable | None = None) -> Iterator[str]:
         yield f"  with --{choice} left: {finds}. {outcome.peer.says}"
 
 
+def change_explanation(kind: ChangeKind) -> Iterator[str]:
+    """All about a change, whatever its parameters."""
+    yield f"{kind.name}: {kind.meaning}"
+    if kind.area:
+        yield f"  area: {kind.area}"
+    yield from _change(kind)
+
+
 def _change(kind: ChangeKind) -> Iterator[str]:
-    """All about a change that is made alone."""
     yield f"  level: {kind.level}, {LEVELS[kind.level]}"
     if kind.usage:
         yield f"  parameters: {kind.usage}"

@@ -228,11 +228,11 @@ def fuzz_command(
         script,
     )
     wire = replace(wire, rping=ulp == "rping", monitor=monitor, junit=junit, expected=expected)
+    if number is not None and (wire.is_wanted or script is not None):
+        raise click.UsageError(f"a live peer gets one case by --replay: --replay {number}")
     if complaint := wire.complaint():
         raise click.UsageError(complaint)
     if wire.is_wanted or script is not None:
-        if number is not None:
-            raise click.UsageError(f"a live peer gets one case by --replay: --replay {number}")
         if split is not None or per_file > 1:
             raise click.UsageError("a live peer gets cases one by one: leave --split and --per-file out")
         if output is not None:
@@ -408,5 +408,5 @@ def _list() -> None:
 
     width = max(map(len, CHANGES))
     for area, weight in weights().items():
-        print_line(f"{area} ({weight} in {sum(weights().values())}):")
+        print_line(f"{area} (drawn {weight} times in {sum(weights().values())}):")
         print_lines(f"  {one.name:<{width}}  {one.meaning}" for one in CHANGES.values() if one.area == area)

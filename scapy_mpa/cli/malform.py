@@ -35,9 +35,12 @@ if TYPE_CHECKING:
     from scapy_mpa.catalogue.case import Case
     from scapy_mpa.catalogue.malformed import Malformed
     from scapy_mpa.craft.exchange import Exchange
+    from scapy_mpa.craft.sent import Repairable
 
 # The catalogue is imported when it is needed: completion and help do not need it.
 _FORMATS: tuple[Literal["text", "json", "md"], ...] = ("text", "json", "md")
+#: Changes that put something else in place of what is said.
+_REPLACING = ("says", "answers")
 _REPAIRS: tuple[Literal["repaired", "left"], ...] = ("repaired", "left")
 
 
@@ -153,17 +156,18 @@ def malform_command(
         raise click.UsageError("--list writes no files: leave out --list, or leave out -o and --script")
     if not (is_chosen or everything or only_list):
         raise click.UsageError("no case is selected: give CASE, --rule, --area or --all; --list names the cases")
+    if only_list and output_format in (None, "text"):
+        names = _explain_changes(names)
+        if is_chosen and not (names or rules or areas):
+            return 0
     begins = capture is not None or scenario is not None
     cases = _chosen(names, rules, areas, is_checked=not begins)
     if connection is not None and not begins:
         raise click.UsageError("--connection needs --from or --scenario: it selects from that")
     if begins:
-        if not names or only_list or peer is not None or output is None or None not in (capture, scenario):
+        if not names or only_list or peer is not None or output is None:
             raise click.UsageError("--from or --scenario takes each CASE by its name, and -o FILE")
-        check_output((capture or scenario or "",), output)
-        exchange = _exchange_of(capture, scenario or "", connection)
-        exchange.left = left_of(crc, lengths)
-        _write_changed(cases, exchange, output)
+        _write_changed(cases, capture, scenario, connection, left_of(crc, lengths), output)
         return 0
     made = [with_choice(case, crc, lengths, only=case.name in names) for case in cases]
     if only_list:
@@ -210,6 +214,17 @@ def _chosen(names: tuple[str, ...], rules: tuple[str, ...], areas: tuple[str, ..
         of_rules = f" of {' or '.join(rules)}" if rules else ""
         raise MPAError(f"no case{of_rules} in {' or '.join(areas)}" if areas else f"no case{of_rules}")
     return [found[name] for name in dict.fromkeys((*CASES, *found)) if name in found]
+
+
+def _explain_changes(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Explain the changes that are named without parameters; return the other names."""
+    from scapy_mpa.catalogue.document import change_explanation
+    from scapy_mpa.catalogue.table import CASES
+    from scapy_mpa.craft.changes.table import CHANGES
+
+    bare = [name for name in names if name in CHANGES and name not in CASES]
+    print_lines(line for name in bare for line in change_explanation(CHANGES[name]))
+    return tuple(name for name in names if name not in bare)
 
 
 def _list(made: list[Malformed], output_format: str, *, in_full: bool, whole: bool) -> None:
@@ -288,13 +303,27 @@ def _exchange_of(capture: str | None, scenario: str, connection: int | None) -> 
     return found[number]
 
 
-def _write_changed(cases: list[Case], exchange: Exchange, output: str) -> None:
-    """Write an exchange with the changes of some cases."""
+def _write_changed(
+    cases: list[Case],
+    capture: str | None,
+    scenario: str | None,
+    connection: int | None,
+    left: Repairable | None,
+    output: str,
+) -> None:
+    """Write an exchange of a capture or scenario with the changes of some cases."""
     from scapy_mpa.reading.analysis import analyze
 
+    if capture is not None and scenario is not None:
+        raise click.UsageError("--from and --scenario both say what the changes are made to: leave one of them out")
+    check_output((capture or scenario or "",), output)
+    exchange = _exchange_of(capture, scenario or "", connection)
+    exchange.left = left
     for case in cases:
-        if any(change.name in ("says", "answers") for change in case.changes):
-            raise click.UsageError(f"{case.name} says something else: name its change (--list)")
+        if any(change.name in _REPLACING for change in case.changes):
+            others = ", ".join(one.name for one in case.changes if one.name not in _REPLACING)
+            hint = f"name its changes alone, with parameters: {others}" if others else "it changes nothing else"
+            raise click.UsageError(f"{case.name} replaces what is said, so nothing of it would be left; {hint}")
         exchange.by = case.by
         for change in case.changes:
             try:

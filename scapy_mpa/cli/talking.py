@@ -35,7 +35,7 @@ from scapy_mpa.live.recording import Recording
 from scapy_mpa.live.rping import SIZE, RpingClient, RpingServer
 from scapy_mpa.live.script import Item, Script, items_of, line_items, speech, step_items
 from scapy_mpa.live.settings import EndpointSettings
-from scapy_mpa.live.speaker import Listening, Speaker
+from scapy_mpa.live.speaker import NOT_THE_SAME, Listening, Speaker
 from scapy_mpa.live.telling import Telling
 from scapy_mpa.system.cycles import look_often
 from scapy_mpa.system.ending import usual_signals
@@ -120,7 +120,8 @@ class Talking:
                 pass
         # The next connection says what the next one of the scenario does.
         turns = cycle(self.scenario_steps)
-        return lambda rdmap: Script(rdmap, self.items(role, next(turns)), wait=self.wait, ends=begins)
+        doubt = NOT_THE_SAME if self.breaking is None else ": that may be its answer to what --break makes wrong"
+        return lambda rdmap: Script(rdmap, self.items(role, next(turns)), wait=self.wait, ends=begins, doubt=doubt)
 
     def run(self, talk: Callable[[LiveSession], Awaitable[Any]], speaker: Callable[[RDMAPEndpoint], Speaker]) -> int:
         """Have it done, with the files that were asked for; returns the exit status."""

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from io import BytesIO
 from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.craft import turns
@@ -204,8 +205,10 @@ class Exchange:
     def check(self) -> None:
         """Carry it out, and raise MPAError if a change finds no place, or has a parameter that cannot be sent."""
         try:
-            self.captured()
-        except (LookupError, TypeError, ValueError, struct.error) as error:
+            self.captured().write(BytesIO())
+        except struct.error:
+            raise MPAError("a number does not fit into the field that is to have it") from None
+        except (LookupError, TypeError, ValueError) as error:
             raise MPAError(str(error) or "there is nothing to change") from None
         if any(id(one) not in self.made for changes in self.fpdus.values() for one in changes):
             raise MPAError("there is no FPDU with a place for it")

@@ -383,25 +383,29 @@ class _Farthest(random.Random):
         return (1 << k) - 1
 
 
-def impaired(kind: str, number: int | None = None, *, seed: int = 0, **parameters: Any) -> NamedChange:
+def impaired(
+    kind: str, number: int | None = None, *, seed: int = 0, direction: str | None = None, **parameters: Any
+) -> NamedChange:
     """The change of an exchange that is one kind of impairment.
 
     Args:
         kind: its name.
         number: that of the packet to which it happens, for certain; None: to any, as its parameters say.
         seed: decides about what is random.
+        direction: who sends what it happens to; None: the side that the exchange is changed by.
         parameters: those that are not as usual, and those of its function alone.
     """
     whose = IMPAIRMENTS[kind]
     told = [f"seed={seed}"] * bool(seed) if number is None else [str(number)]
+    told += [f"direction={direction}"] * (direction is not None)
     text = f"{kind}({', '.join([*told, *(f'{key}={value}' for key, value in parameters.items())])})"
 
     def apply(exchange: Exchange) -> None:
         if kind == "snap":
             exchange.snaplen = parameters["length"]
             return
-        direction = None if kind in ("cut", "jitter") else exchange.by
-        one = Impairment(kind, {**whose.parameters, **parameters}, direction, None, number)
+        own = None if kind in ("cut", "jitter") else exchange.by
+        one = Impairment(kind, {**whose.parameters, **parameters}, direction or own, None, number)
         changes = exchange.taps if kind == "jitter" else exchange.packets
         changes.append(lambda packets: [*Pipeline([one], seed).apply(packets)])
 
@@ -411,13 +415,16 @@ def impaired(kind: str, number: int | None = None, *, seed: int = 0, **parameter
 def _register(name: str, kind: Kind) -> None:
     """Have a kind of impairment among all changes: of one packet, or with a probability where it has one."""
     draws = kind.draws
+    usage = ", ".join(f"{key}={str(value).lower()}" for key, value in kind.parameters.items())
     if "probability" in kind.parameters:
         draws = {"number": perhaps(a_packet), "probability": among(0.1, 0.3, 0.7), "seed": up_to(0xFFFF), **draws}
-    usage = ", ".join(f"{key}={str(value).lower()}" for key, value in kind.parameters.items())
+        usage += ", number=None, direction=None"
 
     def parse(text: str) -> NamedChange:
         one = impairment(f"{name}:{text}")
-        return impaired(name, one.number, **one.parameters)
+        if one.connection is not None:
+            raise MPAError(f"{name}: connection={one.connection} is for `scapy-mpa craft`; this is one connection")
+        return impaired(name, one.number, direction=one.direction, **one.parameters)
 
     meaning = kind.meaning[0].upper() + kind.meaning[1:]
     register(ChangeKind(name, "packet", kind.area, meaning, "", usage, draws, partial(impaired, name), parse))

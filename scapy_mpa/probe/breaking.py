@@ -41,8 +41,8 @@ from scapy_mpa.probe.reach import reach_of
 from scapy_mpa.probe.script import Finish, Send, script_of
 from scapy_mpa.ulp.header import NamedMemory
 
-#: Changes, by their names, of the order of what both sides send, or of octets that are in no frame and no FPDU.
-_OF_ORDER = ("earlier(", "reorder(", "inserted(", "merged(", "shifted(", "silence(")
+#: Changes of the order of what both sides send, or of octets that are in no frame and no FPDU.
+_OF_ORDER = ("earlier", "reorder", "inserted", "merged", "shifted", "silence")
 _FIELDS = ("m", "c", "r", "s", "rev")
 #: What is longer is cut by any TCP.
 _SEGMENT = 1400
@@ -119,7 +119,7 @@ def refusal(case: Case) -> str:
     reach = reach_of(case)
     if reach.carriage != "tcp":
         return reach.why
-    if any(change.text.removeprefix("peer: ").startswith(_OF_ORDER) for change in case.changes):
+    if any(change.name in _OF_ORDER for change in case.changes):
         return "it is about the order of what both sides send"
     plan = case.plan()
     own = [step.split() for step in plan.steps if isinstance(step, str)]
@@ -171,7 +171,7 @@ class Broken:
         }
         self._always = self._plan.fpdus.get((case.by, 0), [])
         self._end = next((step.how for step in script_of(self._plan.sent(), case.by) if isinstance(step, Finish)), "")
-        if not _ends_by_itself(case):
+        if not case.ends_by_itself:
             self._end = ""
         #: FPDUs of its own, answers left out; behind which of them it ends the connection, where none is changed.
         self._own = 0
@@ -286,10 +286,6 @@ def _changed(sent: SentFPDU, changes: Iterable[FPDUChange]) -> bytes:
     for change in changes:
         sent = replace(sent, octets=change(sent))
     return sent.octets
-
-
-def _ends_by_itself(case: Case) -> bool:
-    return case.peer.reaction == "lose" or any(change.text.startswith("ends(") for change in case.changes)
 
 
 def breakable(role: Role) -> list[str]:

@@ -75,8 +75,3 @@ class ProbeCase:
     def is_over_with_startup(self) -> bool:
         """Whether it is over as soon as the peer's startup frame has come."""
         return not self.begins_full_operation and self.case.peer.reaction == "accept"
-
-    @property
-    def ends_by_itself(self) -> bool:
-        """Whether the end of its own side is what it is about."""
-        return self.case.peer.reaction == "lose" or any(change.text.startswith("ends(") for change in self.case.changes)

@@ -224,7 +224,7 @@ class CaseExchange:
         steps: list[Step | RawStep] = [*script_of(packets, self._by)]
         if is_raw:
             steps = [*raw_script_of(packets, self._by, self._plan.wire)]
-        return steps if self._case.ends_by_itself else [step for step in steps if not isinstance(step, Finish)]
+        return steps if self._case.case.ends_by_itself else [step for step in steps if not isinstance(step, Finish)]
 
     def _fitted(self) -> list[Step | RawStep]:
         """The steps again, now that the peer's startup frame is known."""
@@ -240,7 +240,7 @@ class CaseExchange:
             fit(plan, frame)
         self._depth = self._agreed_depth(plan, frame)
         self._names = terms.rping and name_our_buffer(plan)
-        counts = any(change.text.startswith(("twice(", "left-out(")) for change in self._case.case.changes)
+        counts = self._case.case.makes("twice", "left-out")
         may_learn = terms.rping and (self._names or self._by == "responder")
         if self._live is not None or not may_learn or not needs_memory(plan):
             aim(plan, self._live, sends=counts or not terms.rping)
@@ -287,7 +287,7 @@ class CaseExchange:
     def _add_echo(self, plan: Exchange) -> None:
         """Have the peer show that it is in step, where it should be."""
         case, frame = self._case, self.seen.frame
-        if not self._terms.echoes or case.case.peer.reaction not in ("accept", "ignore") or case.ends_by_itself:
+        if not self._terms.echoes or case.case.peer.reaction not in ("accept", "ignore") or case.case.ends_by_itself:
             return
         if plan.steps == ["start"] or plan.setup.get("reject") or (frame is not None and frame.r):
             return

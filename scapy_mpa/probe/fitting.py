@@ -58,8 +58,7 @@ def plan_of(case: Case, clean: Clean, left: Repairable | None = None) -> Exchang
 
 def _changes_frame(case: Case) -> bool:
     """Whether a case changes the startup frame itself."""
-    names = ("fields(", "key(", "private-data(", "frame-cut(", "frame-followed(", "instead(")
-    return any(change.text.startswith(names) for change in case.changes)
+    return case.makes("fields", "key", "private-data", "frame-cut", "frame-followed", "instead")
 
 
 def fit(plan: Exchange, frame: StartupFrame) -> None:

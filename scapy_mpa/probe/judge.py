@@ -2,7 +2,7 @@
 
 What a conforming peer does about each case is said by the catalogue as a reaction (``catalogue.peer``), and what else
 it may do by ``expectations``.  `observe` finds the one thing that a peer did which decides a case; ``TABLE`` has a
-verdict for each reaction and observation; a few rows of `_EXCUSES` say where that proves nothing, or is left open:
+verdict for each reaction and observation; `_untested` and `_excused` say where that proves nothing, or is left open:
 
 * Whether a rejection closes TCP is left open (RFC 5044 §7.1.2 rule 3, §7.1.4.2).
 * A bad FPDU may be dropped without a word (§8): TCP's acknowledgement tells that from octets that were taken.
@@ -566,7 +566,7 @@ class Judge:
     @property
     def _is_over_rightly(self) -> bool:
         """Whether the peer has to end it, or we did."""
-        return self._said.terminate or self._case.ends_by_itself
+        return self._said.terminate or self._case.case.ends_by_itself
 
     def _layout(self) -> tuple[Fault, ...]:
         """A Terminate whose control word is not laid out as RFC 5040 §4.8 has it."""

@@ -30,7 +30,7 @@ from scapy_mpa.values.segment import ACK_FLAG, FIN, RST, SYN, Segment
 from scapy_mpa.values.words import plural
 from scapy_mpa.version import __version__
 
-#: SentOctets of a segment that are written in hexadecimal; more are compressed, so that a program fits on two screens.
+#: Octets of a segment that are written in hexadecimal; more are compressed, so that a program fits on two screens.
 _MOST_IN_HEX = 512
 _WIDTH = 112
 
@@ -82,9 +82,9 @@ def case_reproducer(case: ProbeCase, left: Repairable | None = None, recorded: b
             # Nothing is known of the peer's memory.
             aim(plan, None)
         steps = script_of(plan.sent(), by)
-        acts = acts_of(step for step in steps if case.ends_by_itself or not isinstance(step, Finish))
+        acts = acts_of(step for step in steps if case.case.ends_by_itself or not isinstance(step, Finish))
     else:
-        acts = recorded_acts(recorded, by, ends=case.ends_by_itself)
+        acts = recorded_acts(recorded, by, ends=case.case.ends_by_itself)
     clause, sent = clause_of(case.case), replace(case.case, peer=case.case.outcome(left).peer)
     notes = [f"{clause}: " * bool(clause) + f"what a conforming peer does: {expected_words(sent)}."]
     return reproducer(f"{case.name}: {case.case.purpose}.", notes, by, acts)
@@ -156,8 +156,11 @@ def _source_of(act: Act) -> str:
     return f'{comment}    ("{kind}", {written}),\n'
 
 
-_CONNECTS = """with socket.create_connection((host, port), TIMEOUT) as peer:
-    talk(peer)"""
+_CONNECTS = """try:
+    peer = socket.create_connection((host, port), TIMEOUT)
+except OSError as error:
+    sys.exit(f"{host} port {port}: {error}")
+talk(peer)"""
 _LISTENS = """family = socket.AF_INET6 if ":" in host else socket.AF_INET
 with socket.create_server((host, port), family=family) as listener:
     print("waiting for an Initiator", flush=True)
@@ -198,7 +201,7 @@ def receive(peer, came, enough):
 
 
 def frame_length(came):
-    """SentOctets of the peer's startup frame."""
+    """Octets of the peer's startup frame."""
     return 20 + (int.from_bytes(came[18:20], "big") if len(came) >= 20 else 0)
 
 

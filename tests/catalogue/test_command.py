@@ -20,6 +20,7 @@ from scapy_mpa.craft.changes.table import CHANGES
 from scapy_mpa.craft.exchange import Exchange
 from scapy_mpa.craft.scenario import load, shipped
 from scapy_mpa.craft.tcppacket import octets_of
+from scapy_mpa.framing.role import ROLES
 from tests.cli.test_command import invoke, run
 from tests.conftest import PCAPS, REPO
 
@@ -131,15 +132,15 @@ def test_an_exchange_of_a_scenario_is_what_it_says(name: str) -> None:
     [
         (("lose:number=5000", "--from", "CAPTURE"), "lose: there is no packet 5000"),
         (("swapped:number=1,other=5000", "--from", "CAPTURE"), "swapped: there is nothing to change"),
-        (("other-window:window=70000", "--from", "CAPTURE"), "format requires"),
+        (("other-window:window=70000", "--from", "CAPTURE"), "a number does not fit into the field"),
         (("pad:number=5000,octets=hex:01", "--from", "CAPTURE"), "there is no FPDU with a place for it"),
-        (("pad-40", "--from", "CAPTURE"), "says something else: name its change"),
+        (("pad-40", "--from", "CAPTURE"), "pad-40 replaces what is said, so nothing of it would be left"),
         (("--all", "--from", "CAPTURE"), "takes each CASE by its name"),
         (("crc-zero", "--connection", "0"), "--connection needs --from or --scenario"),
         (("crc-zero", "--from", "CAPTURE", "--connection", "3"), "there is no connection 3"),
         (("crc-zero", "--scenario", "every-message", "--connection", "3"), "there is no connection 3"),
         (("crc-zero", "--scenario", "many-connections"), "choose one with --connection"),
-        (("crc-zero", "--scenario", "every-message", "--from", "CAPTURE"), "takes each CASE by its name"),
+        (("crc-zero", "--scenario", "every-message", "--from", "CAPTURE"), "--from and --scenario both say"),
     ],
 )
 def test_what_of_a_capture_is_refused(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
@@ -153,11 +154,23 @@ def test_what_of_a_capture_is_refused(arguments: tuple[str, ...], said: str, tmp
     ("change", "said"),
     [
         ("pad:", "pad needs octets"),
-        ("pad:octet=hex:01", "pad has no 'octet=hex:01'; it has number, octets"),
+        ("pad:octet=hex:01", "pad has no 'octet'; it has number, octets"),
         ("pad:octets=hex:0", "pad: octets is 'hex:0'"),
         ("lose:distance=0", "a whole number from 1"),
+        ("lose:number=2,connection=0", "connection=0 is for `scapy-mpa craft`"),
         ("setup:m=5", "cannot be made of plain"),
-        ("recut:", "recut needs places"),
+        ("recut:", "recut needs places, of which there may be many"),
+        ("crc:value=foo", "value is 'foo': it must be a whole number or reversed or inverted"),
+        ("pad:number=two,octets=hex:01", "number is 'two': it must be a whole number"),
+        ("injected:flags=Q", "flags is 'Q': it must be A or R or RA or S or SA or FA"),
+        ("injected:edge=yes", "edge is 'yes': it must be true or false"),
+        ("header-field:field=Q,value=1", "there is no field 'Q'; it may be T, L, "),
+        ("enhanced:name=e,value=1", "there is no field 'e'; it may be a, b, c, d, ird, ord"),
+        ("setup:speed=1", "there is no parameter 'speed'; it may be "),
+        ("fields:speed=1", "there is no field 'speed'; it may be kind, "),
+        ("foreign:link_type=-1,octets=hex:00", "a number does not fit"),
+        ("silence:seconds=99999999999", "a number does not fit"),
+        ("repeated:times=100000", "a number does not fit"),
         ("pad:number=9,octets=hex:01", "there is no FPDU with a place for it"),
         ("marker-left-out:number=1,which=4", "there is no FPDU with a place for it"),
         ("lose:number=50", "cannot be made of plain"),
@@ -166,6 +179,21 @@ def test_what_of_a_capture_is_refused(arguments: tuple[str, ...], said: str, tmp
 def test_what_is_no_change_is_said(change: str, said: str) -> None:
     with pytest.raises(MPAError, match=said):
         Malformed(change)
+
+
+@pytest.mark.parametrize("name", [name for name in CHANGES if name not in CASES])
+def test_a_change_is_explained_whatever_its_parameters(name: str) -> None:
+    """Also one that cannot be made without parameters, alone and beside a case."""
+    kind = CHANGES[name]
+    alone = invoke("malform", "--list", name).stdout
+    assert alone.startswith(f"{name}: {kind.meaning}\n") and kind.usage in alone
+    assert invoke("malform", "--list", name, "crc-zero").stdout.removeprefix(alone).startswith("crc-zero: ")
+
+
+def test_an_impairment_is_of_the_side_that_is_named() -> None:
+    for direction in ROLES:
+        found = Malformed(f"lose:number=1,retransmit=false,direction={direction}").analyze().all_findings()
+        assert [one.direction for one in found if one.rule.id == "gap"] == [direction]
 
 
 def test_several_are_written_with_a_manifest(tmp_path: Path) -> None:

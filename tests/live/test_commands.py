@@ -312,6 +312,14 @@ def test_a_peer_whose_upper_layer_is_another() -> None:
         assert (status, "2 octets, which name no buffer: is --ulp the same" in out) == (1, True)
 
 
+def test_a_peer_that_closes_on_what_break_makes_wrong() -> None:
+    with listening("--count", "1") as (process, port):
+        status, out, _ = connect(port, "--break", "pad:number=1,octets=hex:01")
+        finished(process)
+    assert status == 2
+    assert "before everything was sent: that may be its answer to what --break makes wrong" in out
+
+
 def test_a_peer_that_waits_less_long() -> None:
     with listening("--timeout", "1", "--count", "1") as (process, port):
         status, out, _ = connect(port, "--say", "send hi", "--say", "pause 4", "--say", "send hi")

@@ -87,6 +87,16 @@ def test_without_a_peer_the_octets_are_those_of_the_case(tmp_path: Path) -> None
     assert came[0] == came[1]
 
 
+def test_a_program_whose_peer_is_not_there_says_so(tmp_path: Path) -> None:
+    program = tmp_path / "case.py"
+    assert invoke("malform", "crc-zero", "--script", str(program)).exception is None
+    with socket.create_server((HOST, 0)) as free:
+        port = str(free.getsockname()[1])
+    result = subprocess.run([sys.executable, "-I", program, HOST, port], capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"{HOST} port {port}: ") and result.stderr.count("\n") == 1
+
+
 def test_what_probe_sent_is_sent_once_more(tmp_path: Path) -> None:
     program = tmp_path / "case.py"
     with recorder() as (port, came):
@@ -198,6 +208,7 @@ def test_the_acts_are_those_that_are_written(tmp_path: Path) -> None:
         (("malform", "crc-zero", "--list", "--script", "x.py"), "writes no files"),
         (("malform", "crc-zero", "--script", "none/x.py"), "none"),
         (("fuzz", "--script", "x.py"), "--replay"),
+        (("fuzz", "--case", "17", "--script", "x.py"), "--replay 17"),
         (("fuzz", "--replay", "1"), "--script"),
         (("probe", HOST, "1", "--script", "x.py"), "--case"),
         (("probe", HOST, "1", "--case", "crc-zero", "--script", "none/x.py"), "no folder"),

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import inspect
 import random
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeAlias
 
 from scapy_mpa.craft.changes.draws import Draw, NothingToChange, a_packet, an_fpdu
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 _LONGEST = 40
+#: Words of a Literal in an annotation.
+_WORDS = re.compile(r'"(\w*)"')
 _LONGEST_DATAGRAM = 0xFFFF
 _ANY_KIND = inspect.Parameter.POSITIONAL_OR_KEYWORD
 #: Parameters that name what is changed.
@@ -52,13 +56,14 @@ class NamedChange(NamedTuple):
     """A change with its parameters: its name, what it is in words, and what does it.
 
     ``apply`` returns the change of an FPDU that it asks for, if it is one. ``where`` is the message and the field that
-    it changes, if its parameters name them.
+    it changes, if its parameters name them; ``is_of_peer``: it is about what the peer of the exchange's side sends.
     """
 
     name: str
     text: str
     apply: Callable[[Exchange], FPDUChange | None]
     where: str = ""
+    is_of_peer: bool = False
 
 
 class ChangeKind(NamedTuple):
@@ -205,30 +210,37 @@ def _read(name: str, known: Mapping[str, inspect.Parameter], text: str) -> dict[
     for part in filter(None, text.split(",")):
         key, equals, value = part.partition("=")
         if not equals or not (key in known or free):
-            raise MPAError(f"{name} has no {part!r}; it has {', '.join(known) or 'no parameters'}")
+            raise MPAError(f"{name} has no {key!r}; it has {', '.join(known) or 'no parameters'}")
         try:
             values[key] = _value(str(known[key].annotation) if key in known else "int | str", value)
         except ValueError as error:
             raise MPAError(f"{name}: {key} is {value!r}: {error}") from None
     for one in known.values():
-        if one.kind is one.VAR_POSITIONAL or (one.default is one.empty and one.name not in values and not free):
+        if one.kind is one.VAR_POSITIONAL:
+            raise MPAError(f"{name} needs {one.name}, of which there may be many: from Python alone")
+        if one.default is one.empty and one.name not in values and not free:
             raise MPAError(f"{name} needs {one.name}; its parameters are {', '.join(known)}")
     return {key: value for key, value in values.items() if value is not inspect.Parameter.empty}
 
 
 def _value(annotation: str, text: str) -> Any:
     """A value as the annotation of its parameter has it; raises ValueError."""
+    words = _WORDS.findall(annotation)
+    if text in words:
+        return text
     if "bytes" in annotation:
         return octets(text)
     if "bool" in annotation:
-        return text == "true"
-    if "int" in annotation:
-        try:
+        words = ["true", "false"]
+        if text in words:
+            return text == "true"
+    elif "int" in annotation:
+        with suppress(ValueError):
             return int(text, 0)
-        except ValueError:
-            if annotation.startswith("int |") and "None" not in annotation:
-                return text
-            raise
+        if "str" not in annotation:
+            raise ValueError(f"it must be {' or '.join(['a whole number', *words])}")
+    if words:
+        raise ValueError(f"it must be {' or '.join(filter(None, words))}")
     return text
 
 
@@ -241,7 +253,7 @@ def of_peer(one: NamedChange) -> NamedChange:
         exchange.by = peer_of(exchange.by)
         return made
 
-    return NamedChange(one.name, f"peer: {one.text}", apply, one.where)
+    return NamedChange(one.name, f"peer: {one.text}", apply, one.where, is_of_peer=True)
 
 
 def find(packets: Packets, role: Role, number: int) -> int:
@@ -260,6 +272,13 @@ def first(packets: Iterable[TcpPacket], fits: Callable[[TcpPacket], bool]) -> Tc
     return found
 
 
+def check_names(given: Iterable[str], known: Sequence[str], what: str) -> None:
+    """Raise ValueError for the first name that is none of those that are known; ``what`` it is the name of."""
+    for name in given:
+        if name not in known:
+            raise ValueError(f"there is no {what} {name!r}; it may be {', '.join(known)}")
+
+
 def fitting(packet: TcpPacket) -> TcpPacket:
     """The packet; raises NothingToChange where it is too long for an IP datagram."""
     if packet.headers - packet.half.frames.ip_at + len(packet.payload) > _LONGEST_DATAGRAM:
@@ -270,7 +289,7 @@ def fitting(packet: TcpPacket) -> TcpPacket:
 def _shown(value: object) -> str:
     """A value, shortened."""
     if isinstance(value, bytes):
-        return f"{value.hex()}" if len(value) <= _LONGEST // 2 else f"{len(value)} octets"
+        return f"hex:{value.hex()}" if len(value) <= _LONGEST // 2 else f"{len(value)} octets"
     if callable(value):
         return getattr(value, "__name__", "function")
     text = repr(value) if not isinstance(value, str) else value

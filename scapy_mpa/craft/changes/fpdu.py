@@ -10,7 +10,7 @@ import random
 import struct
 from typing import Literal
 
-from scapy_mpa.craft.changes.change import fpdu_change
+from scapy_mpa.craft.changes.change import check_names, fpdu_change
 from scapy_mpa.craft.changes.draws import among, bits, edge, perhaps, pick, some_octets, up_to
 from scapy_mpa.craft.exchange import Exchange
 from scapy_mpa.craft.sent import SentFPDU
@@ -29,6 +29,7 @@ _CONTROL = {
 }  # fmt: skip
 _TAGGED = {"STag": (2, 4), "TO": (6, 8)}
 _UNTAGGED = {"RsvdULP": (2, 4), "QN": (6, 4), "MSN": (10, 4), "MO": (14, 4)}
+_FIELDS = (*_CONTROL, *_TAGGED, *_UNTAGGED)
 
 
 @fpdu_change("fpdu", octets=some_octets(5))
@@ -50,12 +51,13 @@ def ulpdu_octets(sent: SentFPDU, at: int, octets: bytes) -> bytes:
 
 
 def _a_header_field(_: Exchange, rng: random.Random) -> str:
-    return pick(rng, (*_CONTROL, *_TAGGED, *_UNTAGGED))
+    return pick(rng, _FIELDS)
 
 
 @fpdu_change("ddp", field=_a_header_field, value=perhaps(up_to(255), 0.5, 0xFFFFFFFF))
 def header_field(sent: SentFPDU, field: str, value: int) -> bytes:
     """A field of the DDP or RDMAP header has this value; one that the header does not have stays."""
+    check_names((field,), _FIELDS, "field")
     octets = bytearray(sent.ulpdu)
     if field in _CONTROL:
         at, mask = _CONTROL[field]

@@ -44,7 +44,7 @@ def _challenge(packets: Packets, packet: TcpPacket, sent: int, peer_sent: int) -
 def injected(
     packets: Packets,
     place: int,
-    flags: str = "A",
+    flags: Literal["", "A", "R", "RA", "S", "SA", "FA"] = "A",
     *,
     far: int = 0,
     edge: bool = False,
@@ -173,7 +173,7 @@ def overlapping(
     octets: bytes,
     *,
     before: bool = True,
-    flags: str = "A",
+    flags: Literal["", "A", "R", "RA", "S", "SA", "FA"] = "A",
 ) -> None:
     """Somebody else sends some of the octets of the side, a few of which are others.
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from scapy_mpa.craft.changes.change import change
+from scapy_mpa.craft.changes.change import change, check_names
 from scapy_mpa.craft.changes.draws import among, edge, perhaps, pick, some_octets, up_to
 from scapy_mpa.craft.exchange import Exchange
 from scapy_mpa.craft.segmentation import SEGMENTATIONS
 from scapy_mpa.craft.segments import below
-from scapy_mpa.craft.setup import SMALLEST_MTU
+from scapy_mpa.craft.setup import SETUP_NAMES, SMALLEST_MTU
 from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.senders import BY_NAME
 from scapy_mpa.framing.sequence import SEQ_MASK
@@ -58,7 +58,8 @@ def _a_parameter(exchange: Exchange, rng: random.Random) -> dict[str, Any]:
 
 @change("startup", "negotiation", _=_a_parameter)
 def setup(exchange: Exchange, /, **parameters: Any) -> None:
-    """Parameters of the connection are these (see ``craft.setup.Setup``)."""
+    """Parameters of the connection are these, as for ``craft --set``."""
+    check_names(parameters, SETUP_NAMES, "parameter")
     exchange.setup.update(parameters)
 
 
@@ -80,12 +81,14 @@ def _some_fields(_: Exchange, rng: random.Random) -> dict[str, Any]:
 @change("startup", "startup", _=_some_fields)
 def fields(exchange: Exchange, /, **values: Any) -> None:
     """Fields of the startup frame are these, whatever was agreed on."""
+    check_names(values, StartupFrame._fields, "field")
     exchange.startup.append((exchange.by, lambda frame: frame._replace(**values)))
 
 
 @change("startup", "negotiation", name=among(*EnhancedData._fields), value=perhaps(among(0, 1), 0.6, NOT_NEGOTIATED))
 def enhanced(exchange: Exchange, name: str, value: int) -> None:
     """A field of RFC 6581's data is this one; a frame without them gets them."""
+    check_names((name,), EnhancedData._fields, "field")
 
     def alter(frame: StartupFrame) -> StartupFrame:
         data = frame.enhanced
