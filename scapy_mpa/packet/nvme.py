@@ -7,7 +7,6 @@ The data pointer is a keyed SGL data block descriptor, whose key is an STag; wha
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any, ClassVar
 
 from scapy.fields import (
@@ -32,8 +31,6 @@ from scapy_mpa.ulp.header import UpperHeader
 CONNECT_DATA_LENGTH = 1024
 _RAW_IF_SHORT = raw_if_short(nvme.COMMAND_LENGTH)
 
-#: A data block descriptor, and the subtype of an address that is an offset into the capsule (NVMe 1.4 §4.4).
-_DATA_BLOCK, _OFFSET = 0, 1
 _SGL_TYPES = {0: "data block", 1: "bit bucket", 2: "segment", 3: "last segment", nvme.KEYED: "keyed data block"}
 
 
@@ -129,16 +126,10 @@ class NVMeFabrics(_Command):
     dispatch_hook = _RAW_IF_SHORT
 
 
-def _fabrics(fctype: int, **defaults: int) -> list[Any]:
-    """The fields of a Fabrics command of a type, up to those of its own, with other defaults."""
-    fields = []
-    for field in _FABRICS:
-        value = fctype if field.name == "fctype" else defaults.get(field.name)
-        if value is not None:
-            field = copy(field)
-            field.default = value
-        fields.append(field)
-    return fields
+def _fabrics(fctype: int) -> list[Any]:
+    """The fields of a Fabrics command of a type, up to those of its own."""
+    typed = ByteEnumField("fctype", fctype, nvme.FABRICS_COMMANDS)
+    return [typed if field.name == "fctype" else field for field in _FABRICS]
 
 
 class NVMeConnect(_Command):
@@ -147,8 +138,7 @@ class NVMeConnect(_Command):
     name = "NVMe Fabrics Connect"
     kinds = (f"fabrics {nvme.CONNECT}",)
     fields_desc = [
-        # Its data are in the capsule: a data block descriptor whose address counts from there.
-        *_fabrics(nvme.CONNECT, length=CONNECT_DATA_LENGTH, sgl_type=_DATA_BLOCK, sgl_subtype=_OFFSET),
+        *_fabrics(nvme.CONNECT),
         LEShortField("recfmt", 0),
         LEShortField("qid", 0),
         LEShortField("sqsize", 31),
