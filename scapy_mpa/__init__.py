@@ -199,7 +199,14 @@ def _draw_connection(*arguments: Any) -> Any:
     return draw_connection(*arguments)
 
 
+def _octets_of_layers(text: str) -> bytes:
+    from scapy_mpa.packet.written import octets
+
+    return octets(text)
+
+
 offered.draw_connection = _draw_connection
+offered.octets_of_layers = _octets_of_layers
 
 
 def scapy_ext(ext: Any) -> None:

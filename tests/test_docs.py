@@ -64,6 +64,8 @@ NOT_RUN = re.compile(
     |   ip\ netns\ exec\ peer\ scapy-mpa\ listen\ .+
     |   scapy-mpa\ (connect|listen)\ 192\.0\.2\.\d\ .+
     |   python\ -m\ scripts\.dev\.siw_(interop|probe)\ .+
+    |   ln\ -s\ /usr/local/bin/scapy-mpa-extcap\ \S+/extcap/
+    |   tshark\ (-D|-i\ mpa-lo\ .+)
     # What needs traffic of another interface, a card with tracers, or another system.
     |   (tcpdump|dumpcap)\ -i\ (eth\d|t5nex0)\ .+
     |   cxgbetool\ t5nex0\ tracer\ \d\ (tx0|rx0|disable)

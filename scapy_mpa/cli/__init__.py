@@ -10,6 +10,7 @@ import atexit
 import gc
 import os
 import sys
+from collections.abc import Sequence
 
 import click
 
@@ -64,16 +65,16 @@ def cli() -> None:
 cli.params.append(color_option())
 
 
-def main() -> None:
-    """Run the command and exit."""
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command with these arguments, else with those of the process, and exit."""
     # What is left at the end goes with the process: nobody has to look through it for cycles first.
     atexit.register(gc.freeze)
     with ends_orderly():
-        status = _run()
+        status = _run(args)
     sys.exit(status)
 
 
-def _run() -> int:
+def _run(args: Sequence[str] | None) -> int:
     """Run the command; returns the exit status."""
     look_seldom()
     # The C library gives memory of a block of the capture back and is handed it again, page by page, for the next one,
@@ -82,7 +83,7 @@ def _run() -> int:
     if sys.stdout is None:  # closed by whoever started the command
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     try:
-        status: int = cli.main(standalone_mode=False)
+        status: int = cli.main(args, standalone_mode=False)
         sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import BinaryIO, Literal
 
 import click
 
+from scapy_mpa.capture.link import RAW
+from scapy_mpa.cli.judging import Judging
 from scapy_mpa.cli.lines import print_line
-from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage, warn_of_nothing, warn_of_remark
+from scapy_mpa.cli.options import Reading, reads_captures_or_ongoing, warn_of_damage, warn_of_nothing, warn_of_remark
 from scapy_mpa.cli.output import check_output, tell_written, written
 from scapy_mpa.cli.types import Word
+from scapy_mpa.framing.role import Role
 from scapy_mpa.values.words import plural
 
 
 @click.command("export")
-@reads_captures
+@reads_captures_or_ongoing
 @click.argument("output", metavar="OUT", type=click.Path(dir_okay=False, allow_dash=True))
 @click.option(
     "--order",
@@ -32,7 +35,8 @@ def export_command(reading: Reading, output: str, order: Literal["delivered", "p
     """Write the ULPDUs that a receiver finds to a pcapng file that Wireshark dissects fully.
 
     OUT holds the ULPDUs as exported PDUs, each with addresses and ports, and with the number and time of the frame that
-    placed it; - is standard output.
+    placed it; - is standard output. With -i and --follow each is written as soon as it is placed, so that a pipe to
+    Wireshark shows it at once.
     """
     from scapy_mpa.wireshark.export import export_ulpdus
     from scapy_mpa.wireshark.strip import strip_markers as strip
@@ -41,7 +45,14 @@ def export_command(reading: Reading, output: str, order: Literal["delivered", "p
         raise click.UsageError("--strip-markers writes both directions of a connection; leave --direction out")
     if strip_markers and order != "delivered":
         raise click.UsageError("--strip-markers writes in the order of the stream; leave --order out")
-    check_output(reading.captures, output, again="export --strip-markers" if strip_markers else "")
+    is_read_again = strip_markers and reading.ongoing is None
+    check_output(reading.captures, output, again="export --strip-markers" if is_read_again else "")
+    if reading.ongoing is not None:
+        with written(output) as file:
+            said, damage = export_ongoing(reading, file, strip_markers=strip_markers)
+        tell_written(output, said)
+        warn_of_damage(damage)
+        return 0
     with reading.found_fpdus(order) as found, written(output) as file:
         if strip_markers:
             packets, fpdus, left_out = strip(reading.query, found, file)
@@ -59,3 +70,35 @@ def export_command(reading: Reading, output: str, order: Literal["delivered", "p
     warn_of_remark(found.remark)
     warn_of_damage(found.report.damage)
     return 0
+
+
+def export_ongoing(reading: Reading, file: BinaryIO, *, strip_markers: bool) -> tuple[str, list[str]]:
+    """Write what is read while it is written, all of it at once; return what was written, and what was damaged."""
+    from scapy_mpa.cli.ongoing import OngoingReport
+    from scapy_mpa.craft.pcapngfile import PcapngWriter
+    from scapy_mpa.reading.listener import READ_ONCE
+    from scapy_mpa.wireshark.ongoing import OngoingPlain, OngoingULPDUs
+    from scapy_mpa.wireshark.upperpdu import LINKTYPE_WIRESHARK_UPPER_PDU
+
+    def is_wanted(connection: int, direction: Role, time: int) -> bool:
+        return reading.is_shown(connection, direction) and reading.is_in_time(time)
+
+    plain = OngoingPlain(lambda connection: not reading.connections or connection in reading.connections)
+    ulpdus = OngoingULPDUs(is_wanted)
+    listener = plain if strip_markers else ulpdus
+    ongoing = OngoingReport(reading, Judging(None, "never"), listener=listener)
+    writer = PcapngWriter(file, linktype=RAW if strip_markers else LINKTYPE_WIRESHARK_UPPER_PDU)
+    file.flush()  # whoever reads a pipe waits for what it begins with
+    packets = 0
+    for _ in ongoing.batches():
+        if some := writer.write_cut(listener.take()):
+            packets += some
+            file.flush()
+    packets += writer.write_cut(listener.take())
+    if ongoing.analysis.has_doubt:
+        warn_of_remark(READ_ONCE)
+    damage = ongoing.rest().damage
+    if strip_markers:
+        return f"{plural(packets, 'packet')} with {plural(plain.fpdus, 'FPDU')} without Markers", damage
+    without = f", {plural(ulpdus.bad, 'FPDU')} with a bad CRC left out" if ulpdus.bad else ""
+    return f"{plural(packets, 'ULPDU')} in placed order{without}", damage

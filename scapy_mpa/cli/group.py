@@ -109,7 +109,8 @@ def _check_words(command: click.Command, within: click.Context, rest: Sequence[s
     values, _, given = command.make_parser(within).parse_args(args=[*rest])
     words = [param for param in command.params if isinstance(param, click.Argument)]
     first, last = (values.get(words[at].name or "") if words else None for at in (0, -1))
-    if len(words) > 1 and words[0].nargs < 0 and not isinstance(first, tuple) and isinstance(last, str):
+    is_one_missing = len(words) > 1 and words[0].nargs < 0 and not isinstance(first, tuple) and isinstance(last, str)
+    if is_one_missing and values.get("interface") is None:
         # click takes the last word first, and would miss the captures.
         raise click.UsageError(f"Missing argument '{words[-1].make_metavar(within)}'.", within)
     for option in given:

@@ -302,6 +302,11 @@ def reads_all(command: Callable[..., int]) -> Callable[..., int]:
     return _reads(command, _STREAM, *_ONGOING)
 
 
+def reads_captures_or_ongoing(command: Callable[..., int]) -> Callable[..., int]:
+    """Captures, and what is read while it is written."""
+    return _reads(command, *_ONGOING)
+
+
 _STREAM = click.option(
     "--stream",
     "streams",

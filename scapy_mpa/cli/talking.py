@@ -20,7 +20,7 @@ from click.core import ParameterSource
 from scapy_mpa.capture.index import is_pipe
 from scapy_mpa.cli.lines import print_line
 from scapy_mpa.cli.output import STANDARD_OUTPUT, check_output, is_stdout, tell_written, written
-from scapy_mpa.cli.talkoptions import talking_options
+from scapy_mpa.cli.talkoptions import SERVICES, talking_options
 from scapy_mpa.craft.conversation import Conversation
 from scapy_mpa.craft.turns import Step
 from scapy_mpa.errors import MPAError
@@ -34,6 +34,7 @@ from scapy_mpa.live.rdmap import RDMAPEndpoint, RDMAPSettings
 from scapy_mpa.live.recording import Recording
 from scapy_mpa.live.rping import SIZE, RpingClient, RpingServer
 from scapy_mpa.live.script import Item, Script, items_of, line_items, speech, step_items
+from scapy_mpa.live.services import NVME_PRIVATE_DATA, NFSNull, NVMeConnectClient
 from scapy_mpa.live.settings import EndpointSettings
 from scapy_mpa.live.speaker import NOT_THE_SAME, Listening, Speaker
 from scapy_mpa.live.telling import Telling
@@ -111,6 +112,12 @@ class Talking:
             return lambda rdmap: RpingClient(rdmap, self.count, size) if begins else RpingServer(rdmap)
         if self.ulp == "echo":
             return lambda rdmap: EchoClient(rdmap, self.count, self.size) if begins else EchoServer(rdmap)
+        if self.ulp in SERVICES and self.count is not None:
+            raise click.UsageError(f"--ulp {self.ulp} is one call: leave --count out")
+        if self.ulp == "nfs-null":
+            return NFSNull
+        if self.ulp == "nvme-connect":
+            return NVMeConnectClient
         says = self.has_words or (self.breaking is not None and self.breaking.items() is not None)
         if not begins and not says:
             return lambda _: Listening()
@@ -317,7 +324,9 @@ def _talking(
         raise click.UsageError("--write and --log name the same file")
     rdmap = RDMAPSettings(receive_buffers=receive_buffers, receive_size=receive_size) if has_rdmap else None
     breaking = _breaking(breaks, role) if breaks is not None else None
-    if role == "initiator" and ulp == "rping" and _may_say_depths(**endpoint):
+    if ulp == "nvme-connect":
+        endpoint["private_data"] = endpoint["private_data"] or NVME_PRIVATE_DATA
+    if role == "initiator" and ulp in ("rping", *SERVICES) and _may_say_depths(**endpoint):
         # As rping itself has it: without, siw provides no RDMA Reads, by which rping's server reads.
         ird, order = (1 if depth is None else depth for depth in (ird, order))
     settings = TalkSettings(

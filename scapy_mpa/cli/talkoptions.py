@@ -17,6 +17,8 @@ from scapy_mpa.live.rping import MOST, SIZE
 
 #: Upper layers that both know.
 ULPS = ("none", "rping", "echo")
+#: What a connection can ask of a server.
+SERVICES = ("nfs-null", "nvme-connect")
 _SECONDS = click.FloatRange(0, 1_000_000)
 #: What adds an option to a command.
 _Adds: TypeAlias = Callable[[Callable[..., int]], Callable[..., int]]
@@ -51,7 +53,12 @@ def _complete_break(context: click.Context, _parameter: click.Parameter, incompl
 
 
 _OPTIONS: tuple[_Option, ...] = (
-    _of_both(click.option("--ulp", type=Word(ULPS), default="none", show_default=True, help="The upper layer.")),
+    _by_role(
+        initiator=click.option(
+            "--ulp", type=Word((*ULPS, *SERVICES)), default="none", show_default=True, help="The upper layer."
+        ),
+        responder=click.option("--ulp", type=Word(ULPS), default="none", show_default=True, help="The upper layer."),
+    ),
     _by_role(
         initiator=click.option(
             "--count", type=click.IntRange(0), help="Iterations of rping, or messages of echo. [default: unlimited]"

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, SupportsBytes, TypeAlias, TypeVar
 
+from scapy_mpa import offered
 from scapy_mpa.craft import ulpdus
 from scapy_mpa.craft.messages import RAW, Message
 from scapy_mpa.craft.payload import MadeUp
@@ -35,6 +36,9 @@ RULES: dict[str, str] = {
 
 #: Octets, a text, or a number of octets, which are then made up.
 Payload: TypeAlias = "bytes | str | int"
+
+#: A packet of an upper layer's message, its octets, or its layers as text.
+Layers: TypeAlias = "SupportsBytes | str"
 
 #: Octets of the longest message: MO has 32 bits (RFC 5041 §4.3).
 _LONGEST = 0xFFFFFFFF
@@ -107,6 +111,14 @@ class Conversation:
         }
         opcode = kinds[bool(solicited), invalidate is not None]
         return self._say(side, Message(opcode, self._octets(payload), _unsigned(invalidate or 0, 32)))
+
+    def message(self: C, side: Role, layers: Layers, *, solicited: bool = False, invalidate: int | None = None) -> C:
+        """A Send of an upper layer's message: a packet, or layers as text, ``NVMeConnect(qid=1) / NVMeConnectData()``.
+
+        Raises FramingError for a text that names what no layer has.
+        """
+        octets = offered.octets_of_layers(layers) if isinstance(layers, str) else bytes(layers)
+        return self.send(side, octets, solicited=solicited, invalidate=invalidate)
 
     def write(self: C, side: Role, payload: Payload = b"", *, stag: int = _STAG, to: int = 0) -> C:
         """An RDMA Write to the tagged buffer ``stag``, from its offset ``to`` on."""

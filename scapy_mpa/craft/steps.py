@@ -3,6 +3,7 @@
     initiator send 5000                     5000 octets, made up
     initiator write "some text" stag=16     octets of a text, and by name what the method takes
     responder send hex:00ff times=3         octets in hexadecimal, three times
+    initiator message 'RPCRDMA(xid=7)'      a Send of an upper layer's message: its layers, as Scapy writes them
     pause 0.01    path-mtu 600    start    close rst responder
 
 The verbs of a side are methods of ``Conversation``.
@@ -26,6 +27,7 @@ _MOST_TIMES = 1_000_000
 VERBS = (
     "stream",
     "send",
+    "message",
     "write",
     "read",
     "read-request",
@@ -186,4 +188,5 @@ READERS: dict[str, Callable[[str, str], Any]] = {
     "tuple[int, int]": _pair,
     "bool": _truth,
     "str": _text,
+    "Layers": _text,
 }

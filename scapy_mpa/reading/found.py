@@ -76,23 +76,34 @@ class FoundFPDU(NamedTuple):
     @property
     def decoded(self) -> Fpdu:
         """Its fields; of one that the capture cut what is there of the ULPDU, without PAD, CRC and Markers."""
-        octets, dialect = self.octets, self.half.dialect
-        if dialect is not None:
-            due = self._due(dialect)
-            found = decode_fpdu(octets, self.offset, check_crc=False, dialect=dialect, due=due)
-            if found is not None and found.wire_length != len(octets):
-                found = None  # its sender had not deviated yet
-        else:
-            found = decode_fpdu(octets, marker_phase(self.half, self.offset), check_crc=False)
-        if found is None and self.is_cut:
-            length = self.record.ulpdu_length
-            plain = octets if not self.half.markers or dialect is not None else remove_markers(octets, self.offset)
-            return Fpdu(length, plain[2 : 2 + length], b"", 0, None, (), self.record.wire_length)
-        if found is None:  # it begins inside a Marker, where no FPDU can
-            end, length = 2 + self.record.ulpdu_length, self.record.ulpdu_length
-            crc = crc_from_field(octets[-CRC_LENGTH:])
-            return Fpdu(length, octets[2:end], octets[end:-CRC_LENGTH], crc, None, (), len(octets))
+        octets, dialect, lengths = self.octets, self.half.dialect, (self.record.ulpdu_length, self.record.wire_length)
+        if dialect is None:
+            return located_fpdu(octets, self.offset, bool(self.half.markers), *lengths)
+        found = decode_fpdu(octets, self.offset, check_crc=False, dialect=dialect, due=self._due(dialect))
+        if found is None or found.wire_length != len(octets):  # its sender had not deviated yet
+            return _as_it_lies(octets, octets, *lengths)
         return found
+
+
+def located_fpdu(octets: bytes, offset: int, markers: bool, ulpdu_length: int, wire_length: int) -> Fpdu:
+    """Return the fields of an FPDU at a stream offset, of one that was cut what is there, as ``decoded`` says it.
+
+    ``wire_length`` counts its octets on the wire, Markers included.
+    """
+    found = decode_fpdu(octets, marker_phase(markers, offset), check_crc=False)
+    if found is not None:
+        return found
+    return _as_it_lies(octets, remove_markers(octets, offset) if markers else octets, ulpdu_length, wire_length)
+
+
+def _as_it_lies(octets: bytes, plain: bytes, length: int, wire_length: int) -> Fpdu:
+    """An FPDU that the capture cut, ``plain`` without its Markers; or that begins inside a Marker, where none can."""
+    if len(octets) < wire_length:
+        return Fpdu(length, plain[2 : 2 + length], b"", 0, None, (), wire_length)
+    end = 2 + length
+    return Fpdu(
+        length, octets[2:end], octets[end:-CRC_LENGTH], crc_from_field(octets[-CRC_LENGTH:]), None, (), len(octets)
+    )
 
 
 class ConnectionSpan(NamedTuple):

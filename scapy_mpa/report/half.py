@@ -205,9 +205,9 @@ class HalfConnection:
         return {"markers": bool(self.markers), "deviation": self.deviation} | counts
 
 
-def marker_phase(half: HalfConnection, offset: int) -> int | None:
+def marker_phase(markers: bool | None, offset: int) -> int | None:
     """What :func:`decode_fpdu` takes for the offset of an FPDU at a stream offset; None without Markers."""
-    if not half.markers:
+    if not markers:
         return None
     phase = offset % MARKER_INTERVAL
     return None if 0 < phase < MARKER_LENGTH else phase  # no FPDU can begin inside a Marker

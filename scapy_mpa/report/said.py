@@ -65,6 +65,6 @@ def _turns(half: HalfConnection) -> Iterator[tuple[int, Said, int]]:
             ulpdu = ulpdu_of(spoken, octets) if spoken is not None else b""
             yield turn, Said(record.direction, ulpdu, time_ns=record.time_ns), len(octets)
         else:
-            decoded = decode_fpdu(octets, marker_phase(half, offset), check_crc=False)
+            decoded = decode_fpdu(octets, marker_phase(half.markers, offset), check_crc=False)
             if decoded is not None:
                 yield turn, said_in(record, decoded), len(octets)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
 from scapy_mpa.craft.pcapngfile import CutPacket, PcapngWriter
+from scapy_mpa.framing.fpdu import Fpdu
 from scapy_mpa.reading.found import FoundFPDU
 from scapy_mpa.wireshark.upperpdu import DISSECTOR, LINKTYPE_WIRESHARK_UPPER_PDU, UpperPDU
 
@@ -35,10 +36,13 @@ def export_ulpdus(fpdus: Iterable[FoundFPDU], file: BinaryIO) -> Exported:
             if record.placed_frame is None:
                 bad += 1
                 continue
-            fpdu = found.decoded
-            pdu = UpperPDU(DISSECTOR, found.half.key, record.placed_frame, fpdu.ulpdu)
-            octets = pdu.encode()
-            yield record.time_ns, octets, len(octets) + fpdu.ulpdu_length - len(pdu.pdu)
+            yield exported(found.half.key, record.placed_frame, record.time_ns, found.decoded)
 
     ulpdus = PcapngWriter(file, linktype=LINKTYPE_WIRESHARK_UPPER_PDU).write_cut(packets())
     return Exported(ulpdus, bad)
+
+
+def exported(key: bytes, frame: int, time: int, fpdu: Fpdu) -> CutPacket:
+    """A ULPDU as an exported PDU: ``key`` are addresses and ports, ``frame`` placed it at ``time`` (nanoseconds)."""
+    octets = UpperPDU(DISSECTOR, key, frame, fpdu.ulpdu).encode()
+    return time, octets, len(octets) + fpdu.ulpdu_length - len(fpdu.ulpdu)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from struct import Struct
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, TypeAlias
 
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.index import rewind
@@ -25,6 +25,7 @@ from scapy_mpa.capture.link import RAW
 from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.craft.packets import Endpoint, FrameMaker
 from scapy_mpa.craft.pcapngfile import CutPacket, PcapngWriter
+from scapy_mpa.framing.fpdu import Fpdu
 from scapy_mpa.framing.markers import MARKER_LENGTH
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import seq_add, seq_diff
@@ -55,7 +56,7 @@ _WINDOW_AT = 14
 _MOST_SYNS = 8
 
 #: The octets of an IP packet that are written, and how many it has.
-_Octets = tuple[bytes, int]
+IPPacket: TypeAlias = tuple[bytes, int]
 
 
 class Stripped(NamedTuple):
@@ -87,19 +88,23 @@ def _segments(query: Query) -> Iterator[Segment]:
             yield from (seg for seg in query.selection.of(segments) if not seg.flags & PATH_MTU)
 
 
-class _Half:
-    """One direction of a connection, as it is sent anew."""
+class HalfSent:
+    """One direction of a connection, as it is sent anew.
 
-    def __init__(self, connection: Connection, direction: Role, fpdus: int) -> None:
-        self.direction = direction
-        half = connection.half(direction)
-        self.numbers = Unmarked(half)
-        self.frames = _frame_maker(half.key)
-        #: FPDUs that are still to be sent, and the FIN that waits for them: its acknowledgement and window.
+    Args:
+        key: addresses and ports of its segments.
+        numbers: its sequence numbers without Markers.
+        fpdus: how many FPDUs are to be sent; where nobody knows, 1 until its FIN may go.
+    """
+
+    def __init__(self, key: bytes, numbers: Unmarked, fpdus: int) -> None:
+        self.numbers = numbers
+        self.frames = _frame_maker(key)
+        #: FPDUs that are still to be sent, and whether the FIN waits for them.
         self.left = fpdus
         self.fin_waits = False
-        self.startup: tuple[StartupFrame, int, int] | None = startup_of(connection, direction)
-        self.startup_seq = self.startup[1] if self.startup is not None else None
+        self.startup: tuple[StartupFrame, int, int] | None = None
+        self.startup_seq: int | None = None
         self.syns: set[int] = set()
         #: The next sequence number, None if nothing was sent; the last acknowledgement and window of a packet.
         self.next: int | None = None
@@ -109,7 +114,12 @@ class _Half:
         #: The acknowledgement and window that were sent last.
         self.said: tuple[int, int] | None = None
 
-    def packet(self, payload: bytes, flags: int, seq: int, options: bytes = b"", cut: int = 0) -> _Octets:
+    def begin(self, startup: tuple[StartupFrame, int, int] | None) -> None:
+        """Send a startup frame at its frame: what it says, its sequence number, and that frame."""
+        if startup is not None:
+            self.startup, self.startup_seq = startup, startup[1]
+
+    def packet(self, payload: bytes, flags: int, seq: int, options: bytes = b"", cut: int = 0) -> IPPacket:
         """A packet, with the last acknowledgement; so many octets of its payload are cut off."""
         if self.acks:
             flags |= ACK_FLAG
@@ -124,7 +134,7 @@ class _Half:
         )
         return frame[_ETHERNET_HEADER : len(frame) - cut], len(frame) - _ETHERNET_HEADER
 
-    def data(self, seq: int, payload: bytes, cut: int = 0) -> Iterator[_Octets]:
+    def data(self, seq: int, payload: bytes, cut: int = 0) -> Iterator[IPPacket]:
         """Packets with octets of the stream, behind which ``cut`` more follow that the capture does not have."""
         length = len(payload) + cut
         for at in range(0, length, _MOST_PAYLOAD):
@@ -133,7 +143,14 @@ class _Half:
             yield self.packet(piece + bytes(lacking), PSH | ACK_FLAG, seq_add(seq, at), cut=lacking)
         self.next = seq_add(seq, length)
 
-    def fin(self) -> Iterator[_Octets]:
+    def fpdu(self, offset: int, octets: bytes, fpdu: Fpdu, markers: int, *, crc: bool) -> Iterator[IPPacket]:
+        """An FPDU at a stream offset, with so many Markers; ``fpdu`` are its fields."""
+        self.numbers.near = max(self.numbers.near, offset + fpdu.wire_length)
+        plain = unmarked_fpdu(octets, fpdu, markers=self.numbers.markers, crc=crc)
+        cut = fpdu.wire_length - MARKER_LENGTH * markers - len(plain) if len(octets) < fpdu.wire_length else 0
+        yield from self.data(self.numbers.seq_at(offset), plain, cut)
+
+    def fin(self) -> Iterator[IPPacket]:
         """The FIN, if it waits for nothing any more."""
         if self.fin_waits and not self.left and self.numbers.fin is not None:
             self.fin_waits = False
@@ -142,27 +159,13 @@ class _Half:
             self.next = seq_add(seq, 1)
 
 
-class _Sent:
-    """A connection as it is sent anew."""
+class ConnectionSent:
+    """A connection as it is sent anew: its halves by their keys."""
 
-    def __init__(self, connection: Connection, extent: ConnectionSpan) -> None:
-        self.connection, self.extent = connection, extent
-        self.halves = {
-            connection.half("initiator").key: _Half(connection, "initiator", extent.initiator),
-            connection.half("responder").key: _Half(connection, "responder", extent.responder),
-        }
+    def __init__(self, halves: dict[bytes, HalfSent]) -> None:
+        self.halves = halves
 
-    def fpdu(self, found: FoundFPDU) -> Iterator[_Octets]:
-        """An FPDU, and what waited for it."""
-        half, record = self.halves[found.half.key], found.record
-        half.left -= 1
-        half.numbers.near = max(half.numbers.near, found.offset + record.wire_length)
-        octets = unmarked_fpdu(found)
-        cut = record.wire_length - MARKER_LENGTH * record.markers - len(octets) if found.is_cut else 0
-        yield from half.data(half.numbers.seq_at(found.offset), octets, cut)
-        yield from half.fin()
-
-    def segment(self, seg: Segment) -> Iterator[_Octets]:
+    def segment(self, seg: Segment) -> Iterator[IPPacket]:
         """What a captured segment gives besides FPDUs."""
         half = self.halves[seg.key]
         peer = next(other for other in self.halves.values() if other is not half)
@@ -192,7 +195,7 @@ class _Sent:
         elif not length and half.said != (half.ack, half.window):
             yield half.packet(b"", ACK_FLAG, half.numbers.seq(seg.seq) if half.next is None else half.next)
 
-    def _startup(self, half: _Half, seg: Segment) -> Iterator[_Octets]:
+    def _startup(self, half: HalfSent, seg: Segment) -> Iterator[IPPacket]:
         """Streaming data before the startup frame as it was captured, and the startup frame when it is complete."""
         if half.startup_seq is not None and half.next != half.startup_seq and seg.end > seg.start:
             before = min(seq_diff(half.startup_seq, seg.seq), seg.end - seg.start)
@@ -205,6 +208,31 @@ class _Sent:
             half.startup_seq = None
 
 
+class _Captured(ConnectionSent):
+    """A connection of the report."""
+
+    def __init__(self, connection: Connection, extent: ConnectionSpan) -> None:
+        self.connection, self.extent = connection, extent
+        counts: dict[Role, int] = {"initiator": extent.initiator, "responder": extent.responder}
+        super().__init__({connection.half(role).key: _half(connection, role, count) for role, count in counts.items()})
+
+    def fpdu(self, found: FoundFPDU) -> Iterator[IPPacket]:
+        """An FPDU, and what waited for it."""
+        half = self.halves[found.half.key]
+        half.left -= 1
+        crc = self.connection.crc
+        yield from half.fpdu(found.offset, found.octets, found.decoded, found.record.markers, crc=crc)
+        yield from half.fin()
+
+
+def _half(connection: Connection, direction: Role, fpdus: int) -> HalfSent:
+    half = connection.half(direction)
+    numbers = Unmarked(half.seq_start, markers=bool(half.markers), has_start=half.inferred is None)
+    sent = HalfSent(half.key, numbers, fpdus)
+    sent.begin(startup_of(connection, direction))
+    return sent
+
+
 class _Stripping:
     """All connections, one packet after the other."""
 
@@ -213,9 +241,9 @@ class _Stripping:
         self.fpdus = 0
         connections = found.report.connections
         self.left_out = tuple(one for one in connections if _deviates_in_markers(one))
-        self._sent = {id(one): _Sent(one, found.extent(one)) for one in connections if one not in self.left_out}
+        self._sent = {id(one): _Captured(one, found.extent(one)) for one in connections if one not in self.left_out}
         #: The connections of a key, in the order of time.
-        self._by_key: dict[bytes, list[_Sent]] = {}
+        self._by_key: dict[bytes, list[_Captured]] = {}
         for sent in sorted(self._sent.values(), key=lambda sent: sent.extent.first):
             for key in sent.halves:
                 self._by_key.setdefault(key, []).append(sent)
@@ -247,7 +275,7 @@ class _Stripping:
         for packet in sent.fpdu(found):
             yield time, *packet
 
-    def _of(self, seg: Segment) -> _Sent | None:
+    def _of(self, seg: Segment) -> _Captured | None:
         """The connection of a segment: of several on the same addresses and ports the one of its time."""
         there = [sent for sent in self._by_key.get(seg.key, ()) if not sent.connection.is_foreign(seg)]
         # A SYN behind the last frame of one begins the next.

@@ -7,11 +7,10 @@ all that is before it captured or not: gaps stay gaps, and acknowledgements can 
 from __future__ import annotations
 
 from scapy_mpa.framing.crc import CRC_LENGTH, crc32c, crc_field, crc_from_field
+from scapy_mpa.framing.fpdu import Fpdu
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.framing.sequence import SEQ_MOD, unwrap
 from scapy_mpa.framing.startup import StartupFrame
-from scapy_mpa.reading.found import FoundFPDU
-from scapy_mpa.report.half import HalfConnection
 
 
 def removed_before(offset: int) -> int:
@@ -23,15 +22,17 @@ def removed_before(offset: int) -> int:
 class Unmarked:
     """The sequence numbers of a half connection without its Markers.
 
-    ``fin`` is the stream offset of its FIN, once that is known; it takes a sequence number, but is no octet.
-    ``near`` is an offset near which sequence numbers are looked for.
+    ``seq_start`` is the sequence number of Full Operation's first octet, None if it is not known; ``has_start``: that
+    octet is where FPDUs begin. ``fin`` is the stream offset of its FIN, once that is known; it takes a sequence number,
+    but is no octet.
+    ``markers`` is whether there are any; ``near`` is an offset near which sequence numbers are looked for.
     """
 
-    def __init__(self, half: HalfConnection) -> None:
-        self._origin = half.seq_start or 0
-        self._markers = bool(half.markers) and half.seq_start is not None
+    def __init__(self, seq_start: int | None, *, markers: bool, has_start: bool = True) -> None:
+        self._origin = seq_start or 0
+        self.markers = markers and seq_start is not None
         # In a half that begins in the middle the octets before the first Marker captured are FPDUs too.
-        self._has_start = half.inferred is None
+        self._has_start = has_start
         self.near = 0
         self.fin: int | None = None
 
@@ -44,7 +45,7 @@ class Unmarked:
         behind = 0
         if self.fin is not None and offset > self.fin:
             offset, behind = self.fin, offset - self.fin
-        if self._markers and (offset >= 0 or not self._has_start):
+        if self.markers and (offset >= 0 or not self._has_start):
             offset -= removed_before(offset)
         return (self._origin + offset + behind) % SEQ_MOD
 
@@ -53,23 +54,21 @@ class Unmarked:
         return self.seq_at(self.offset_of(seq))
 
 
-def unmarked_fpdu(found: FoundFPDU) -> bytes:
-    """The octets of an FPDU without its Markers.
+def unmarked_fpdu(octets: bytes, fpdu: Fpdu, *, markers: bool, crc: bool) -> bytes:
+    """The octets of an FPDU without its Markers; ``fpdu`` are its fields.
 
     A good CRC becomes the right one of what is left, a bad one stays as far from that as it was; where CRCs are not in
     use the field stays as it is. Of an FPDU that the capture cut it is what is there.
     """
-    fpdu = found.decoded
-    if found.is_cut and found.half.markers:
+    if markers and len(octets) < fpdu.wire_length:
         return fpdu.ulpdu_length.to_bytes(2, "big") + fpdu.ulpdu
     if not fpdu.markers:
-        return found.octets
+        return octets
     body = fpdu.ulpdu_length.to_bytes(2, "big") + fpdu.ulpdu + fpdu.pad
-    crc = fpdu.crc
-    if found.connection.crc:
-        stored = crc_from_field(found.octets[-CRC_LENGTH:])
-        crc = crc32c(body) ^ stored ^ crc32c(found.octets[:-CRC_LENGTH])
-    return body + crc_field(crc)
+    field = fpdu.crc
+    if crc:
+        field = crc32c(body) ^ crc_from_field(octets[-CRC_LENGTH:]) ^ crc32c(octets[:-CRC_LENGTH])
+    return body + crc_field(field)
 
 
 def unmarked_startup(startup: StartupFrame) -> bytes:

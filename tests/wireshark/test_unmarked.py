@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any, cast
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.wireshark.unmarked import Unmarked
 
 
-def unmarked(seq_start: int | None, *, markers: bool = True, inferred: Any = None) -> Unmarked:
-    half = SimpleNamespace(seq_start=seq_start, markers=markers, inferred=inferred)
-    return Unmarked(cast(HalfConnection, half))
+def unmarked(seq_start: int | None, *, markers: bool = True, has_start: bool = True) -> Unmarked:
+    return Unmarked(seq_start, markers=markers, has_start=has_start)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 3000))
@@ -38,7 +33,7 @@ def test_far_into_a_long_stream(seq_start: int, offset: int) -> None:
 def test_what_is_before_stays_where_it_is() -> None:
     numbers = unmarked(1000)
     assert [numbers.seq(seq) for seq in (400, 999, 1000)] == [400, 999, 1000]
-    assert unmarked(1000, inferred=object()).seq(488) == 492
+    assert unmarked(1000, has_start=False).seq(488) == 492
     assert unmarked(None).seq(17) == 17
 
 
