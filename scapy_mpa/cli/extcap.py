@@ -1,7 +1,7 @@
 """``scapy-mpa-extcap``: interfaces as Wireshark lists them, their MPA connections without Markers (extcap(4)).
 
 Wireshark runs each program in its extcap folders: with ``--extcap-interfaces`` to list what it can capture from, with
-``--capture`` to write a pcapng file to a named pipe until it is told to end.
+``--capture`` to write a pcapng file to a named pipe, and ends it by a signal.
 """
 
 from __future__ import annotations

@@ -370,7 +370,7 @@ def _run(
         return _INTERRUPTED
     bad = [one for one in telling.results if one.counts_against]
     judged = {one.case.name for one in telling.results if one.judgement.verdict == "peer gone"}
-    # What went with a case that had been judged before is told by the next one, which had no connection.
+    # What a peer went with that had been judged before shows in the next one, which had no connection.
     if gone or {*run.lost} - judged or any(one.judgement.verdict == "peer gone" for one in bad):
         return _GONE
     if not bad and all(one.judgement.verdict == "unsupported" for one in telling.results):

@@ -200,7 +200,7 @@ class ProbeRun:
                 self._bring_back(case.name)
 
     def _monitored(self, result: Result) -> Result:
-        """The result, which fails if the monitor tells of something new."""
+        """The result; it fails if the monitor says something new."""
         monitor = self._settings.monitor
         if monitor is None or not (words := monitor.trouble(result.case.name)):
             return result
