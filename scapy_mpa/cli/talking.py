@@ -393,7 +393,7 @@ def _endpoint(
             c=int("write" in types),
             d=int("read" in types),
             ird=usual[0] if ird is None else ird,
-            ord=usual[1] if order is None else order,
+            ord=next((depth for depth in (order, None if answers else ird) if depth is not None), usual[1]),
         )
     try:
         settings = EndpointSettings(
