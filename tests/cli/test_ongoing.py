@@ -286,10 +286,13 @@ def test_a_folder_into_which_a_rotation_goes(tmp_path: Path) -> None:
 def test_a_ring_of_files(tmp_path: Path) -> None:
     """tcpdump -W writes the oldest one anew, under its old name: in the same file, or in another one."""
     parts = cut(REORDERED, 6)
-    names = [tmp_path / f"ring.pcap{number}" for number in range(3)]
+    # What takes the place of a file is written elsewhere: in the folder it would be a capture of its own.
+    folder, other = tmp_path / "ring", tmp_path / "other"
+    folder.mkdir()
+    names = [folder / f"ring.pcap{number}" for number in range(3)]
     whole = truth_of(REORDERED)
     names[0].write_bytes(parts[0])
-    with running("fpdus", "--follow", str(tmp_path), "--format", "jsonl", "--poll", "0.02") as command:
+    with running("fpdus", "--follow", str(folder), "--format", "jsonl", "--poll", "0.02") as command:
         size = len(list(records(parts[0])))
         lines: list[Any] = []
         for number, octets in enumerate(parts):
@@ -298,8 +301,8 @@ def test_a_ring_of_files(tmp_path: Path) -> None:
                 if number % 2:
                     path.write_bytes(octets)
                 else:
-                    (tmp_path / "other").write_bytes(octets)
-                    (tmp_path / "other").replace(path)
+                    other.write_bytes(octets)
+                    other.replace(path)
             due = sum(one["placed_frame"] <= (number + 1) * size for one in whole)
             while len(lines) < due:
                 lines.append(json.loads(command.line()))
