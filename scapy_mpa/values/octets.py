@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable
 from contextlib import suppress
-from struct import Struct, calcsize
+from struct import Struct
 from typing import TYPE_CHECKING
 
 from scapy_mpa.framing.crc import crc32c
