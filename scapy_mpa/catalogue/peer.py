@@ -89,7 +89,9 @@ BAD_STAG = terminate(0, 1, 0, "invalid STag")
 BAD_WRITE_STAG = terminate(1, 1, 0, "invalid STag")
 BAD_BOUNDS = terminate(1, 1, 1, "base or bounds violation")
 BAD_SOURCE = terminate(0, 1, 1, "base or bounds violation")
-BAD_SOURCE_TO = terminate(0, 1, 4, "TO wrap")
+BAD_SOURCE_TO = terminate(
+    0, 1, 4, "TO wrap", "It may as well report a base or bounds violation (0, 1, 1): both checks find the error."
+)
 NO_IRD = terminate(
     2,
     0,
@@ -132,6 +134,24 @@ UNASKED = terminate(
     "unexpected OpCode",
     "It may send a different Terminate, or none: no clause names a code. It must not take it for an answer.",
     ("close", "terminate", "silence"),
+)
+#: RFC 5040 §7.2 has it validate opcode and version; that queue 2 is the Terminate's binds the sender (§5.4).
+STRAY_TERMINATE = terminate(
+    0,
+    2,
+    6,
+    "unexpected OpCode",
+    "It may as well take it for a Terminate, or send a different one: no clause has it check the queue.",
+    ("close", "terminate", "silence"),
+)
+#: RFC 5040 §4.4 has the sender use a header of 28 octets; that more follow is nothing that §7.2 has checked.
+READ_AND_MORE = terminate(
+    0,
+    2,
+    7,
+    _BROKEN,
+    "It may send a different Terminate, or none, or answer the Read: no clause has it check the length.",
+    ("accept", "close", "terminate", "silence"),
 )
 NO_SUCH_OPERATION = terminate(
     0,

@@ -132,7 +132,8 @@ _NEGOTIATION = (
     Expectation("ddp-version-1-with-rev-0 ddp-version-0-with-rev-1 ddp-versions-mixed",
                 "DV is the same in all DDP Segments of a stream, and any other is an error of that segment."),
     Expectation("enhanced-answered-* plain-answered-enhanced",
-                "A Reply is of the kind of its Request; who gets the other kind goes by it, or closes."),
+                "A Reply is of the kind of its Request; who gets the other kind goes by it, or closes; who knows RFC "
+                "6581 sends a Terminate, code 5, first.", (), "RFC 6581 §9.3"),
     Expectation("enhanced-for-nothing", "The Request is properly formatted, though there was no need for S."),
     Expectation("control-flag-?-without-a", "Without A the Control Flags B, C and D are ignored."),
     Expectation("control-flag-a-*",
@@ -168,8 +169,11 @@ _FPDUS = (
                 "Octets that are no DDP Segment have no effect; what follows for the stream is not said."),
     Expectation("ulpdu-length-64769* ulpdu-length-65535*",
                 "Nobody sends a ULPDU above 64768 octets; a receiver need not find it wrong."),
+    Expectation("ulpdu-length-14-write ulpdu-length-18-send",
+                "A message of no octets is allowed, and neither its STag and TO nor its MO is checked."),
     Expectation("ulpdu-length-* ulpdu-4-octets-*",
-                "Every ULPDU with a whole DDP header is passed to DDP, whatever MULPDU the receiver would send."),
+                "A valid FPDU is passed to DDP, whatever it holds; DDP may post up to 64768 octets, so that a receiver "
+                "has no reason to refuse them."),
     Expectation("length-1-less", "PAD is ignored, so an octet that ULPDU_Length leaves out is not missed by MPA.",
                 ("close", "terminate")),
     Expectation("length-65535-of-78*", "Nothing is passed on before ULPDU_Length says that the FPDU is complete."),
@@ -181,7 +185,8 @@ _FPDUS = (
                 "Where CRCs are off nothing says that an FPDU ends elsewhere: the next octets are read as one.",
                 _ANYTHING),
     Expectation("deviating-length-* deviating-pad-plus-2 deviating-no-pad",
-                "The CRC is looked for at another place than it stands, so the first FPDU is invalid."),
+                "The CRC is looked for at another place than it stands, so the first FPDU is invalid: nothing is "
+                "passed on.", (), "RFC 5044 §4.4"),
     Expectation("crc-*-octet length-* crc-two-in-a-row pad-of-4 pad-left-out fpdu-*zeros* fpdu-junk-behind "
                 "fpdu-unmarked error-closed error-went-on culley-02-crc markers-both-ways-asked-one-way "
                 "crc-zero crc-ones crc-reversed crc-inverted crc-of-the-responder crc-marker-*",
@@ -190,7 +195,8 @@ _FPDUS = (
                 "The Markers stand at other places, but are as many, so that the CRC fits: code 3, which need not be "
                 "checked in order.", ("accept", "terminate"), "RFC 5044 §8"),
     Expectation("deviating-crc-not-in-spacing markers-left-out* markers-not-asked* deviating-markers-*",
-                "Octets with Markers where the receiver has none, or without them where it has, fail the CRC."),
+                "Octets with Markers where the receiver has none, or without them where it has, fail the CRC.", (),
+                "RFC 5044 §4.4"),
     Expectation("crc-first-fpdu deviating-crc-*",
                 "An invalid first FPDU is not passed on; a Responder has then no valid FPDU after which it might "
                 "send one."),
@@ -249,12 +255,12 @@ _TEARDOWN = (
     Expectation("terminate-reserved-bits* terminate-layer-3 terminate-type-3 terminate-code-8 terminate-header-* "
                 "terminate-length-missing terminate-rdma-header* terminate-atomic-quoted terminate-quotes-another-* "
                 "terminate-bits-reversed",
-                "A Terminate ends the stream; an invalid one is surfaced as an error, which may send one in turn.",
-                ("terminate",)),
+                "A Terminate ends the stream; an invalid one is surfaced as an error, which may send one in turn."),
     Expectation("terminate-not-last", "After a Terminate its sender sends nothing; what comes is dropped, or an error.",
                 ("terminate",)),
     Expectation("terminate-*",
-                "A Terminate ends the stream: its receiver may stop at once, or send what it has to say first."),
+                "A Terminate ends the stream: its receiver may stop at once, or send what it has to say first, a "
+                "Terminate too."),
 )  # fmt: skip
 
 _DDP = (
@@ -263,11 +269,16 @@ _DDP = (
                 "RFC 5040 §7.2"),
     Expectation("opcode-changes invalidate-stag-changes",
                 "A receiver may take RsvdULP from any segment of a message, and need not compare them."),
-    Expectation("opcode-* queue-send-1 queue-read-request-0 queue-terminate-0",
+    Expectation("queue-terminate-0",
+                "Queue 2 is the Terminate's for its sender; a receiver may take one from another queue for what it "
+                "says, or for an error."),
+    Expectation("opcode-* queue-send-1 queue-read-request-0",
                 "An opcode in the wrong kind of segment, or on the wrong queue, is not valid."),
     Expectation("queue-4294967295", "A QN that the stream does not have is not valid."),
-    Expectation("ddp-reserved-* send-with-invalidate-stag rdmap-reserved-bits",
-                "Reserved fields of DDP and RDMAP are not checked."),
+    Expectation("ddp-reserved-*", "Reserved bits of DDP are not checked."),
+    Expectation("send-with-invalidate-stag rdmap-reserved-bits",
+                "Reserved bits of RDMAP, and an Invalidate STag where nothing is invalidated, are not checked.", (),
+                "RFC 5040 §4.1"),
     Expectation("mo-too-large mo-too-small mo-not-0 l-missing l-missing-write write-to-elsewhere send-unfinished "
                 "write-unfinished",
                 "A receiver need not verify that all of a message has come; it places what lies in its buffers.",
@@ -277,7 +288,10 @@ _DDP = (
     Expectation("to-wraps*", "TO and length that pass 2^64 are an error, whatever the buffer."),
     Expectation("write-of-nothing read-of-nothing",
                 "STag and TO of a message of no octets are not checked; the Read is answered."),
-    Expectation("read-request-of-*", "A Read Request has 28 octets; one of another size must not be answered as one."),
+    Expectation("read-request-of-32",
+                "A Read Request has 28 octets; that more follow is its sender's error, which no clause has a receiver "
+                "find."),
+    Expectation("read-request-of-*", "A Read Request has 28 octets; where some are missing nothing can be answered."),
     Expectation("read-request-in-host-order", "The source STag of a Read Request names memory, or it is an error."),
     Expectation("send-se-invalidate",
                 "The message is valid; an STag that cannot be invalidated ends the stream.", ("terminate",)),
@@ -298,13 +312,19 @@ _DDP = (
 )  # fmt: skip
 
 _TCP = (
-    Expectation("overlap-first-differs two-conflicting-* octets-in-the-window late-octets-next-no-timestamps",
+    Expectation("overlap-first-differs octets-in-the-window late-octets-next-no-timestamps",
                 "Which copy of an octet counts is TCP's to decide, so that a CRC may fail.",
                 _ANYTHING),
+    Expectation("fragments-overlap",
+                "A receiver of IPv4 may put overlapping fragments together or drop them; the segment comes again, so "
+                "that TCP has it once.", (), "RFC 791 §3.2"),
     Expectation("retransmission-of-request overlap-of-request keep-alive wrap-* ttl-changes path-mtu-* outside-window* "
                 "fragments*",
                 "How TCP and IP carry the octets says nothing about FPDUs."),
-    Expectation("overlap-*", "TCP has one octet for each sequence number, whichever copy it keeps."),
+    Expectation("overlap-beyond-a-hole-*", "Of octets beyond a hole TCP may keep either copy, so that a CRC may fail."),
+    Expectation("overlap-* two-conflicting-*",
+                "What TCP has received in order is old when it comes once more: only the first copy counts, and its "
+                "CRC may fail."),
     Expectation("crc-dropped-*",
                 "A receiver may drop a segment with a bad CRC silently, so that TCP brings it again, or report it.",
                 ("close", "terminate")),

@@ -70,7 +70,7 @@ _DEPTHS, _MODELS = "RFC 6581 §9.1", "RFC 6581 §9.2"
 _FORM, _CONTROL, _UNTAGGED, _TAGGED = "RFC 5044 §4.2", "RFC 5041 §4.1", "RFC 5041 §4.3", "RFC 5041 §7.1"
 _LENGTHS, _READS, _READS_CHECKED = "RFC 5041 §5.2", "RFC 5040 §5.2", "RFC 5040 §7.2"
 _SURFACING, _TERMINATES = "RFC 5040 §7.1", "RFC 5040 §4.8"
-_ANSWERS = "RFC 5040 §5.2.2"
+_ANSWERS, _MESSAGE = "RFC 5040 §5.2.2", "RFC 5040 §4.1"
 _ECHO, _BUFFERED = {"ulp": "echo"}, {"buffer": BUFFER}
 FAULTS: dict[str, tuple[dict[str, Any], str, tuple[str, ...]]] = {
     # Startup frames.
@@ -159,8 +159,8 @@ FAULTS: dict[str, tuple[dict[str, Any], str, tuple[str, ...]]] = {
     "low-bits-count": ({"m": 1}, "fpduptr-low-bits-?", (_FORM,)),
     # What it makes of DDP and RDMAP.
     "checks-ddp-reserved": ({}, "ddp-reserved-bits", (_CONTROL,)),
-    "checks-rdmap-reserved": ({}, "rdmap-reserved-bits", (_CONTROL,)),
-    "checks-rsvdulp": ({}, "send-with-invalidate-stag", (_CONTROL,)),
+    "checks-rdmap-reserved": ({}, "rdmap-reserved-bits", (_MESSAGE,)),
+    "checks-rsvdulp": ({}, "send-with-invalidate-stag", (_MESSAGE,)),
     "any-dv": ({}, "ddp-version-2", (_TAGGED,)),
     "any-rv": ({}, "rdmap-version-?", (_READS_CHECKED,)),
     "any-opcode": ({}, "opcode-12", (_READS_CHECKED,)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scapy_mpa.catalogue.case import Case
-from scapy_mpa.catalogue.peer import ACCEPT, BAD_WRITE_STAG, DISCARD, LOSE, peer
+from scapy_mpa.catalogue.peer import ACCEPT, BAD_WRITE_STAG, DISCARD, LOSE, Choice, peer
 from scapy_mpa.craft.changes.capture import repeated
 from scapy_mpa.craft.changes.fpdu import cut_at_marker, fpdu_cut
 from scapy_mpa.craft.changes.injected import injected
@@ -25,17 +25,19 @@ from scapy_mpa.framing.ddp import UNTAGGED_HEADER_LENGTH
 from scapy_mpa.framing.role import Role, peer_of
 
 _FIRST, _SAID, _LONG = "initiator send 30", "responder send 30", "initiator send 60"
-_ENDS = peer(
-    "accept", "It takes the Terminate, sends nothing more, and its ULP closes the connection.", ("close", "silence")
-)
+#: RFC 5040 §5.4: it MAY stop sending; what it has to say first, an error of the Terminate too, it may say.
+_INSTEAD: tuple[Choice, ...] = ("close", "silence", "terminate")
+_ENDS = peer("accept", "It takes the Terminate, may stop sending, and its ULP closes the connection.", _INSTEAD)
 _MISREADS = peer(
     "accept",
     "It reads layer and type as they stand, and so reports a different error, and closes the connection.",
-    ("close", "silence"),
+    _INSTEAD,
 )
-_TAKES = peer(
-    "ignore", "It ignores them, takes the Terminate, and its ULP closes the connection.", ("close", "silence")
+#: What is wrong is in the numbers, or in the headers that are quoted.
+_REPORTS = peer(
+    "accept", "It takes the Terminate, reports it to its ULP as far as it makes sense, and the ULP closes.", _INSTEAD
 )
+_TAKES = peer("ignore", "It ignores them, takes the Terminate, and its ULP closes the connection.", _INSTEAD)
 _SECTION = "RFC 5040 §4.8"
 _DROPS = peer("discard", "It has given up the stream with the Terminate, and drops what follows.", ("close", "silence"))
 _LOSES_ALL = peer("lose", "What it has not read yet is lost with the connection (code 1 if an FPDU was begun).")
@@ -139,11 +141,11 @@ _ENDS_OF_TCP = (
     ),
     Case(
         "rst-and-fpdus", "FPDUs and FIN follow a RST in the name of their sender", "plain", (injected(3, "RA"),),
-        ("attack-reset",), DISCARD,
+        ("attack-reset",), peer("lose", "It accepts the RST, which ends the connection, and drops what follows."),
     ),
     Case(
         "rst-outside-the-window", "A RST far outside the window, in the name of a side that continues", "plain",
-        (injected(3, "RA", far=0x60000000),), ("attack-reset",), DISCARD, clause="RFC 9293 §3.10",
+        (injected(3, "RA", far=0x60000000),), ("attack-reset",), DISCARD, clause="RFC 9293 §3.10.7.4",
     ),
 )  # fmt: skip
 
@@ -179,7 +181,7 @@ _TERMINATES = (
         Case(
             f"terminate-{name}{suffix}", f"A Terminate {what}{words}", "plain",
             (says(_FIRST, _SAID, *_said_before(before, peer_of(by)), said), answers(None)),
-            ("terminate", rule), _TAKES if rule == "terminate-reserved" else _MISREADS, by=by, clause=clause,
+            ("terminate", rule), _TAKES if rule == "terminate-reserved" else _REPORTS, by=by, clause=clause,
         )
         for by, suffix, words in _SIDES
         for name, what, rule, said, before, clause in (
@@ -239,6 +241,7 @@ _TERMINATES = (
     Case(
         "terminate-then-rst", "A Terminate and a RST, as many stacks end a connection", "plain",
         (says(_FIRST, _SAID, _terminate(terminate_body(0, 2, 6))), answers(None), ends("rst")), ("terminate",), _ENDS,
+        clause="RFC 5040 §6.2.1",
     ),
 )  # fmt: skip
 
