@@ -57,7 +57,7 @@ def wrong_with(case: ProbeCase, seen: SeenPeer, capture: bytes, *, strict: bool,
     words = (*BINDING, "SHOULD", "SHOULD NOT") if strict else BINDING
     provoked = {one.rule for one in raised if one.direction == peer}
     if "rdmap-read-request" in case.case.raises:
-        provoked.add("terminate-layout")  # which header is quoted of such a Request is not said
+        provoked |= {"terminate-layout", "terminate-headers"}  # which header is quoted of such a Request is not said
     if not is_heard:
         provoked.add("startup-responder-first")
     found = [
