@@ -272,8 +272,10 @@ _DDP = (
     Expectation("queue-terminate-0",
                 "Queue 2 is the Terminate's for its sender; a receiver may take one from another queue for what it "
                 "says, or for an error."),
-    Expectation("opcode-* queue-send-1 queue-read-request-0",
-                "An opcode in the wrong kind of segment, or on the wrong queue, is not valid."),
+    Expectation("queue-send-1 queue-read-request-0",
+                "Each message has its queue, and on another one its opcode is not valid; which error that is no clause "
+                "says.", ("terminate",)),
+    Expectation("opcode-*", "An opcode in the wrong kind of segment is not valid, nor is one that nobody defines."),
     Expectation("queue-4294967295", "A QN that the stream does not have is not valid."),
     Expectation("ddp-reserved-*", "Reserved bits of DDP are not checked."),
     Expectation("send-with-invalidate-stag rdmap-reserved-bits",
@@ -321,15 +323,21 @@ _TCP = (
     Expectation("retransmission-of-request overlap-of-request keep-alive wrap-* ttl-changes path-mtu-* outside-window* "
                 "fragments*",
                 "How TCP and IP carry the octets says nothing about FPDUs."),
-    Expectation("overlap-beyond-a-hole-*", "Of octets beyond a hole TCP may keep either copy, so that a CRC may fail."),
+    Expectation("overlap-beyond-a-hole-*",
+                "Of octets beyond a hole TCP may keep either copy, so that a CRC, where one is in use, may fail."),
     Expectation("overlap-* two-conflicting-*",
                 "What TCP has received in order is old when it comes once more: only the first copy counts, and its "
-                "CRC may fail."),
+                "CRC, where one is in use, may fail."),
     Expectation("crc-dropped-*",
                 "A receiver may drop a segment with a bad CRC silently, so that TCP brings it again, or report it.",
                 ("close", "terminate")),
     Expectation("tcp-checksum-* gap gap-* late-segment",
                 "Octets that never came, or with a wrong checksum, are not passed on; TCP waits for them."),
+    Expectation("rst-believed rst-and-fpdus",
+                "A RST with the next sequence number ends the connection, whoever sent it."),
+    Expectation("fin-believed",
+                "A FIN with the next sequence number ends the half connection, whoever sent it: what follows is no part "
+                "of it."),
     Expectation("rst-* syn-* fin-* octets-* ack-* late-*",
                 "A segment that does not fit the connection is dropped by TCP, and MPA never sees it."),
 )  # fmt: skip

@@ -229,6 +229,7 @@ _ANSWERED = _Cell("fail", "the peer does what it is asked, and must refuse")
 _NO_END = _Cell("no answer", "no Terminate and no close followed")
 _NO_MOMENT = _NO_END._replace(leeway="no clause says when the connection is closed")
 _PASSED = _Cell("fail", "the peer answers an RDMA Read that follows: it has not noticed the error")
+_ANOTHER = _Cell("fail", "another Terminate: {meaning}", "RFC 5040 §4.8")
 _DROPPED = _Cell("allowed", "the peer's TCP does not acknowledge it: dropped without a word (RFC 5044 §8)")
 _ACCEPT: dict[Observation, _Cell] = {
     **_COMMON,
@@ -286,7 +287,7 @@ TABLE: dict[Reaction, dict[Observation, _Cell]] = {
         "same": _Cell("allowed", "Terminate: {meaning}, which says the same"),
         "less": _Cell("allowed", "Terminate: {meaning}, which leaves open what the error was"),
         "memory": _LACKS,
-        "terminate": _Cell("fail", "another Terminate: {meaning}", "RFC 5040 §4.8"),
+        "terminate": _ANOTHER,
         "passed": _PASSED,
         "closed": _Cell("fail", "the peer {how} without a Terminate", "RFC 5040 §7.1"),
         "dropped": _DROPPED,
@@ -453,7 +454,8 @@ class Judge:
                 return "same"
         if self._lacks_memory(terminate):
             return "memory"
-        is_less = self._peer.layer != _MPA and (numbers[:2] in _LESS or numbers in _LESS_CODES)
+        is_asked_for = self._peer.layer == _MPA and self._peer.code not in _LEFT_TO_ULP
+        is_less = not is_asked_for and (numbers[:2] in _LESS or numbers in _LESS_CODES)
         return "less" if is_less else "terminate"
 
     def _lacks_memory(self, terminate: Terminate) -> bool:
@@ -505,6 +507,8 @@ class Judge:
             return _Cell("fail", "the peer sends a Terminate, although no FPDU was valid before", _STARTUP)
         if saw in ("late", "mute", "shut") and peer.reaction in _OPEN_ENDED and not self._is_initiator:
             return cell._replace(clause="")  # what the case is about is why there is no Reply
+        if peer.reaction == "terminate" and peer.layer == _MPA and saw == "less":
+            return _ANOTHER._replace(clause="RFC 5044 §8", leeway="that MPA tells its code is a SHOULD")
         if peer.reaction == "terminate" and saw in ("closed", "open"):
             return self._untold(saw, cell)
         if saw == "closed" and peer.reaction == "close" and self._seen.frame is not None and self._seen.frame.r:

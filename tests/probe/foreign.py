@@ -329,11 +329,14 @@ class Peer:
 
     def terminate(self, layer: int, etype: int, code: int, ulpdu: bytes = b"") -> None:
         """Say why the stream ends, and end it."""
-        if self.has("no-terminate"):
+        if self.has("silent-after-error"):
+            self.wait()
+        if self.has("no-terminate") or (layer == 1 and self.has("no-terminate-of-ddp")):
             raise Over
         if self.has("wrong-terminate"):
             layer, etype, code = 0, 1, 2
         kind, is_quoted = layer << 4 | etype, layer < 2 and etype and ulpdu
+        is_quoted = is_quoted or (ulpdu and self.has("quotes-in-an-error-of-mpa"))
         head = ulpdu[:14] if ulpdu and ulpdu[0] & 0x80 else ulpdu[:18]
         is_read = bool(is_quoted and layer == 0 and etype == 1 and ulpdu[1] & 15 == 1 and len(ulpdu) >= 46)
         flags = (0xC0 if is_quoted else 0) | (0x20 if is_read else 0)
@@ -362,15 +365,24 @@ class Peer:
                 pass
         raise Over
 
-    def broken(self, code: int) -> None:
+    def wait(self) -> None:
+        """Pass nothing on, and leave the ending to who sent it."""
+        self.sock.settimeout(5)
+        while self.sock.recv(65536):
+            pass
+        raise Over
+
+    def broken(self, code: int, ulpdu: bytes = b"") -> None:
         """An error that MPA finds."""
         if self.has("passes-after-error"):
             return
+        if self.has("silent-after-error"):
+            self.wait()
         if not self.has_heard and not self.has("terminates-unheard"):
             raise Over
         if not self.kind.says_why:
             raise Over
-        self.terminate(2, 0, code)
+        self.terminate(2, 0, code, ulpdu)
 
     # --- FPDUs that are received ---
 
@@ -423,7 +435,7 @@ class Peer:
         self.in_at += 4
         checks = (self.crc or self.has("checks-crc-always")) and not self.has("no-crc-check")
         if checks and struct.pack("<I", crc32c(bytes(raw))) != field_:
-            self.broken(2)
+            self.broken(2, ulpdu)
             return None
         if any(padding) and self.has("checks-pad"):
             self.broken(2)

@@ -33,11 +33,13 @@ WAYS: list[dict[str, Any]] = [
 _PARTS = 32
 
 
-def probed(kind: Kind, cases: Any, *, knows_buffer: bool = False) -> tuple[ProbeRun, list[Result]]:
+def probed(
+    kind: Kind, cases: Any, *, knows_buffer: bool = False, strict: bool = False
+) -> tuple[ProbeRun, list[Result]]:
     """The run of these cases against a Responder of this kind, and its results."""
     terms = Terms(TIMEOUT, live=Live(*BUFFER, is_kept=False) if knows_buffer and kind.buffer is not None else None)
     with foreign_responder(kind) as port:
-        run = ProbeRun(Responder(Connector(HOST, port, TIMEOUT)), RunSettings(terms, recovery=5))
+        run = ProbeRun(Responder(Connector(HOST, port, TIMEOUT)), RunSettings(terms, strict=strict, recovery=5))
         return run, [*run.results(cases)]
 
 
@@ -205,6 +207,26 @@ def test_a_fault_of_an_initiator_is_found(fault: str) -> None:
     found = run.deviations.found.values()
     assert {one.clause for one in found} <= {*clauses}, found
     assert any(one.judgement.verdict in BAD for one in results), [one.judgement for one in results]
+
+
+#: What only SHOULD not be, which --strict finds.
+SHOULD: dict[str, tuple[str, tuple[str, ...]]] = {
+    "no-terminate-of-ddp": ("msn-twice queue-4294967295 write-to-unknown-stag", (_TAGGED,)),
+    "silent-after-error": ("msn-twice crc-last-octet deviating-length-with-crc", (_TAGGED, _CRC)),
+    "quotes-in-an-error-of-mpa": ("crc-zero", (_TERMINATES,)),
+}
+
+
+@pytest.mark.parametrize("fault", SHOULD)
+def test_what_should_not_be_is_found_by_strict(fault: str) -> None:
+    names, clauses = SHOULD[fault]
+    cases, kind = peers(chosen(names.split()), "responder"), Kind(faults=frozenset((fault,)))
+    run, results = probed(kind, cases)
+    assert not run.deviations.found
+    assert not [one.judgement for one in results if one.judgement.verdict in BAD]
+    run, results = probed(kind, cases, strict=True)
+    assert {one.clause for one in run.deviations.found.values()} == {*clauses}
+    assert {one.judgement.verdict for one in results} <= {*BAD, "pass"}
 
 
 @pytest.mark.parametrize("fault", FAULTS)

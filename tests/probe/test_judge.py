@@ -48,6 +48,10 @@ ROWS: list[tuple[str, SeenPeer, Spoken, str, str]] = [
     # Errors of MPA: a Terminate; its ULP may close without one; TCP may have dropped it.
     ("crc-zero", seen(terminate(2, 0, 2), end="fin"), Spoken(), "pass", ""),
     ("crc-zero", seen(terminate(2, 0, 3), end="fin"), Spoken(), "fail", "another Terminate"),
+    # That MPA tells its code is a SHOULD; another code is another error.
+    ("crc-zero", seen(terminate(0, 0, 0), end="fin"), Spoken(), "allowed", "SHOULD"),
+    ("crc-zero", seen(terminate(1, 0, 0)), Spoken(), "allowed", "SHOULD"),
+    ("rtr-no-match", seen(terminate(0, 0, 0), frame=REQUEST), Spoken(), "fail", "another Terminate"),
     ("crc-zero", seen(untagged(TERMINATE, 2, 1, SIW)), Spoken(), "fail", "least significant"),
     ("crc-zero", seen(end="fin"), Spoken(), "allowed", "ULP"),
     ("crc-zero", seen(end="rst"), Spoken(), "allowed", "ULP"),
@@ -75,6 +79,16 @@ ROWS: list[tuple[str, SeenPeer, Spoken, str, str]] = [
     ("opcode-12", seen(end="fin"), Spoken(), "fail", "without a Terminate"),
     ("opcode-12", seen(), Spoken(), "no answer", "no Terminate"),
     ("read-from-unknown-stag", seen(end="fin"), Spoken(), "fail", "without a Terminate"),
+    # No clause says which error it is; but it is one.
+    ("queue-send-1", seen(terminate(1, 2, 1)), Spoken(sends=True), "allowed", "any"),
+    ("queue-send-1", seen(end="fin"), Spoken(), "fail", "without a Terminate"),
+    ("queue-send-1", seen(ECHO), Spoken(), "fail", "has not noticed"),
+    # A receiver takes what its sender SHOULD not send so.
+    ("alignment-lost", seen(end="fin"), Spoken(), "fail", "closes"),
+    ("mulpdu-half-filled", seen(end="fin"), Spoken(), "fail", "closes"),
+    ("rst-believed", seen(end="rst"), Spoken(), "pass", ""),
+    ("rst-and-fpdus", seen(end="rst"), Spoken(), "pass", ""),
+    ("fin-believed", seen(end="fin"), Spoken(), "pass", ""),
     # What only its sender must not do.
     ("queue-terminate-0", seen(terminate(0, 2, 6)), Spoken(terminate=True), "pass", ""),
     ("queue-terminate-0", seen(end="fin"), Spoken(terminate=True), "allowed", "allowed"),
@@ -184,6 +198,8 @@ def test_strict_has_a_terminate_of_ddp_count() -> None:
         assert (judgement.verdict, judgement.clause) == (verdict, clause)
     assert judged("crc-last-octet", seen(), Spoken(), strict=True).verdict == "no answer"
     assert judged("crc-last-octet", seen(end="fin"), Spoken(), strict=True).verdict == "allowed"
+    less = judged("crc-last-octet", seen(terminate(0, 0, 0)), Spoken(), strict=True)
+    assert (less.verdict, less.clause) == ("fail", "RFC 5044 §8")
 
 
 @pytest.mark.parametrize("name", DROPPED)
