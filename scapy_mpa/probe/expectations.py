@@ -336,8 +336,8 @@ _TCP = (
     Expectation("rst-believed rst-and-fpdus",
                 "A RST with the next sequence number ends the connection, whoever sent it."),
     Expectation("fin-believed",
-                "A FIN with the next sequence number ends the half connection, whoever sent it: what follows is no part "
-                "of it."),
+                "A FIN with the next sequence number ends the half connection, whoever sent it; what follows is no "
+                "part of it."),
     Expectation("rst-* syn-* fin-* octets-* ack-* late-*",
                 "A segment that does not fit the connection is dropped by TCP, and MPA never sees it."),
 )  # fmt: skip

@@ -360,7 +360,9 @@ class Judge:
             return ProbeJudgement("no answer", "the peer has stopped reading", is_of_case=False, saw="untaken")
         word = self._case.requirement
         is_of_case = found.is_of_case and not found.clause
-        if found.verdict in BAD and is_of_case and word and word not in BINDING and not strict:
+        # What a sender MAY do has to be taken (RFC 2119 §5).
+        is_binding = word in BINDING or (word == "MAY" and self._peer.reaction in _OPEN_ENDED)
+        if found.verdict in BAD and is_of_case and word and not is_binding and not strict:
             return ProbeJudgement("allowed", f"{found.reason} ({word})", differs=found.differs, faults=found.faults)
         return found
 

@@ -335,8 +335,8 @@ class Peer:
             raise Over
         if self.has("wrong-terminate"):
             layer, etype, code = 0, 1, 2
-        kind, is_quoted = layer << 4 | etype, layer < 2 and etype and ulpdu
-        is_quoted = is_quoted or (ulpdu and self.has("quotes-in-an-error-of-mpa"))
+        may_quote = (layer < 2 and etype) or self.has("quotes-in-an-error-of-mpa")
+        kind, is_quoted = layer << 4 | etype, may_quote and ulpdu
         head = ulpdu[:14] if ulpdu and ulpdu[0] & 0x80 else ulpdu[:18]
         is_read = bool(is_quoted and layer == 0 and etype == 1 and ulpdu[1] & 15 == 1 and len(ulpdu) >= 46)
         flags = (0xC0 if is_quoted else 0) | (0x20 if is_read else 0)

@@ -275,6 +275,8 @@ def test_a_control_excuses_what_is_no_different() -> None:
 def test_what_is_not_answered() -> None:
     case = all_cases()["pad-0040"]
     assert Judge(case, seen(), Spoken(), is_unanswered=True).judgement().verdict == "no answer"
+    late = Judge(all_cases()["write-placed-late"], seen(), Spoken(tagged=True), is_unanswered=True)
+    assert late.judgement().verdict == "no answer"
     silent = Judge(all_cases()["ulpdu-length-0-write"], seen(), Spoken(), is_unanswered=True)
     assert silent.judgement().verdict == "allowed"
 
