@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.catalogue.case import Case
-from scapy_mpa.catalogue.peer import Choice, Reaction
+from scapy_mpa.catalogue.peer import Reaction
 from scapy_mpa.framing.ddp import Terminate, error_meaning, other_reading
 from scapy_mpa.framing.startup import KEY_LENGTH, REPLY_KEY, REQUEST_KEY
 from scapy_mpa.probe.case import BINDING, ProbeCase
-from scapy_mpa.probe.expectations import choices
+from scapy_mpa.probe.expectations import Choice, choices
 from scapy_mpa.probe.seen import SeenPeer
 
 Verdict: TypeAlias = Literal["pass", "fail", "allowed", "unsupported", "no answer", "peer gone"]

@@ -25,19 +25,13 @@ from scapy_mpa.framing.ddp import UNTAGGED_HEADER_LENGTH
 from scapy_mpa.framing.role import Role, peer_of
 
 _FIRST, _SAID, _LONG = "initiator send 30", "responder send 30", "initiator send 60"
-_ENDS = peer(
-    "accept", "It takes the Terminate, sends nothing more, and its ULP closes the connection.", ("close", "silence")
-)
+_ENDS = peer("accept", "It takes the Terminate, sends nothing more, and its ULP closes the connection.")
 _MISREADS = peer(
-    "accept",
-    "It reads layer and type as they stand, and so reports a different error, and closes the connection.",
-    ("close", "silence"),
+    "accept", "It reads layer and type as they stand, and so reports a different error, and closes the connection."
 )
-_TAKES = peer(
-    "ignore", "It ignores them, takes the Terminate, and its ULP closes the connection.", ("close", "silence")
-)
+_TAKES = peer("ignore", "It ignores them, takes the Terminate, and its ULP closes the connection.")
 _SECTION = "RFC 5040 §4.8"
-_DROPS = peer("discard", "It has given up the stream with the Terminate, and drops what follows.", ("close", "silence"))
+_DROPS = peer("discard", "It has given up the stream with the Terminate, and drops what follows.")
 _LOSES_ALL = peer("lose", "What it has not read yet is lost with the connection (code 1 if an FPDU was begun).")
 
 
