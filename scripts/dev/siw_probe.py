@@ -47,7 +47,7 @@ _NAMED = 4
 #: Of a table, in characters.
 _WIDTH = 400
 _LOOPBACK, _OURS = "127.0.0.1", "10.0.2.2"
-#: Seconds for a guest without hardware support to boot, and for rping in it to start and end.
+#: Seconds for a guest without hardware support to boot, and for rping in it to connect, or to be there again.
 _BOOT, _RPING = 90, 20
 
 
@@ -114,12 +114,12 @@ def probe(run: Run, guest: Guest, options: tuple[str, ...], folder: Path) -> int
     restart = guest.start(run.form)
     subprocess.run(shlex.split(restart), env=guest.environment, check=True, stdout=sys.stderr)
     results = run.results(folder)
-    whom = [_LOOPBACK, str(guest.ports[0]), "--boot", str(_BOOT)]
+    whom = [_LOOPBACK, str(guest.ports[0])]
     if run.role == "Initiator":
         whom = ["--listen", f"{_LOOPBACK}:0", "--run", guest.rping]
     command = [
         *(sys.executable, "-m", "scapy_mpa", "probe", *whom, *options),
-        *("--patience", str(_BOOT), "--restart", restart),
+        *("--boot", str(_BOOT), "--patience", str(_RPING), "--restart", restart),
         *("--format", "jsonl", "--write", str(results.with_suffix(""))),
     ]
     click.echo(shlex.join(command), err=True)
