@@ -27,12 +27,14 @@ class Expectation(NamedTuple):
         means: what the clause means that makes other behaviour wrong, a sentence.
         may: what a peer may do instead, beside what the catalogue names.
         clause: in place of the case's own; "" if that is right.
+        same: layer, type and code of Terminates that say the same.
     """
 
     cases: str
     means: str
     may: tuple[Choice, ...] = ()
     clause: str = ""
+    same: tuple[tuple[int, int, int], ...] = ()
 
     @property
     def name(self) -> str:
@@ -97,7 +99,7 @@ _STARTUP = (
                 "content.", ("close",)),
     Expectation("valid-private-data-* request-private-data-* enhanced-private-data-512 private-data-is-request",
                 "Up to 512 octets of Private Data, RFC 6581's four included, are properly formatted, and the buffer is "
-                "large enough; only the ULP may refuse their content."),
+                "large enough; only the ULP may refuse their content.", (), "RFC 5044 §7.1.2"),
     Expectation("request-pd-length-too-small* reply-pd-length-too-small*",
                 "A receiver that detects the mismatch closes; who does not reads what follows as the first FPDU.",
                 _ANYTHING, "RFC 5044 §7.1.1"),
@@ -196,7 +198,8 @@ _FPDUS = (
                 "Where CRCs are off nothing says that an FPDU ends elsewhere: the next octets are read as one.",
                 _ANYTHING),
     Expectation("deviating-length-* deviating-pad-plus-2 deviating-no-pad",
-                "The CRC is looked for at another place than it stands, so the first FPDU is invalid."),
+                "The CRC is looked for at another place than it stands, so the first FPDU is invalid.", (),
+                "RFC 5044 §4.4"),
     Expectation("crc-*-octet length-* crc-two-in-a-row pad-of-4 pad-left-out fpdu-*zeros* fpdu-junk-behind "
                 "fpdu-unmarked error-closed error-went-on culley-02-crc markers-both-ways-asked-one-way "
                 "crc-zero crc-ones crc-reversed crc-inverted crc-of-the-responder crc-marker-*",
@@ -205,7 +208,8 @@ _FPDUS = (
                 "The Markers stand at other places, but are as many, so that the CRC fits: code 3, which need not be "
                 "checked in order.", ("accept", "terminate"), "RFC 5044 §8"),
     Expectation("deviating-crc-not-in-spacing markers-left-out* markers-not-asked* deviating-markers-*",
-                "Octets with Markers where the receiver has none, or without them where it has, fail the CRC."),
+                "Octets with Markers where the receiver has none, or without them where it has, fail the CRC.", (),
+                "RFC 5044 §4.4"),
     Expectation("crc-first-fpdu deviating-crc-*",
                 "An invalid first FPDU is not passed on; a Responder has then no valid FPDU after which it might "
                 "send one."),
@@ -279,8 +283,10 @@ _DDP = (
                 "RFC 5040 §7.2"),
     Expectation("opcode-changes invalidate-stag-changes",
                 "A receiver may take RsvdULP from any segment of a message, and need not compare them.", _ANY_END),
-    Expectation("opcode-* queue-send-1 queue-read-request-0 queue-terminate-0",
-                "An opcode in the wrong kind of segment, or on the wrong queue, is not valid."),
+    Expectation("opcode-*", "An opcode in the wrong kind of segment is not valid, whatever else is right."),
+    Expectation("queue-send-1 queue-read-request-0 queue-terminate-0",
+                "An opcode on the wrong queue is not valid: it is the opcode, or the QN, that is wrong.",
+                same=((1, 2, 1),)),
     Expectation("queue-4294967295", "A QN that the stream does not have is not valid."),
     Expectation("ddp-reserved-* send-with-invalidate-stag rdmap-reserved-bits",
                 "Reserved fields of DDP and RDMAP are not checked."),
