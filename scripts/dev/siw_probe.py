@@ -36,10 +36,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from scapy_mpa.probe.choice import chosen
+from scapy_mpa.probe.run import peers
 from scapy_mpa.rules.table import RULES
 
-#: How probe ends if it gave all its cases: all pass, some fail.
-_COMPLETE = (0, 1)
 _VERDICTS = ("pass", "allowed", "unsupported", "fail", "no answer", "peer gone")
 _GONE = "peer gone"
 #: How many cases a row names.
@@ -109,8 +109,8 @@ class Deviation(NamedTuple):
     cases: dict[str, Counter[str]]
 
 
-def probe(run: Run, guest: Guest, options: tuple[str, ...], folder: Path) -> int:
-    """Start the guest anew and give it all cases; returns the exit status of ``probe``."""
+def probe(run: Run, guest: Guest, options: tuple[str, ...], folder: Path) -> bool:
+    """Start the guest anew and give it cases; returns whether it was given all of its role."""
     restart = guest.start(run.form)
     subprocess.run(shlex.split(restart), env=guest.environment, check=True, stdout=sys.stderr)
     results = run.results(folder)
@@ -124,7 +124,10 @@ def probe(run: Run, guest: Guest, options: tuple[str, ...], folder: Path) -> int
     ]
     click.echo(shlex.join(command), err=True)
     with results.open("wb") as out, results.with_suffix(".err").open("wb") as err:
-        return subprocess.run(command, env=guest.environment, stdout=out, stderr=err, check=False).returncode
+        status = subprocess.run(command, env=guest.environment, stdout=out, stderr=err, check=False).returncode
+    left = {case.name for case in peers(chosen(), run.role.lower())} - {one["case"] for one in read(results)}
+    click.echo(f"{run.name}: exit status {status}, {len(left)} cases not given", err=True)
+    return not left
 
 
 def read(path: Path) -> Iterator[dict[str, Any]]:
@@ -205,9 +208,7 @@ def main(
     runs = [Run(form, role) for form in forms for role in roles or ("Responder", "Initiator")]
     is_complete = True
     for run in () if only_tables else runs:
-        status = probe(run, machine, (*shlex.split(options),), keep)
-        click.echo(f"{run.name}: exit status {status}", err=True)
-        is_complete = is_complete and status in _COMPLETE
+        is_complete = probe(run, machine, (*shlex.split(options),), keep) and is_complete
     if not only_tables:
         subprocess.run((str(machine.program), "stop"), env=machine.environment, check=False, stdout=sys.stderr)
     withheld = frozenset(withhold.read().split() if withhold is not None else ())
