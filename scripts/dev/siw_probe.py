@@ -112,7 +112,7 @@ class Deviation(NamedTuple):
 def probe(run: Run, guest: Guest, options: tuple[str, ...], folder: Path) -> bool:
     """Start the guest anew and give it cases; returns whether it was given all of its role."""
     restart = guest.start(run.form)
-    subprocess.run(shlex.split(restart), env=guest.environment, check=True, stdout=sys.stderr)
+    subprocess.run(shlex.split(restart), env=guest.environment, check=True, stdout=sys.__stderr__)
     results = run.results(folder)
     whom = [_LOOPBACK, str(guest.ports[0])]
     if run.role == "Initiator":
@@ -210,7 +210,7 @@ def main(
     for run in () if only_tables else runs:
         is_complete = probe(run, machine, (*shlex.split(options),), keep) and is_complete
     if not only_tables:
-        subprocess.run((str(machine.program), "stop"), env=machine.environment, check=False, stdout=sys.stderr)
+        subprocess.run((str(machine.program), "stop"), env=machine.environment, check=False, stdout=sys.__stderr__)
     withheld = frozenset(withhold.read().split() if withhold is not None else ())
     tables(runs, keep, withheld, Console(width=_WIDTH, markup=False, highlight=False))
     sys.exit(not is_complete)
