@@ -63,7 +63,8 @@ _CONFORMANT = (
                 "A Responder that knows RFC 6581 supports at least one type of RTR message and names one it has."),
     Expectation("valid-request-cut-* valid-reply-cut-*",
                 "A startup frame is octets of a TCP stream: where segments end says nothing about it."),
-    Expectation("valid-fpdu-cut-* valid-marked-fpdu-cut-*",
+    Expectation("valid-fpdu-cut-* valid-marked-fpdu-cut-* alignment-* fpdus-in-one-segment fpdu-cut-* fpdu-above-emss "
+                "crc-split-over-segments fpdu-late-behind-marker retransmission-with-its-boundaries",
                 "FPDUs are located by ULPDU_Length, never by the boundaries of segments."),
     Expectation("valid-*-with-markers",
                 "With M=1 the peer's octets have a Marker every 512, and FPDUPTR counts from ULPDU_Length."),
@@ -215,8 +216,6 @@ _FPDUS = (
                 "send one."),
     Expectation("pad-0 pad-1 pad-2 pad-3", "PAD makes an FPDU a multiple of four octets, from none to three."),
     Expectation("pad-*", "PAD is ignored by the receiver, except in the CRC."),
-    Expectation("crc-split-over-segments fpdu-above-emss",
-                "An FPDU is what ULPDU_Length says, in however many segments it comes."),
     Expectation("crc-octet-missing read-without-its-last-octet",
                 "Nothing is passed on of an FPDU that is not complete."),
     Expectation("crc-off-*", "With C set by neither side the CRC field counts as valid, whatever it holds."),
@@ -252,9 +251,6 @@ _MARKERS = (
 )  # fmt: skip
 
 _SEGMENTS = (
-    Expectation("alignment-* fpdus-in-one-segment fpdu-cut-* fpdu-late-behind-marker "
-                "retransmission-with-its-boundaries",
-                "FPDUs are located by ULPDU_Length, never by the boundaries of segments."),
     Expectation("mulpdu-*", "What size a sender chooses up to 64768 octets is not for its receiver to refuse."),
 )  # fmt: skip
 
