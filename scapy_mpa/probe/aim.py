@@ -30,6 +30,7 @@ from scapy_mpa.framing.ddp import (
     TaggedHeader,
     UntaggedHeader,
     decode_ddp,
+    opcode_of,
 )
 from scapy_mpa.framing.requests import read_requests
 from scapy_mpa.probe.fitting import Unsupported
@@ -210,14 +211,17 @@ def name_our_buffer(plan: Exchange) -> bool:
 def name_their_buffer(plan: Exchange, live: Live | None) -> None:
     """Have what a side says again of a capture, or in a change, name this memory of its peer, where that is known.
 
-    RDMA Writes are as long as rping's buffer at most, whether it is known or not: the lengths are the same.
+    Whether it is known or not, RDMA Writes are as long as rping's buffer at most, and Sends are RDMA Writes: rping does
+    not know them.
     """
     plan.memory = (live.stag, live.to) if live is not None else None
     for at, step in enumerate(plan.steps):
         if isinstance(step, Say) and step.role == plan.by and step.message.opcode == RAW:
             ulpdu = step.message.payload[:]
             header = decode_ddp(ulpdu)
-            if isinstance(header, TaggedHeader) and header.opcode == _RDMA_WRITE:
+            if isinstance(header, UntaggedHeader) and header.opcode == SEND:
+                ulpdu = tagged(_RDMA_WRITE, 0, header.mo, ulpdu[UNTAGGED_HEADER_LENGTH:])
+            if opcode_of(ulpdu) == _RDMA_WRITE:
                 ulpdu = ulpdu[: TAGGED_HEADER.size + _OUR_BUFFER[2]]
             if plan.memory is not None:
                 ulpdu = naming(ulpdu, *plan.memory)

@@ -344,8 +344,9 @@ class ProbeRun:
         """Give it; what is not answered is tried once more on a fresh connection before it counts."""
         result = self._given(case)
         judgement = result.judgement
-        is_missing = judgement.verdict == "no answer" and self.deviations.is_first(name_of(case, judgement), case)
-        if is_missing or (judgement.saw == "quiet" and self._first.fpdus):
+        is_missing = judgement.verdict == "no answer" or (judgement.verdict == "fail" and result.seen.has_stalled)
+        is_first = is_missing and self.deviations.is_first(name_of(case, judgement), case)
+        if is_first or (judgement.saw == "quiet" and self._first.fpdus):
             result = self._given(case)
         judgement = self.deviations.count(case, result.judgement)
         is_first = not judgement.counted or any(self.deviations.is_first(name, case) for name in judgement.counted)
