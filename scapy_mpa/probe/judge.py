@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.catalogue.case import Case
-from scapy_mpa.catalogue.peer import Choice, Reaction
+from scapy_mpa.catalogue.peer import Reaction
 from scapy_mpa.framing.ddp import Terminate, error_meaning, other_reading
 from scapy_mpa.framing.startup import KEY_LENGTH, REPLY_KEY, REQUEST_KEY
 from scapy_mpa.probe.case import BINDING, ProbeCase
-from scapy_mpa.probe.expectations import choices
+from scapy_mpa.probe.expectations import Choice, choices, expectation_of
 from scapy_mpa.probe.seen import SeenPeer
 
 Verdict: TypeAlias = Literal["pass", "fail", "allowed", "unsupported", "no answer", "peer gone"]
@@ -64,7 +64,7 @@ _LESS = {(0, 0), (1, 0)}
 _LESS_CODES = {(0, 1, 0xFF), (0, 2, 0xFF), (0, 2, 7), (0, 2, 8)}
 #: RDMAP's remote operation error "unexpected opcode".
 _UNEXPECTED_OPCODE = (0, 2, 6)
-_DDP, _MPA = 1, 2
+_DDP, _MPA, _CRC = 1, 2, 2
 _LEFT_TO_ULP = (2, 3)
 #: Rules by which nothing may be done yet.
 _OF_DELIVERY = {"receiver-delivery", "receiver-whole-fpdu"}
@@ -140,6 +140,8 @@ class Spoken(NamedTuple):
     #: It is about a rejection; it has Private Data of its own.
     rejection: bool = False
     private_data: bool = False
+    #: IRD and ORD that the clean connections do not have.
+    depths: bool = False
     #: The peer closes on any, however little.
     refused_data: bool = False
     #: Every implementation of RFC 5044 answers such a Request.
@@ -216,6 +218,7 @@ class _Cell(NamedTuple):
 
 
 _PASS = _Cell("pass")
+_UNCHECKED = _Cell("fail", "the peer takes an FPDU whose CRC does not match for valid: {meaning}", "RFC 5044 §4.4")
 _COMMON: dict[Observation, _Cell] = {
     "late": _Cell("no answer", "{frame} came too late: in {seconds}", _STARTUP),
     "mute": _Cell("no answer", "{frame} is missing", _STARTUP),
@@ -271,9 +274,7 @@ TABLE: dict[Reaction, dict[Observation, _Cell]] = {
         **_COMMON,
         "rejected": _ACCEPT["rejected"],
         **dict.fromkeys(("terminated", "same", "less"), _PASS),
-        **dict.fromkeys(
-            ("memory", "terminate"), _Cell("fail", "the peer takes the FPDU for valid, and then: {meaning}")
-        ),
+        **dict.fromkeys(("memory", "terminate"), _UNCHECKED),
         "passed": _PASSED,
         "closed": _PASS,
         "dropped": _DROPPED,
@@ -345,7 +346,7 @@ class Judge:
         self._control = control
         self._spoken = spoken
         self._is_unanswered = is_unanswered
-        self._may = choices(case.case)
+        self._may, self._same = choices(case.case), expectation_of(case.name).same
         self._terminate = self._read_terminate()
 
     def judgement(self, *, strict: bool = False) -> ProbeJudgement:
@@ -452,13 +453,14 @@ class Judge:
         if self._peer.reaction == "terminate":
             if numbers == self._expected:
                 return "terminated"
-            if any(numbers in alike and self._expected in alike for alike in _ALIKE):
+            if any(numbers in alike and self._expected in alike for alike in _ALIKE) or numbers in self._same:
                 return "same"
         if self._lacks_memory(terminate):
             return "memory"
-        is_asked_for = self._peer.layer == _MPA and self._peer.code not in _LEFT_TO_ULP
-        is_less = not is_asked_for and (numbers[:2] in _LESS or numbers in _LESS_CODES)
-        return "less" if is_less else "terminate"
+        # The codes of RFC 5044 §8 only SHOULD be provided to who sends the Terminate.
+        is_open = self._peer.layer != _MPA or self._peer.code in _LEFT_TO_ULP
+        is_less = numbers[:2] in _LESS or numbers in _LESS_CODES
+        return "less" if is_open and is_less else "terminate"
 
     def _lacks_memory(self, terminate: Terminate) -> bool:
         """Whether a peer may send this Terminate whatever is wrong with the case."""
@@ -486,6 +488,8 @@ class Judge:
                 rule, differs = "terminate", difference(self._control_word(), self._seen.terminate_octets[:2])
             elif saw == "terminated":
                 rule = "startup-responder-first"
+            if cell is _UNCHECKED:
+                name = "unchecked-crc"
         error = self._seen.error
         if saw == "invalid" and error is not None:
             clause, rule = error.clause or clause, error.rule
@@ -507,6 +511,10 @@ class Judge:
         is_unheard = peer.reaction == "stop" and self._case.reach.role == "responder" and not self._said.is_heard
         if saw == "terminated" and is_unheard:
             return _Cell("fail", "the peer sends a Terminate, although no FPDU was valid before", _STARTUP)
+        if saw == "terminate" and peer.reaction == "terminate" and peer.layer == _MPA:
+            if peer.code == _CRC and self._terminate is not None and self._terminate.layer != _MPA:
+                return _UNCHECKED
+            return cell._replace(clause="RFC 5044 §8" if peer.code in _LEFT_TO_ULP else "RFC 6581 §9")
         if saw in ("late", "mute", "shut") and peer.reaction in _OPEN_ENDED and not self._is_initiator:
             return cell._replace(clause="")  # what the case is about is why there is no Reply
         if peer.reaction == "terminate" and peer.layer == _MPA and saw == "less":
@@ -543,6 +551,8 @@ class Judge:
             return _Cell("allowed", "the peer {how} on any Private Data, where it should reject it (RFC 5044 §7.1.2)")
         if saw == "rejected" and self._said.private_data:
             return _Cell("allowed", "the peer rejects Private Data, which is for its ULP to decide (RFC 5044 §7.1.2)")
+        if saw == "rejected" and self._said.depths:
+            return _Cell("allowed", "the peer rejects these depths, which a Responder may (RFC 6581 §9.1)")
         if saw == "closed" and self._seen.frame is not None and self._seen.frame.r:
             return _Cell("allowed", "after a rejection closing is left to the ULP (RFC 5044 §7.1.2, rule 2)")
         if saw == "closed" and self._peer.reaction in _OPEN_ENDED and (self._said.tagged or self._said.requests):

@@ -55,6 +55,7 @@ class Kind:
 
     ``ulp``: ``quiet`` takes every Send, ``closing`` ends the connection at the first one,
     and at any Private Data, ``echo`` says it back.
+    ``least_ird``: its ULP has so many RDMA Reads under way, and rejects a Request with a lower IRD (RFC 6581 §9.1).
     ``pieces``: it writes octet by octet. ``says_why``: its ULP sends a Terminate for errors of MPA.
     """
 
@@ -66,6 +67,7 @@ class Kind:
     ulp: str = "quiet"
     pieces: bool = False
     says_why: bool = True
+    least_ird: int = 0
     buffer: tuple[int, int, int] | None = None
     faults: frozenset[str] = field(default_factory=frozenset)
 
@@ -166,6 +168,11 @@ class Peer:
         s, private = 0, b""
         is_enhanced = kind.enhanced and rev >= 2 and flags & 0x10
         if is_enhanced and len(data) < 4:
+            raise Over
+        depth = struct.unpack(">H", data[:2])[0] & 0x3FFF if is_enhanced else kind.least_ird
+        if depth < kind.least_ird or (self.has("rejects-markers") and flags & 0x80):
+            private = self.enhanced_reply(*struct.unpack(">HH", data[:4])) if is_enhanced else b""
+            self.write(self.frame(REPLY, kind.m, kind.c, 1, 2 if is_enhanced else 1, private, int(bool(is_enhanced))))
             raise Over
         if kind.ulp == "closing" and data[4 if is_enhanced else 0 :]:
             raise Over
@@ -435,6 +442,8 @@ class Peer:
         self.in_at += 4
         checks = (self.crc or self.has("checks-crc-always")) and not self.has("no-crc-check")
         if checks and struct.pack("<I", crc32c(bytes(raw))) != field_:
+            if self.has("ddp-before-crc"):
+                self.terminate(1, 2, 6)
             self.broken(2, ulpdu)
             return None
         if any(padding) and self.has("checks-pad"):

@@ -80,7 +80,7 @@ ROWS: list[tuple[str, SeenPeer, Spoken, str, str]] = [
     ("opcode-12", seen(), Spoken(), "no answer", "no Terminate"),
     ("read-from-unknown-stag", seen(end="fin"), Spoken(), "fail", "without a Terminate"),
     # No clause says which error it is; but it is one.
-    ("queue-send-1", seen(terminate(1, 2, 1)), Spoken(sends=True), "allowed", "any"),
+    ("queue-send-1", seen(terminate(1, 2, 1)), Spoken(sends=True), "allowed", "says the same"),
     ("queue-send-1", seen(end="fin"), Spoken(), "fail", "without a Terminate"),
     ("queue-send-1", seen(ECHO), Spoken(), "fail", "has not noticed"),
     # A receiver takes what its sender SHOULD not send so.

@@ -33,9 +33,7 @@ _CHALLENGES = peer("discard", "It drops the segment, and sends an acknowledgemen
 _RESETS = peer("lose", "It accepts the RST: the connection is reset, and an FPDU that is not complete is lost.")
 _ENDS = peer("lose", "It takes the FIN as the end of the half connection, and drops all octets after it.")
 _FORGETS = peer("discard", "It holds the FIN until octets arrive at its sequence number, and discards it then.")
-_TAKES = peer(
-    "accept", "It cannot detect that the octets are old: it accepts them, and drops the real ones.", ("terminate",)
-)
+_TAKES = peer("accept", "It cannot detect that the octets are old: it accepts them, and drops the real ones.")
 #: RFC 9293 §3.10.7.4: of what lies beyond a hole no clause says which copy is kept; what was received is old.
 _KEEPS = peer("accept", "It keeps the copy that came first, or the one that came last: both are allowed.")
 _KEEPS_FIRST = peer("accept", "It keeps the copy that came first: to TCP the octets of the later one are old.")
@@ -43,7 +41,6 @@ _DROPS = peer(
     "discard",
     "It may silently drop octets that fit no FPDU, accept the octets that TCP retransmits, and continue; if it "
     "reports the error instead, it passes nothing on from there.",
-    ("terminate", "silence"),
 )
 _NOT_IN_STEP = peer("discard", "It acknowledges the SYN, and drops the octets: its sequence numbers do not change.")
 

@@ -59,44 +59,27 @@ from scapy_mpa.craft.ulpdus import (
 from scapy_mpa.framing.role import Role, peer_of
 
 _FIRST, _SAID = "initiator send 30", "responder send 30"
-_PLACES = peer(
-    "accept",
-    "It places the octets where the segment says; a message without L is never delivered.",
-    ("close", "terminate", "silence"),
-)
+_PLACES = peer("accept", "It places the octets where the segment says; a message without L is never delivered.")
 #: §7.1 compares MO with the offsets of the buffer alone: no check finds the octets that were left out.
 _PLACES_APART = peer(
     "accept",
     "It places the octets where MO says, as long as they lie in the buffer; octets in between are not written.",
-    ("close", "terminate", "silence"),
 )
-_PLACES_TWICE = peer(
-    "accept", "It places the octets where MO says: no check finds that one is there.", ("close", "terminate", "silence")
-)
-_SHORT = peer(
-    "accept",
-    "It must not act on it: no clause says what happens to a segment shorter than its header.",
-    ("close", "terminate", "silence"),
-)
+_PLACES_TWICE = peer("accept", "It places the octets where MO says: no check finds that one is there.")
+_SHORT = peer("accept", "It must not act on it: no clause says what happens to a segment shorter than its header.")
 _BODY = read_request_body(*ASKED)
 #: RFC 5041 §4.3 lets a receiver take RsvdULP, which holds opcode and Invalidate STag, from any segment of a message.
 _ANY_FIELD = peer(
-    "accept",
-    "It takes opcode and Invalidate STag from any one of the segments, and need not compare them.",
-    ("close", "terminate", "silence"),
+    "accept", "It takes opcode and Invalidate STag from any one of the segments, and need not compare them."
 )
 #: RFC 5040 §5.2.2: the Data Sink MAY validate STag, TO and length.
 _NEED_NOT_COMPARE = peer(
-    "accept",
-    "It need not compare the Response with its Request; what lies in no buffer of its own is not placed.",
-    ("close", "terminate", "silence"),
+    "accept", "It need not compare the Response with its Request; what lies in no buffer of its own is not placed."
 )
 _ANY_PLACE = peer(
-    "accept",
-    "It takes it for the answer, and looks at neither STag nor TO; without a Request it is no answer.",
-    ("close", "terminate", "silence"),
+    "accept", "It takes it for the answer, and looks at neither STag nor TO; without a Request it is no answer."
 )
-_LEFT_WAITING = peer("accept", "It waits for the Response until its ULP gives up.", ("close", "terminate", "silence"))
+_LEFT_WAITING = peer("accept", "It waits for the Response until its ULP gives up.")
 #: What the peer asks for, where the case is about the answer.
 _READ: Step = ("responder", untagged(READ_REQUEST, 1, 1, _BODY))
 _SECOND_READ: Step = ("responder", untagged(READ_REQUEST, 1, 2, read_request_body(3, 0, 60, 2, 8192)))

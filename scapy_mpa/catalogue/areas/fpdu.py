@@ -33,9 +33,7 @@ _MULPDU = 1448 - 6
 #: A path with segments of up to 65483 octets, so that the largest FPDUs fit.
 _JUMBO = setup(mtu=65535)
 _NO_HEADER = peer(
-    "accept",
-    "It must not act on it: MPA passes on octets that are not a DDP Segment, and no clause says what follows.",
-    ("close", "terminate", "silence"),
+    "accept", "It must not act on it: MPA passes on octets that are not a DDP Segment, and no clause says what follows."
 )
 
 

@@ -23,7 +23,6 @@ _DROPS = peer(
     "discard",
     "It may silently drop the segment, accept the octets that TCP retransmits, and continue; if it reports the error "
     "instead, it passes nothing on from there.",
-    ("terminate", "silence"),
 )
 _GIVES_UP = peer("wait", "It waits for the rest of each frame, gives up after a time and closes the connection.")
 _EVIL = b"evil"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scapy_mpa.catalogue.case import Case
-from scapy_mpa.catalogue.peer import ACCEPT, BAD_WRITE_STAG, DISCARD, LOSE, Choice, peer
+from scapy_mpa.catalogue.peer import ACCEPT, BAD_WRITE_STAG, DISCARD, LOSE, peer
 from scapy_mpa.craft.changes.capture import repeated
 from scapy_mpa.craft.changes.fpdu import cut_at_marker, fpdu_cut
 from scapy_mpa.craft.changes.injected import injected
@@ -25,21 +25,15 @@ from scapy_mpa.framing.ddp import UNTAGGED_HEADER_LENGTH
 from scapy_mpa.framing.role import Role, peer_of
 
 _FIRST, _SAID, _LONG = "initiator send 30", "responder send 30", "initiator send 60"
-#: RFC 5040 §5.4: it MAY stop sending; what it has to say first, an error of the Terminate too, it may say.
-_INSTEAD: tuple[Choice, ...] = ("close", "silence", "terminate")
-_ENDS = peer("accept", "It takes the Terminate, may stop sending, and its ULP closes the connection.", _INSTEAD)
+_ENDS = peer("accept", "It takes the Terminate, may stop sending, and its ULP closes the connection.")
 _MISREADS = peer(
-    "accept",
-    "It reads layer and type as they stand, and so reports a different error, and closes the connection.",
-    _INSTEAD,
+    "accept", "It reads layer and type as they stand, and so reports a different error, and closes the connection."
 )
 #: What is wrong is in the numbers, or in the headers that are quoted.
-_REPORTS = peer(
-    "accept", "It takes the Terminate, reports it to its ULP as far as it makes sense, and the ULP closes.", _INSTEAD
-)
-_TAKES = peer("ignore", "It ignores them, takes the Terminate, and its ULP closes the connection.", _INSTEAD)
+_REPORTS = peer("accept", "It takes the Terminate, reports it to its ULP as far as it makes sense, and the ULP closes.")
+_TAKES = peer("ignore", "It ignores them, takes the Terminate, and its ULP closes the connection.")
 _SECTION = "RFC 5040 §4.8"
-_DROPS = peer("discard", "It has given up the stream with the Terminate, and drops what follows.", ("close", "silence"))
+_DROPS = peer("discard", "It has given up the stream with the Terminate, and drops what follows.")
 _LOSES_ALL = peer("lose", "What it has not read yet is lost with the connection (code 1 if an FPDU was begun).")
 
 
