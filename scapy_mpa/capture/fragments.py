@@ -1,8 +1,9 @@
 """IP datagrams put together again from their fragments (RFC 791 §3.2, RFC 8200 §4.5, RFC 5722).
 
 In: fragments, in the order of capture. Out: the datagram, at the fragment that completes it. A fragment that repeats
-another one is ignored. One that overlaps others differently makes the whole datagram one that is dropped, with all of
-its fragments that still come. What is held is bounded: the oldest datagram goes first. Both are noted.
+another one is ignored. One that overlaps others differently has the whole datagram left out, with all of its fragments
+that still come: a receiver of IPv6 drops it, one of IPv4 may put it together. What is held is bounded: the oldest
+datagram goes first. Both are noted.
 """
 
 from __future__ import annotations
@@ -144,7 +145,7 @@ class Fragments:
         before = found.weight
         fits = found.add(fragment)
         if not fits:
-            self.notes.add("ip-fragments", frame, time, "fragments overlap: the datagram is dropped")
+            self.notes.add("ip-fragments", frame, time, "fragments overlap: the datagram is left out")
             found.refuse()
         self._weight += found.weight - before
         if fits and found.held == found.length:

@@ -41,9 +41,9 @@ otherwise.
 
 def list_lines(cases: Sequence[Case]) -> Iterator[str]:
     """One line a case, by area."""
-    width = max((len(case.name) for case in cases), default=0)
     for area, title in AREAS.items():
         found = [case for case in cases if case.area == area]
+        width = max((len(case.name) for case in found), default=0)
         if found:
             yield f"{title} ({area})"
         for case in found:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, TypeAlias
 
-#: What else a peer may do: answer as if nothing were wrong; close, reset or reject; send a Terminate; say nothing.
-Choice: TypeAlias = Literal["accept", "close", "terminate", "silence"]
 Reaction: TypeAlias = Literal["accept", "ignore", "discard", "wait", "lose", "stop", "close", "reject", "terminate"]
 
 #: What there is, in words.
@@ -30,7 +28,7 @@ REACTIONS: dict[Reaction, str] = {
 class Peer(NamedTuple):
     """What a conforming peer does: ``says`` in a sentence; the numbers are its Terminate's, ``error`` their meaning.
 
-    ``otherwise`` is what it may do in place of the Terminate; ``may`` says so to programs, of every reaction.
+    ``otherwise`` is a sentence on what it may do in place of the Terminate (for programs: ``probe.expectations``).
     """
 
     reaction: Reaction
@@ -40,7 +38,6 @@ class Peer(NamedTuple):
     code: int = 0
     error: str = ""
     otherwise: str = ""
-    may: tuple[Choice, ...] = ()
 
     @property
     def short(self) -> str:
@@ -58,30 +55,28 @@ class Peer(NamedTuple):
         return told
 
 
-def peer(reaction: Reaction, says: str = "", may: tuple[Choice, ...] = ()) -> Peer:
-    """A reaction, with its own sentence unless one is given, and what else the peer may do."""
-    return Peer(reaction, says or _sentence(reaction), may=may)
+def peer(reaction: Reaction, says: str = "") -> Peer:
+    """A reaction, with its own sentence unless one is given."""
+    return Peer(reaction, says or _sentence(reaction))
 
 
 def _sentence(reaction: Reaction) -> str:
     return f"It {REACTIONS[reaction]}."
 
 
-def terminate(layer: int, etype: int, code: int, what: str, otherwise: str = "", may: tuple[Choice, ...] = ()) -> Peer:
+def terminate(layer: int, etype: int, code: int, what: str, otherwise: str = "") -> Peer:
     """A Terminate with these numbers, which mean ``what``; ``otherwise`` is a sentence, where there is a choice."""
     says = (
         f"It passes on nothing from there on and sends a Terminate: {what} (layer {layer}, type {etype}, code {code})."
     )
-    return Peer("terminate", f"{says} {otherwise}".rstrip(), layer, etype, code, what, otherwise, may)
+    return Peer("terminate", f"{says} {otherwise}".rstrip(), layer, etype, code, what, otherwise)
 
 
 ACCEPT, IGNORE, DISCARD, WAIT = peer("accept"), peer("ignore"), peer("discard"), peer("wait")
 LOSE, CLOSE, REJECT = peer("lose"), peer("close"), peer("reject")
 STOP = peer("stop")
 MSN_MISSING = peer(
-    "wait",
-    "It places the message, but delivers neither it nor anything after it until the missing MSN has come.",
-    ("close", "terminate"),
+    "wait", "It places the message, but delivers neither it nor anything after it until the missing MSN has come."
 )
 BAD_CRC = terminate(2, 0, 2, "the MPA CRC is wrong")
 BAD_MARKER = terminate(2, 0, 3, "Marker and ULPDU_Length disagree")
@@ -89,14 +84,15 @@ BAD_STAG = terminate(0, 1, 0, "invalid STag")
 BAD_WRITE_STAG = terminate(1, 1, 0, "invalid STag")
 BAD_BOUNDS = terminate(1, 1, 1, "base or bounds violation")
 BAD_SOURCE = terminate(0, 1, 1, "base or bounds violation")
-BAD_SOURCE_TO = terminate(0, 1, 4, "TO wrap")
+BAD_SOURCE_TO = terminate(
+    0, 1, 4, "TO wrap", "It may as well report a base or bounds violation (0, 1, 1): both checks find the error."
+)
 NO_IRD = terminate(
     2,
     0,
     6,
     "insufficient IRD resources",
     "If it has the resources, it may instead raise its IRD to the ORD of the Reply.",
-    ("accept", "close", "silence"),
 )
 NO_RTR = terminate(2, 0, 7, "no matching RTR option")
 BAD_OPCODE = terminate(0, 2, 6, "unexpected OpCode")
@@ -110,20 +106,10 @@ NO_BUFFER = terminate(1, 2, 2, "invalid MSN, no buffer available")
 BAD_MO = terminate(1, 2, 4, "invalid MO")
 _BROKEN = "catastrophic error, localized to the RDMAP Stream"
 NO_SUCH_READ = terminate(
-    0,
-    2,
-    7,
-    _BROKEN,
-    "It may send a different Terminate, or none: no clause names a code. It must not answer the Read.",
-    ("close", "terminate", "silence"),
+    0, 2, 7, _BROKEN, "It may send a different Terminate, or none: no clause names a code. It must not answer the Read."
 )
 TOO_LONG = terminate(
-    0,
-    2,
-    7,
-    _BROKEN,
-    "It may also accept the ULPDU, but need not (RFC 5044 §3); no clause names a code.",
-    ("accept", "close", "terminate", "silence"),
+    0, 2, 7, _BROKEN, "It may also accept the ULPDU, but need not (RFC 5044 §3); no clause names a code."
 )
 UNASKED = terminate(
     0,
@@ -131,14 +117,24 @@ UNASKED = terminate(
     6,
     "unexpected OpCode",
     "It may send a different Terminate, or none: no clause names a code. It must not take it for an answer.",
-    ("close", "terminate", "silence"),
 )
-NO_SUCH_OPERATION = terminate(
+#: RFC 5040 §7.2 has it validate opcode and version; that queue 2 is the Terminate's binds the sender (§5.4).
+STRAY_TERMINATE = terminate(
+    0,
+    2,
+    6,
+    "unexpected OpCode",
+    "It may as well take it for a Terminate, or send a different one: no clause has it check the queue.",
+)
+#: RFC 5040 §4.4 has the sender use a header of 28 octets; that more follow is nothing that §7.2 has checked.
+READ_AND_MORE = terminate(
     0,
     2,
     7,
     _BROKEN,
-    "It may send a different Terminate where no clause names a code. It must not do what is asked.",
-    ("close", "terminate"),
+    "It may send a different Terminate, or none, or answer the Read: no clause has it check the length.",
+)
+NO_SUCH_OPERATION = terminate(
+    0, 2, 7, _BROKEN, "It may send a different Terminate where no clause names a code. It must not do what is asked."
 )
 ENDED_STAG = terminate(1, 1, 0, "invalid STag")

@@ -14,7 +14,7 @@ from scapy_mpa.errors import MPAError
 from scapy_mpa.rules.table import RULES
 
 #: What is expected of the peer of a change that is no case.
-_ANY = peer("accept", "Nothing is known of what it must do.", ("accept", "close", "terminate", "silence"))
+_ANY = peer("accept", "Nothing is known of what it must do.")
 
 
 class UnknownCase(MPAError):

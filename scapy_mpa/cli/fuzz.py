@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from scapy_mpa.fuzz.run import Fuzzer
 
 _DEFAULT_COUNT = 100
+_MOST_CHANGES = click.IntRange(0, 64)
 
 
 def _areas() -> Iterable[str]:
@@ -99,11 +100,12 @@ def _changes() -> Iterable[str]:
     help="Only this change (--list). May be repeated.",
 )
 @click.option(
-    "--mutations",
+    "--changes",
     "most",
-    type=click.IntRange(0, 64),
+    type=_MOST_CHANGES,
     help="Maximum number of changes per case; with 0, case N is connection N rebuilt without changes.  [default: 8]",
 )
+@click.option("--mutations", type=_MOST_CHANGES, hidden=True)
 @click.option("--per-file", type=click.IntRange(1), default=1, show_default=True, help="Number of cases per capture.")
 @click.option(
     "--split",
@@ -177,6 +179,7 @@ def fuzz_command(
     areas: tuple[str, ...],
     changes: tuple[str, ...],
     most: int | None,
+    mutations: int | None,
     per_file: int,
     split: Path | None,
     peer: str | None,
@@ -213,6 +216,7 @@ def fuzz_command(
         _list()
         return 0
     look_often()
+    most = mutations if most is None else most
     wire = OnTheWire(
         peer,
         listens,

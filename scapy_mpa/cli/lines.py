@@ -40,10 +40,10 @@ def print_line(line: str, *, err: bool = False) -> None:
     print_lines((line,), err=err)
 
 
-def print_lines(lines: Iterable[str], *, err: bool = False) -> None:
-    """Print lines to stdout, or stderr; folded if that is a terminal."""
+def print_lines(lines: Iterable[str], *, err: bool = False, width: int | None = None) -> None:
+    """Print lines to stdout, or stderr; folded if that is a terminal, or to the columns that are given where not."""
     end_progress()
-    width = terminal_width(err=err)
+    width = terminal_width(err=err) or width
     for line in lines:
         for part in (line,) if width is None else folded(line, width):
             click.echo(part, err=err)

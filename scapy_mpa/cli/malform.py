@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from scapy_mpa.cli.address import TO_METAVAR, CommandTo, host_and_port
+from scapy_mpa.cli.colours import file_width
 from scapy_mpa.cli.judging import complete_rule
 from scapy_mpa.cli.lines import print_lines
 from scapy_mpa.cli.output import (
@@ -96,6 +97,9 @@ def complete_case(_context: click.Context, _parameter: click.Parameter, incomple
     help="With --to: seconds to wait for each answer.",
 )
 @settles("With --to")
+@click.option(
+    "--seed", type=click.IntRange(0), help="Seed for a CASE that is an impairment with a probability.  [default: 0]"
+)
 @click.option("--ulp", type=Word(ULPS), default="none", show_default=True, help="With --to: the peer's upper layer.")
 @click.option(
     "-o",
@@ -131,6 +135,7 @@ def malform_command(
     peer: str | None,
     timeout: float,
     settle: float,
+    seed: int | None,
     ulp: str,
     output: str | None,
     script: str | None,
@@ -160,6 +165,8 @@ def malform_command(
         names = _explain_changes(names)
         if is_chosen and not (names or rules or areas):
             return 0
+    if seed is not None:
+        names = _seeded(names, seed)
     begins = capture is not None or scenario is not None
     cases = _chosen(names, rules, areas, is_checked=not begins)
     if connection is not None and not begins:
@@ -216,6 +223,22 @@ def _chosen(names: tuple[str, ...], rules: tuple[str, ...], areas: tuple[str, ..
     return [found[name] for name in dict.fromkeys((*CASES, *found)) if name in found]
 
 
+def _seeded(names: tuple[str, ...], seed: int) -> tuple[str, ...]:
+    """The names with this seed for impairments that have a probability; raises click.UsageError if none has."""
+    from scapy_mpa.catalogue.table import is_change
+    from scapy_mpa.craft.changes.table import CHANGES
+
+    def seeded(name: str) -> str:
+        kind, _, parameters = name.partition(":")
+        has_seed = is_change(name) and "seed" in CHANGES[kind].draws
+        return f"{kind}:{','.join(filter(None, (parameters, f'seed={seed}')))}" if has_seed else name
+
+    found = tuple(map(seeded, names))
+    if found == names:
+        raise click.UsageError("--seed decides about an impairment with a probability, and no CASE is one")
+    return found
+
+
 def _explain_changes(names: tuple[str, ...]) -> tuple[str, ...]:
     """Explain the changes that are named without parameters; return the other names."""
     from scapy_mpa.catalogue.document import change_explanation
@@ -242,7 +265,7 @@ def _list(made: list[Malformed], output_format: str, *, in_full: bool, whole: bo
     else:
         lines = list_lines([one.case for one in made])
     if output_format == "text":
-        print_lines(lines)
+        print_lines(lines, width=file_width() if os.environ.get("COLUMNS") else None)
         return
     for line in lines:
         click.echo(line)

@@ -305,13 +305,11 @@ def target_of(
     from scapy_mpa.probe.carrier import Acceptor, Connector
     from scapy_mpa.probe.target import Initiator, Responder, closing
 
-    if listens is not None and boot:
-        raise click.UsageError("--boot is about a Responder: leave it out with --listen")
+    if restart is None and boot:
+        raise click.UsageError("--boot is how long --restart may take: add --restart COMMAND")
     if listens is None:
         if command is not None:
             raise click.UsageError("--run starts an Initiator, which only --listen tests")
-        if restart is None and boot:
-            raise click.UsageError("--boot is how long --restart may take: add --restart COMMAND")
         if not where:
             raise click.UsageError("name HOST and PORT of a Responder, or --listen PORT for an Initiator")
         address, number = host_and_port(where)
@@ -330,7 +328,7 @@ def target_of(
     acceptor = stack.enter_context(Acceptor(host.strip("[]") or _LOOPBACK, int(port), timeout))
     if command is None:
         print_line(f"waiting for an Initiator to connect to {acceptor}, once for each connection", err=True)
-    target = Initiator(acceptor, command, patience, restart)
+    target = Initiator(acceptor, command, patience, restart, boot)
     return stack.enter_context(closing(target)), str(acceptor)
 
 

@@ -24,13 +24,13 @@ def settles(condition: str = "") -> Callable[[Callable[..., int]], Callable[...,
 
 
 def boots() -> Callable[[Callable[..., int]], Callable[..., Any]]:
-    """How long a command that restarts a Responder may take."""
+    """How long a command that restarts a peer may take."""
     return click.option(
         "--boot",
         type=click.FloatRange(0, 3600),
         default=0.0,
         show_default=True,
-        help="Seconds that --restart may take before a Responder is tried again; less if COMMAND ends earlier.",
+        help="Seconds that --restart may take before the peer is tried again; less if COMMAND ends earlier.",
     )
 
 

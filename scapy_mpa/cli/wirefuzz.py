@@ -111,10 +111,15 @@ def write_program(wire: OnTheWire, fuzzer: Fuzzer, number: int) -> int:
     from scapy_mpa.probe.fuzzing import wire_case
 
     case = wire_case(fuzzer.recipe(number), "initiator", markers=False, rping=wire.rping)
-    if not case.done:
-        raise MPAError(f"case {number} changes nothing in what an Initiator sends: --replay with another number")
+    if not case.done and fuzzer.most:
+        raise _unchanged(number, "initiator")
     _write_program(wire, case, "initiator")
     return 0
+
+
+def _unchanged(number: int, by: Role) -> MPAError:
+    """What to say of one case that was asked for, and is no other than the connection that it begins from."""
+    return MPAError(f"case {number} changes nothing in what the {by.capitalize()} sends: --replay with another number")
 
 
 def _write_program(wire: OnTheWire, case: WireCase, by: Role) -> None:
@@ -165,6 +170,8 @@ class _Giving:
                 break
             case = self._run.case(number)
             if not case.done and not self._run.is_valid_wanted:
+                if self._wire.replays:
+                    raise _unchanged(number, self._run.by)
                 self._unchanged += 1
                 continue
             result = self._run.give(case)

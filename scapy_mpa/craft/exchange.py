@@ -106,6 +106,8 @@ class Exchange:
         self.by: Role = by
         self.left = left
         self.setup: dict[str, Any] = {**setup, "allow": tuple(RULES)}
+        #: Memory of the peer that is known, which changes may name: an STag and a Tagged Offset.
+        self.memory: tuple[int, int] | None = None
         self.valid: tuple[Step, ...] = tuple(steps)
         self.valid_answer = self.answer = answer
         self.steps: list[Step] = [*self.valid]

@@ -419,12 +419,18 @@ def _register(name: str, kind: Kind) -> None:
     if "probability" in kind.parameters:
         draws = {"number": perhaps(a_packet), "probability": among(0.1, 0.3, 0.7), "seed": up_to(0xFFFF), **draws}
         usage += ", number=None, direction=None"
+    usage += ", seed=0" * ("seed" in draws)
 
     def parse(text: str) -> NamedChange:
-        one = impairment(f"{name}:{text}")
+        parts = text.split(",")
+        seeds = [part for part in parts if "seed" in draws and part.startswith("seed=")]
+        seed = _value(seeds[-1].partition("=")[2]) if seeds else 0
+        if complaint := whole(0, _ANY).complaint(f"{name}: seed", seed):
+            raise MPAError(complaint)
+        one = impairment(f"{name}:{','.join(part for part in parts if part not in seeds)}")
         if one.connection is not None:
             raise MPAError(f"{name}: connection={one.connection} is for `scapy-mpa craft`; this is one connection")
-        return impaired(name, one.number, direction=one.direction, **one.parameters)
+        return impaired(name, one.number, seed=seed, direction=one.direction, **one.parameters)
 
     meaning = kind.meaning[0].upper() + kind.meaning[1:]
     register(ChangeKind(name, "packet", kind.area, meaning, "", usage, draws, partial(impaired, name), parse))

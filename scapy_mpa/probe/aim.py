@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 from scapy_mpa.catalogue.baseline import MIDDLE, OPENING
 from scapy_mpa.catalogue.named import ASKED, FAR, GO_ON, NAMED, NAMES, UNKNOWN_STAG
+from scapy_mpa.craft.changes.boundary import naming
 from scapy_mpa.craft.exchange import Exchange, Step
+from scapy_mpa.craft.messages import RAW
 from scapy_mpa.craft.turns import Say
 from scapy_mpa.craft.ulpdus import (
     ATOMIC_REQUEST,
@@ -28,6 +30,7 @@ from scapy_mpa.framing.ddp import (
     TaggedHeader,
     UntaggedHeader,
     decode_ddp,
+    opcode_of,
 )
 from scapy_mpa.framing.requests import read_requests
 from scapy_mpa.probe.fitting import Unsupported
@@ -203,6 +206,26 @@ def name_our_buffer(plan: Exchange) -> bool:
     at, after = (0, 0) if at is None else (at, at + 1)
     plan.steps[at:after] = [f"initiator send hex:{rping_message(stag, to, octets).hex()}"]
     return True
+
+
+def name_their_buffer(plan: Exchange, live: Live | None) -> None:
+    """Have what a side says again of a capture, or in a change, name this memory of its peer, where that is known.
+
+    Whether it is known or not, RDMA Writes are as long as rping's buffer at most, and Sends are RDMA Writes: rping does
+    not know them.
+    """
+    plan.memory = (live.stag, live.to) if live is not None else None
+    for at, step in enumerate(plan.steps):
+        if isinstance(step, Say) and step.role == plan.by and step.message.opcode == RAW:
+            ulpdu = step.message.payload[:]
+            header = decode_ddp(ulpdu)
+            if isinstance(header, UntaggedHeader) and header.opcode == SEND:
+                ulpdu = tagged(_RDMA_WRITE, 0, header.mo, ulpdu[UNTAGGED_HEADER_LENGTH:])
+            if opcode_of(ulpdu) == _RDMA_WRITE:
+                ulpdu = ulpdu[: TAGGED_HEADER.size + _OUR_BUFFER[2]]
+            if plan.memory is not None:
+                ulpdu = naming(ulpdu, *plan.memory)
+            plan.steps[at] = Say(step.role, step.message._replace(payload=ulpdu))
 
 
 def _is_first_send(step: Step) -> bool:

@@ -67,6 +67,11 @@ class ProbeCase:
         return RULES[self.rule].requirement if self.rule else ""
 
     @property
+    def is_watched(self) -> bool:
+        """Whether an answer to what follows shows that the peer has not noticed the error."""
+        return self.case.peer.reaction in ("terminate", "stop")
+
+    @property
     def begins_full_operation(self) -> bool:
         """Whether its side sends FPDUs."""
         return self.case.plan().steps != ["start"]

@@ -35,7 +35,7 @@ _MANY, _ANYWHERE, _SEED = 120, {"kind": "random", "shortest": 100, "longest": 40
 _READ = "{by} read-request 0 sink=0,0 source=0,0"
 #: So many Responses of no octets reach beyond the second Marker.
 _PAST_A_MARKER = 60
-_ITS_ULP_KNOWS = peer("accept", "It takes the message; its upper layer may end the connection.", ("close",))
+_ITS_ULP_KNOWS = peer("accept", "It takes the message; its upper layer may end the connection.")
 _NOTHING = (says("start"), answers(None))
 
 

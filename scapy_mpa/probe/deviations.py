@@ -16,6 +16,8 @@ from scapy_mpa.probe.judge import BAD, Fault, ProbeJudgement, Verdict
 
 #: Rules of the peer's own octets: the verdict names them in place of what the case tests.
 _OWN = ("invalid", "untaken")
+#: What is one deviation in whatever case it shows.
+_IN_ANY_CASE = ("unchecked-crc",)
 #: What is no deviation of the peer's, or need not be the same one in another case.
 _OF_ONE_CASE = ("expected", "monitor")
 
@@ -85,7 +87,7 @@ class Deviations:
 
     def is_first(self, name: str, case: ProbeCase) -> bool:
         """Return True if no case before has shown a deviation."""
-        return self.found[name].cases[0] == case.name
+        return name not in self.found or self.found[name].cases[0] == case.name
 
     def _add(self, name: str, verdict: Verdict, reason: str, clause: str, case: ProbeCase) -> None:
         cases = self.found.setdefault(name, PeerDeviation(name, verdict, reason, clause)).cases
@@ -101,6 +103,8 @@ def name_of(case: ProbeCase, judgement: ProbeJudgement) -> str:
         return f"{judgement.saw or 'gone'}:{case.name}"
     if judgement.saw == "untested":
         return f"untested:{case.area}"
+    if judgement.saw in _IN_ANY_CASE:
+        return judgement.saw
     if judgement.saw == "closed" and case.case.peer.reaction == "terminate":
         return "no-terminate"
     return f"{expectation_of(case.name).name}:{judgement.saw}"

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
+from scapy_mpa.catalogue.peer import Reaction
 from scapy_mpa.craft.exchange import Exchange
 from scapy_mpa.craft.sent import Repairable
 from scapy_mpa.craft.setup import ConversationError, Setup
@@ -31,6 +32,8 @@ _ECHO = f"{{by}} read-request 0 sink={ECHO_STAG:#x},0 source=0,0"
 _LINGER = 0.1
 #: So many times as long as for an answer a peer is waited for that is still sending.
 _SLOW = 8
+#: Where nothing that follows says anything: the peer may wait for octets, and has to close, or the connection is over.
+_NO_ECHO: frozenset[Reaction] = frozenset(("wait", "lose", "close", "reject"))
 #: Octets that are recorded behind an error of the peer, and that are read when the connection is lost.
 _MOST_AFTER = 1 << 18
 
@@ -285,9 +288,9 @@ class CaseExchange:
             raise Unsupported("the peer names no memory of its own")
 
     def _add_echo(self, plan: Exchange) -> None:
-        """Have the peer show that it is in step, where it should be."""
+        """Have the peer show that it is in step, where it should be, or that it has not noticed an error."""
         case, frame = self._case, self.seen.frame
-        if not self._terms.echoes or case.case.peer.reaction not in ("accept", "ignore") or case.case.ends_by_itself:
+        if not self._terms.echoes or case.case.peer.reaction in _NO_ECHO or case.case.ends_by_itself:
             return
         if plan.steps == ["start"] or plan.setup.get("reject") or (frame is not None and frame.r):
             return
@@ -336,9 +339,10 @@ class CaseExchange:
         until = self._clock() + _SLOW * timeout
         while not self._until(is_done, timeout) and self._is_talking and self._clock() < until:
             pass
-        if names_memory(self._plan):
+        is_watched = self._case.is_watched
+        if names_memory(self._plan) or (is_watched and seen.has_echoed):
             self._until(lambda: seen.terminate is not None, min(timeout, _LINGER))
-        if self.is_unanswered and seen.end is None and not self._is_talking:
+        if self.is_unanswered and not is_watched and seen.end is None and not self._is_talking:
             self._watcher.stall()
         if seen.error is not None:
             self._until(lambda: False, min(timeout, _LINGER), after_error=True)

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.catalogue.case import Case
-from scapy_mpa.catalogue.peer import Choice
+from scapy_mpa.catalogue.table import is_change
 
+#: What else a peer may do: answer as if nothing were wrong; close, reset or reject; send a Terminate; say nothing.
+Choice: TypeAlias = Literal["accept", "close", "terminate", "silence"]
 _OF_THE_RESPONDER = "-of-the-responder"
 
 
@@ -25,12 +27,14 @@ class Expectation(NamedTuple):
         means: what the clause means that makes other behaviour wrong, a sentence.
         may: what a peer may do instead, beside what the catalogue names.
         clause: in place of the case's own; "" if that is right.
+        same: layer, type and code of Terminates that say the same.
     """
 
     cases: str
     means: str
     may: tuple[Choice, ...] = ()
     clause: str = ""
+    same: tuple[tuple[int, int, int], ...] = ()
 
     @property
     def name(self) -> str:
@@ -40,6 +44,8 @@ class Expectation(NamedTuple):
 
 #: Whatever it does: only that it survives, and what our own analysis finds in its answers, is judged.
 _ANYTHING: tuple[Choice, ...] = ("accept", "close", "terminate", "silence")
+#: How the stream ends for it is not said, nor whether it does.
+_ANY_END: tuple[Choice, ...] = ("close", "terminate", "silence")
 
 _CONFORMANT = (
     Expectation("valid-m?-c? valid-reply-m?-c?",
@@ -57,7 +63,8 @@ _CONFORMANT = (
                 "A Responder that knows RFC 6581 supports at least one type of RTR message and names one it has."),
     Expectation("valid-request-cut-* valid-reply-cut-*",
                 "A startup frame is octets of a TCP stream: where segments end says nothing about it."),
-    Expectation("valid-fpdu-cut-* valid-marked-fpdu-cut-*",
+    Expectation("valid-fpdu-cut-* valid-marked-fpdu-cut-* alignment-* fpdus-in-one-segment fpdu-cut-* fpdu-above-emss "
+                "crc-split-over-segments fpdu-late-behind-marker retransmission-with-its-boundaries",
                 "FPDUs are located by ULPDU_Length, never by the boundaries of segments."),
     Expectation("valid-*-with-markers",
                 "With M=1 the peer's octets have a Marker every 512, and FPDUPTR counts from ULPDU_Length."),
@@ -69,7 +76,10 @@ _CONFORMANT = (
                 "STag and TO of an RDMA Write of no octets are not checked, so nothing is wrong with it."),
     Expectation("valid-read-of-* valid-responder-reads-64",
                 "A valid RDMA Read Request is answered by a Response of as many octets, to the sink that it names."),
-    Expectation("valid-memory-named valid-responder-names-memory",
+    Expectation("valid-responder-names-memory",
+                "What a Send says is for the upper layer, which may end the connection; who writes or reads stays "
+                "within what was named.", ("close",)),
+    Expectation("valid-memory-named",
                 "What a Send says is for the upper layer; who then writes or reads stays within what was named."),
     Expectation("valid-segments-*", "TCP repairs loss, order and copies before MPA sees the octets."),
 )  # fmt: skip
@@ -90,27 +100,31 @@ _STARTUP = (
                 "content.", ("close",)),
     Expectation("valid-private-data-* request-private-data-* enhanced-private-data-512 private-data-is-request",
                 "Up to 512 octets of Private Data, RFC 6581's four included, are properly formatted, and the buffer is "
-                "large enough; only the ULP may refuse their content."),
+                "large enough; only the ULP may refuse their content.", (), "RFC 5044 §7.1.2"),
     Expectation("request-pd-length-too-small* reply-pd-length-too-small*",
                 "A receiver that detects the mismatch closes; who does not reads what follows as the first FPDU.",
                 _ANYTHING, "RFC 5044 §7.1.1"),
     Expectation("request-pd-length-too-large *-pd-length-too-large* request-of-*-octets reply-of-*-octets",
                 "A startup frame is complete when PD_Length says so, and is not answered before."),
     Expectation("request-pd-length-swallows-fpdu *-pd-length-swallows-fpdu",
-                "The swallowed message is Private Data, so the next one is not the first: it is not delivered."),
+                "The swallowed message is Private Data, so the next one is not the first: it is not delivered.",
+                ("close", "terminate")),
     Expectation("request-reserved-bit-* reply-reserved-bit-* request-r request-s-of-rev-1",
                 "Reserved bits, and R in a Request, are not checked: the frame is as valid as without them."),
-    Expectation("rev-3 rev-255", "Who cannot interoperate with a Rev closes the connection; who can goes on."),
+    Expectation("rev-3 rev-255", "Who cannot interoperate with a Rev closes the connection; who can goes on.",
+                ("close",)),
     Expectation("rev-1-to-rfc6581", "Who knows Rev 2 goes on accepting plain Requests of Rev 1."),
     Expectation("*-s-with-pd-length-?",
                 "With S the Private Data begins with four octets of enhanced data; fewer are improperly formatted."),
     Expectation("reply-before-request",
-                "A Responder waits for the Request; a Reply that nobody asked for is at most taken for the Reply."),
+                "A Responder waits for the Request; a Reply that nobody asked for is at most taken for the Reply.",
+                ("close",)),
     Expectation("octets-before-reply", "The first octets that an Initiator receives are the Key of a Reply, or wrong."),
     Expectation("fpdu-before-reply fpdu-in-segment-of-request streaming-data-under-way",
-                "What comes before the Reply may be held, lost or refused: how it is laid out cannot be known yet."),
+                "What comes before the Reply may be held, lost or refused: how it is laid out cannot be known yet.",
+                _ANY_END),
     Expectation("responder-first fpdu-in-segment-of-reply",
-                "The Initiator's receiver need not be in Full Operation before it has sent an FPDU itself."),
+                "The Initiator's receiver need not be in Full Operation before it has sent an FPDU itself.", _ANY_END),
     Expectation("request-twice file-that-begins-like-a-request",
                 "A receiver that detects more octets than PD_Length counts closes; else they are read as an FPDU.",
                 _ANYTHING, "RFC 5044 §7.1.1"),
@@ -121,8 +135,10 @@ _STARTUP = (
     Expectation("unanswered-closed unanswered-reset",
                 "Without a Reply there is no Full Operation, and the lost connection is reported."),
     Expectation("unanswered-silent", "An Initiator sends no FPDU before the Reply; its timeout is a SHOULD."),
-    Expectation("streaming-data-after-rejection fpdu-after-rejection rejected-by-who-goes-on",
+    Expectation("streaming-data-after-rejection",
                 "After R both sides have left MPA: octets are the ULP's, which may also close.", ("close",)),
+    Expectation("fpdu-after-rejection rejected-by-who-goes-on",
+                "After R both sides have left MPA: octets are the ULP's, which may also close.", ("close", "silence")),
 )  # fmt: skip
 
 _NEGOTIATION = (
@@ -132,7 +148,8 @@ _NEGOTIATION = (
     Expectation("ddp-version-1-with-rev-0 ddp-version-0-with-rev-1 ddp-versions-mixed",
                 "DV is the same in all DDP Segments of a stream, and any other is an error of that segment."),
     Expectation("enhanced-answered-* plain-answered-enhanced",
-                "A Reply is of the kind of its Request; who gets the other kind goes by it, or closes."),
+                "A Reply is of the kind of its Request; who gets the other kind goes by it, or closes; who knows RFC "
+                "6581 sends a Terminate, code 5, first.", ("close", "terminate"), "RFC 6581 §9.3"),
     Expectation("enhanced-for-nothing", "The Request is properly formatted, though there was no need for S."),
     Expectation("control-flag-?-without-a", "Without A the Control Flags B, C and D are ignored."),
     Expectation("control-flag-a-*",
@@ -151,7 +168,8 @@ _NEGOTIATION = (
     Expectation("ord-equal-to-ird ird-equal-to-ord depths-of-0x3ffe depth-not-negotiated depths-in-host-order",
                 "Depths within each other's bounds are what was agreed on."),
     Expectation("ord-above-ird",
-                "An Initiator without resources for that IRD sends a Terminate, code 6; with them it raises its IRD."),
+                "An Initiator without resources for that IRD sends a Terminate, code 6; with them it raises its IRD.",
+                ("accept", "close", "silence")),
     Expectation("ird-below-ord rtr-read-with-ird-0",
                 "The Initiator lowers its ORD to the Reply's IRD; its ULP may end the connection for that.",
                 ("close", "terminate")),
@@ -165,23 +183,28 @@ _NEGOTIATION = (
 
 _FPDUS = (
     Expectation("ulpdu-length-0-write ulpdu-length-1-write ulpdu-length-13-write ulpdu-length-17-send ddp-*-short",
-                "Octets that are no DDP Segment have no effect; what follows for the stream is not said."),
+                "Octets that are no DDP Segment have no effect; what follows for the stream is not said.", _ANY_END),
     Expectation("ulpdu-length-64769* ulpdu-length-65535*",
-                "Nobody sends a ULPDU above 64768 octets; a receiver need not find it wrong."),
+                "Nobody sends a ULPDU above 64768 octets; a receiver need not find it wrong.", _ANYTHING),
+    Expectation("ulpdu-length-14-write ulpdu-length-18-send",
+                "A message of no octets is allowed, and neither its STag and TO nor its MO is checked."),
     Expectation("ulpdu-length-* ulpdu-4-octets-*",
-                "Every ULPDU with a whole DDP header is passed to DDP, whatever MULPDU the receiver would send."),
+                "A valid FPDU is passed to DDP, whatever it holds; DDP may post up to 64768 octets, so that a receiver "
+                "has no reason to refuse them."),
     Expectation("length-1-less", "PAD is ignored, so an octet that ULPDU_Length leaves out is not missed by MPA.",
                 ("close", "terminate")),
     Expectation("length-65535-of-78*", "Nothing is passed on before ULPDU_Length says that the FPDU is complete."),
     Expectation("length-swallows-fpdu fpdu-left-out msn-left-out msn-of-another-queue",
-                "A message is delivered when all before it are: with an MSN missing none after it has an effect."),
+                "A message is delivered when all before it are: with an MSN missing none after it has an effect.",
+                ("close", "terminate")),
     Expectation("length-with-pad", "The ULPDUs are longer by their PAD, and every FPDU is valid.",
                 ("close", "terminate")),
     Expectation("deviating-no-crc-field",
                 "Where CRCs are off nothing says that an FPDU ends elsewhere: the next octets are read as one.",
                 _ANYTHING),
     Expectation("deviating-length-* deviating-pad-plus-2 deviating-no-pad",
-                "The CRC is looked for at another place than it stands, so the first FPDU is invalid."),
+                "The CRC is looked for at another place than it stands, so the first FPDU is invalid: nothing is "
+                "passed on.", (), "RFC 5044 §4.4"),
     Expectation("crc-*-octet length-* crc-two-in-a-row pad-of-4 pad-left-out fpdu-*zeros* fpdu-junk-behind "
                 "fpdu-unmarked error-closed error-went-on culley-02-crc markers-both-ways-asked-one-way "
                 "crc-zero crc-ones crc-reversed crc-inverted crc-of-the-responder crc-marker-*",
@@ -190,14 +213,13 @@ _FPDUS = (
                 "The Markers stand at other places, but are as many, so that the CRC fits: code 3, which need not be "
                 "checked in order.", ("accept", "terminate"), "RFC 5044 §8"),
     Expectation("deviating-crc-not-in-spacing markers-left-out* markers-not-asked* deviating-markers-*",
-                "Octets with Markers where the receiver has none, or without them where it has, fail the CRC."),
+                "Octets with Markers where the receiver has none, or without them where it has, fail the CRC.", (),
+                "RFC 5044 §4.4"),
     Expectation("crc-first-fpdu deviating-crc-*",
                 "An invalid first FPDU is not passed on; a Responder has then no valid FPDU after which it might "
                 "send one."),
     Expectation("pad-0 pad-1 pad-2 pad-3", "PAD makes an FPDU a multiple of four octets, from none to three."),
     Expectation("pad-*", "PAD is ignored by the receiver, except in the CRC."),
-    Expectation("crc-split-over-segments fpdu-above-emss",
-                "An FPDU is what ULPDU_Length says, in however many segments it comes."),
     Expectation("crc-octet-missing read-without-its-last-octet",
                 "Nothing is passed on of an FPDU that is not complete."),
     Expectation("crc-off-*", "With C set by neither side the CRC field counts as valid, whatever it holds."),
@@ -233,9 +255,6 @@ _MARKERS = (
 )  # fmt: skip
 
 _SEGMENTS = (
-    Expectation("alignment-* fpdus-in-one-segment fpdu-cut-* fpdu-late-behind-marker "
-                "retransmission-with-its-boundaries",
-                "FPDUs are located by ULPDU_Length, never by the boundaries of segments."),
     Expectation("mulpdu-*", "What size a sender chooses up to 64768 octets is not for its receiver to refuse."),
 )  # fmt: skip
 
@@ -250,11 +269,12 @@ _TEARDOWN = (
                 "terminate-length-missing terminate-rdma-header* terminate-atomic-quoted terminate-quotes-another-* "
                 "terminate-bits-reversed",
                 "A Terminate ends the stream; an invalid one is surfaced as an error, which may send one in turn.",
-                ("terminate",)),
+                _ANY_END),
     Expectation("terminate-not-last", "After a Terminate its sender sends nothing; what comes is dropped, or an error.",
-                ("terminate",)),
+                _ANY_END),
     Expectation("terminate-*",
-                "A Terminate ends the stream: its receiver may stop at once, or send what it has to say first."),
+                "A Terminate ends the stream: its receiver may stop at once, or send what it has to say first, a "
+                "Terminate too.", _ANY_END),
 )  # fmt: skip
 
 _DDP = (
@@ -262,33 +282,44 @@ _DDP = (
     Expectation("rdmap-version-?", "RV is validated by RDMAP: a message of another version is an error of RDMAP.", (),
                 "RFC 5040 §7.2"),
     Expectation("opcode-changes invalidate-stag-changes",
-                "A receiver may take RsvdULP from any segment of a message, and need not compare them."),
-    Expectation("opcode-* queue-send-1 queue-read-request-0 queue-terminate-0",
-                "An opcode in the wrong kind of segment, or on the wrong queue, is not valid."),
+                "A receiver may take RsvdULP from any segment of a message, and need not compare them.", _ANY_END),
+    Expectation("queue-terminate-0",
+                "Queue 2 is the Terminate's for its sender; a receiver may take one from another queue for what it "
+                "says, or for an error.", _ANY_END),
+    Expectation("queue-send-1 queue-read-request-0",
+                "An opcode on the wrong queue is not valid: it is the opcode, or the QN, that is wrong.",
+                same=((1, 2, 1),)),
+    Expectation("opcode-*", "An opcode in the wrong kind of segment is not valid, nor is one that nobody defines."),
     Expectation("queue-4294967295", "A QN that the stream does not have is not valid."),
-    Expectation("ddp-reserved-* send-with-invalidate-stag rdmap-reserved-bits",
-                "Reserved fields of DDP and RDMAP are not checked."),
+    Expectation("ddp-reserved-*", "Reserved bits of DDP are not checked."),
+    Expectation("send-with-invalidate-stag rdmap-reserved-bits",
+                "Reserved bits of RDMAP, and an Invalidate STag where nothing is invalidated, are not checked.", (),
+                "RFC 5040 §4.1"),
     Expectation("mo-too-large mo-too-small mo-not-0 l-missing l-missing-write write-to-elsewhere send-unfinished "
                 "write-unfinished",
                 "A receiver need not verify that all of a message has come; it places what lies in its buffers.",
-                ("terminate",)),
+                _ANY_END),
     Expectation("mo-in-host-order mo-passes-2-32*", "MO, and MO with the payload, lie within the untagged buffer."),
     Expectation("to-up-to-the-last", "TO and length that reach 2^64 without passing it do not wrap."),
     Expectation("to-wraps*", "TO and length that pass 2^64 are an error, whatever the buffer."),
     Expectation("write-of-nothing read-of-nothing",
                 "STag and TO of a message of no octets are not checked; the Read is answered."),
-    Expectation("read-request-of-*", "A Read Request has 28 octets; one of another size must not be answered as one."),
+    Expectation("read-request-of-32",
+                "A Read Request has 28 octets; that more follow is its sender's error, which no clause has a receiver "
+                "find.", _ANYTHING),
+    Expectation("read-request-of-*", "A Read Request has 28 octets; where some are missing nothing can be answered.",
+                _ANY_END),
     Expectation("read-request-in-host-order", "The source STag of a Read Request names memory, or it is an error."),
     Expectation("send-se-invalidate",
                 "The message is valid; an STag that cannot be invalidated ends the stream.", ("terminate",)),
     Expectation("atomic-request-alone", "RFC 7306 is optional; who knows it validates the STag.", ("terminate",)),
     Expectation("read-response-unasked read-response-twice atomic-response-*",
-                "A Response without a Request is no answer; how the stream ends for it is not said."),
+                "A Response without a Request is no answer; how the stream ends for it is not said.", _ANY_END),
     Expectation("read-response-* read-responses-*",
-                "The Data Sink may compare a Response with its Request, or place it where it says."),
-    Expectation("read-unanswered atomic-unanswered", "How long a Response is waited for is the ULP's."),
+                "The Data Sink may compare a Response with its Request, or place it where it says.", _ANY_END),
+    Expectation("read-unanswered atomic-unanswered", "How long a Response is waited for is the ULP's.", _ANY_END),
     Expectation("atomic-misaligned atomic-opcode-* immediate-data-of-?",
-                "What RFC 7306 forbids must not be done; no clause gives it a code."),
+                "What RFC 7306 forbids must not be done; no clause gives it a code.", ("close", "terminate")),
     Expectation("write-*-the-buffer", "An RDMA Write outside the STag's buffer must not be placed, and is reported."),
     Expectation("read-*-the-buffer read-source-wraps",
                 "An RDMA Read outside the STag's buffer must not be answered, and is reported."),
@@ -298,22 +329,40 @@ _DDP = (
 )  # fmt: skip
 
 _TCP = (
-    Expectation("overlap-first-differs two-conflicting-* octets-in-the-window late-octets-next-no-timestamps",
+    Expectation("overlap-first-differs octets-in-the-window late-octets-next-no-timestamps",
                 "Which copy of an octet counts is TCP's to decide, so that a CRC may fail.",
                 _ANYTHING),
+    Expectation("fragments-overlap",
+                "A receiver of IPv4 may put overlapping fragments together or drop them; the segment comes again, so "
+                "that TCP has it once.", (), "RFC 791 §3.2"),
     Expectation("retransmission-of-request overlap-of-request keep-alive wrap-* ttl-changes path-mtu-* outside-window* "
                 "fragments*",
                 "How TCP and IP carry the octets says nothing about FPDUs."),
-    Expectation("overlap-*", "TCP has one octet for each sequence number, whichever copy it keeps."),
+    Expectation("overlap-beyond-a-hole-*-no-crc", "Of octets beyond a hole TCP may keep either copy."),
+    Expectation("overlap-beyond-a-hole-*", "Of octets beyond a hole TCP may keep either copy, so that a CRC may fail.",
+                _ANY_END),
+    Expectation("overlap-whole-first overlap-inside-first overlap-head-first overlap-tail-first overlap-around-first "
+                "overlap-wraps-first",
+                "What TCP has received in order is old when it comes once more: only the forged copy counts, and its "
+                "CRC fails.", _ANY_END),
+    Expectation("overlap-* two-conflicting-*",
+                "What TCP has received in order is old when it comes once more: only the first copy counts."),
     Expectation("crc-dropped-*",
                 "A receiver may drop a segment with a bad CRC silently, so that TCP brings it again, or report it.",
-                ("close", "terminate")),
+                _ANY_END),
     Expectation("tcp-checksum-* gap gap-* late-segment",
                 "Octets that never came, or with a wrong checksum, are not passed on; TCP waits for them."),
+    Expectation("rst-believed rst-and-fpdus",
+                "A RST with the next sequence number ends the connection, whoever sent it."),
+    Expectation("fin-believed",
+                "A FIN with the next sequence number ends the half connection, whoever sent it; what follows is no "
+                "part of it."),
     Expectation("rst-* syn-* fin-* octets-* ack-* late-*",
                 "A segment that does not fit the connection is dropped by TCP, and MPA never sees it."),
 )  # fmt: skip
 
+#: A change that is no case of the catalogue.
+_CHANGE = Expectation("", "Nothing is known of what its peer must do.", _ANYTHING)
 #: Cases that no live peer is given.
 CAPTURE_ONLY = Expectation("*", "Only the analysis of its capture is about it.")
 TABLE: tuple[Expectation, ...] = (
@@ -324,10 +373,12 @@ TABLE: tuple[Expectation, ...] = (
 @cache
 def expectation_of(name: str) -> Expectation:
     """Return the row of a case, by its name."""
+    if is_change(name):
+        return _CHANGE
     names = name, name.removesuffix(_OF_THE_RESPONDER)
     return next(row for row in TABLE if any(fnmatchcase(one, text) for text in row.cases.split() for one in names))
 
 
 def choices(case: Case) -> frozenset[Choice]:
     """Return what a conforming peer may do about a case instead of its reaction."""
-    return frozenset(case.peer.may) | frozenset(expectation_of(case.name).may)
+    return frozenset(expectation_of(case.name).may)

@@ -33,6 +33,8 @@ _OF_KEYS = {"startup-key", "startup-role"}
 STRUCTURE = {rule.id for name in ("FPDUs", "Markers") for rule in GROUPS[name] if rule.severity == "error"}
 #: Of these, what says least of why.
 VAGUE = frozenset(("crc", "fpdu-format", "connection-lost"))
+#: Of rules that RFC 5044 has in an appendix for information only, the clause that binds.
+_CLAUSES = dict.fromkeys(("rnic-version", "rnic-version-mixed"), "RFC 5041 §4.1")
 _OF_STARTUP = {rule.id for name in ("Startup", "Negotiation") for rule in GROUPS[name]}
 #: Octets of a peer above which its recording is not analysed: no answer is so long.
 _MOST = 1 << 20
@@ -57,7 +59,7 @@ def wrong_with(case: ProbeCase, seen: SeenPeer, capture: bytes, *, strict: bool,
     words = (*BINDING, "SHOULD", "SHOULD NOT") if strict else BINDING
     provoked = {one.rule for one in raised if one.direction == peer}
     if "rdmap-read-request" in case.case.raises:
-        provoked.add("terminate-layout")  # which header is quoted of such a Request is not said
+        provoked |= {"terminate-layout", "terminate-headers"}  # which header is quoted of such a Request is not said
     if not is_heard:
         provoked.add("startup-responder-first")
     found = [
@@ -70,7 +72,7 @@ def wrong_with(case: ProbeCase, seen: SeenPeer, capture: bytes, *, strict: bool,
         kept = STRUCTURE if is_garbled else STRUCTURE | _OF_STARTUP
         found = [one for one in found if one.rule.id in kept]
     found.sort(key=lambda one: (("error", "warning", "note").index(one.rule.severity), one.frame))
-    faults = tuple(Fault(one.rule.id, one.detail, one.clause or "") for one in found)
+    faults = tuple(Fault(one.rule.id, one.detail, _CLAUSES.get(one.rule.id, one.clause or "")) for one in found)
     return (*faults, *(outside(seen) if names_memory(case.case.plan()) else ()))
 
 

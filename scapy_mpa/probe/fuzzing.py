@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import io
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
 from scapy_mpa.craft.changes.change import OF_MESSAGES
 from scapy_mpa.craft.changes.table import CHANGES
+from scapy_mpa.craft.exchange import Exchange
 from scapy_mpa.craft.talk import Side
 from scapy_mpa.errors import FramingError, MPAError
 from scapy_mpa.framing.ddp import opcode_of
 from scapy_mpa.framing.role import Role, peer_of
-from scapy_mpa.framing.startup import decode_startup_frame
+from scapy_mpa.framing.startup import EnhancedData, StartupFrame, decode_startup_frame
 from scapy_mpa.fuzz.case import Done, said
 from scapy_mpa.fuzz.recipe import Agreed, Recipe
 from scapy_mpa.fuzz.run import Fuzzer
 from scapy_mpa.live.recording import RecordedConnection, Recording
-from scapy_mpa.probe.aim import name_our_buffer
+from scapy_mpa.probe.aim import Live, learned, name_our_buffer, name_their_buffer
 from scapy_mpa.probe.carrier import Carrier, NotReached, NotTaken
 from scapy_mpa.probe.exchange import Terms
 from scapy_mpa.probe.judge import seen_words
@@ -49,12 +50,17 @@ class WireMessage(NamedTuple):
     octets: bytes
 
 
+Messages: TypeAlias = tuple[WireMessage, ...]
+#: Has messages name memory of the peer.
+Lay: TypeAlias = "Callable[[Messages, Live], Messages]"
+
+
 @dataclass(frozen=True)
 class WireCase:
     """What one side says."""
 
     recipe: Recipe
-    messages: tuple[WireMessage, ...]
+    messages: Messages
     done: tuple[Done, ...] = ()
 
     @property
@@ -138,16 +144,31 @@ def wire_case(recipe: Recipe, by: Role, markers: bool, rping: bool = False) -> W
     return made
 
 
-def _laid(recipe: Recipe, by: Role, markers: bool, rping: bool) -> WireCase:
+def _laid(recipe: Recipe, by: Role, markers: bool, rping: bool, live: Live | None = None) -> WireCase:
+    """The same with all changes; ``live``: memory that the peer has named on this connection."""
     agreed = Agreed((markers, False) if by == "initiator" else (False, markers), True)
     recipe = recipe._replace(agreed=agreed, by=by)
-    exchange, done = said(recipe, name_our_buffer if rping else None)
+
+    def prepare(exchange: Exchange) -> None:
+        if name_our_buffer(exchange):
+            exchange.startup.append((by, _asks_for_reads))
+        name_their_buffer(exchange, live)
+
+    exchange, done = said(recipe, prepare if rping else None)
     told, octets = [], 0
     for unit in exchange.units(by):
         if octets + len(unit.octets) <= _MOST_OCTETS:
             told.append(WireMessage(unit.name, unit.octets))
             octets += len(unit.octets)
     return WireCase(recipe, tuple(told), tuple(done))
+
+
+def _asks_for_reads(frame: StartupFrame) -> StartupFrame:
+    """Have a plain Request agree on an RDMA Read, as rping's client does: without, its server may not read."""
+    if frame.enhanced is not None or frame.rev != 1:
+        return frame
+    data = EnhancedData(ird=1, ord=1).encode() + frame.private_data
+    return frame._replace(s=1, rev=2, private_data=data, pd_length=len(data))
 
 
 class WireFuzzer:
@@ -201,14 +222,14 @@ class WireFuzzer:
         frame = self._health.frame
         return bool(frame.m) if frame is not None else False
 
-    def _made(self, recipe: Recipe) -> WireCase:
-        return _laid(recipe, self.by, self._markers, self._terms.rping)
+    def _made(self, recipe: Recipe, live: Live | None = None) -> WireCase:
+        return _laid(recipe, self.by, self._markers, self._terms.rping, live)
 
     def give(self, case: WireCase) -> WireResult:
         """Give a case, and see whether the peer survives it."""
         file = io.BytesIO()
         try:
-            seen = self._say(case, Recording(file))
+            case, seen = self._say(case, Recording(file))
         except NotReached:
             is_gone = not self._health.recovers()
             return WireResult(case, SeenPeer(), is_new=False, is_gone=is_gone, capture=b"", is_given=False)
@@ -257,14 +278,21 @@ class WireFuzzer:
 
     # --- one connection ---
 
-    def _say(self, case: WireCase, recording: Recording) -> SeenPeer:
+    def _say(self, case: WireCase, recording: Recording) -> tuple[WireCase, SeenPeer]:
+        """Give it; returns the case as it was said, and what came."""
+
+        def lay(messages: Messages, live: Live) -> Messages:
+            named = {one.name: one for one in self._made(case.recipe, live).messages}
+            return tuple(named.get(one.name, one) for one in messages)
+
         carrier = self._health.connection()
         talk = _Talk(carrier, self.by, self._terms, recording)
         try:
-            return talk.say(case.messages)
+            messages, seen = talk.say(case.messages, lay if self._terms.rping else None)
         finally:
             carrier.close()
             self._target.done()
+        return replace(case, messages=messages), seen
 
 
 def _halves(count: int) -> Iterator[int]:
@@ -306,13 +334,18 @@ class _Talk:
         self._start = time.monotonic()
         self._is_gone = False
 
-    def say(self, messages: tuple[WireMessage, ...]) -> SeenPeer:
-        """Say them, the first one as startup frame; returns what came."""
+    def say(self, messages: Messages, lay: Lay | None) -> tuple[Messages, SeenPeer]:
+        """Say them, the first one as startup frame; returns what was said and what came.
+
+        ``lay``: has those that follow name the memory that the peer names on this connection, as rping does; None: it
+        names none.
+        """
         seen = self._watcher.seen
         self._recorded.open(time.time())
         if self._by == "responder":
             self._wait(lambda: seen.frame is not None)
-        for number, message in enumerate(messages):
+        for number in range(len(messages)):
+            message = messages[number]
             if self._is_gone or not message.octets:
                 continue
             self._send(message.octets)
@@ -324,12 +357,20 @@ class _Talk:
                 self._wait(lambda: seen.frame is not None if self._by == "initiator" else bool(seen.fpdus))
                 if self._by == "initiator" and self._settle:
                     self._wait(lambda: False, self._settle)
+            # rping's server names memory when it has read the first Send, its client in its own.
+            if lay is not None and number == (self._by == "initiator") and seen.frame is not None:
+                self._wait(lambda: self._learned() is not None)
+                if (live := self._learned()) is not None:
+                    messages = (*messages[: number + 1], *lay(messages[number + 1 :], live))
         self._wait(lambda: seen.terminate is not None)
         if seen.end is None and (seen.untaken or not self._is_gone):
             self._carrier.finish(Finish("fin"))
             self._recorded.close(self._side(self._by), "fin", time.time())
         seen.seconds = self._seconds
-        return seen
+        return messages, seen
+
+    def _learned(self) -> Live | None:
+        return learned(one.ulpdu for one in self._watcher.seen.fpdus)
 
     @property
     def _seconds(self) -> float:

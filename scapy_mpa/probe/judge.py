@@ -6,8 +6,10 @@ verdict for each reaction and observation; `_untested` and `_excused` say where 
 
 * Whether a rejection closes TCP is left open (RFC 5044 §7.1.2 rule 3, §7.1.4.2).
 * A bad FPDU may be dropped without a word (§8): TCP's acknowledgement tells that from octets that were taken.
-* After code 2 and 3 closing is the ULP's, with or without a last message (§8); of what DDP and RDMAP find there has to
-  be a Terminate (RFC 5040 §7.1).
+* After code 2 and 3 closing is the ULP's, with or without a last message (§8); no clause says when.  Of what DDP finds
+  a Terminate SHOULD tell (RFC 5041 §7.1), of what RDMAP finds one has to (RFC 5040 §7.1).
+* After an error of MPA or DDP nothing more is passed on (RFC 5044 §8, RFC 5041 §7.1): an RDMA Read that follows shows
+  whether the peer has noticed it.
 * Tagged buffers and Reads name memory that the peer may not have: it may end the stream for that.
 * An end that the same connection without the change has too proves nothing: such a case could not be tested.
 """
@@ -18,11 +20,11 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.catalogue.case import Case
-from scapy_mpa.catalogue.peer import Choice, Reaction
+from scapy_mpa.catalogue.peer import Reaction
 from scapy_mpa.framing.ddp import Terminate, error_meaning, other_reading
 from scapy_mpa.framing.startup import KEY_LENGTH, REPLY_KEY, REQUEST_KEY
 from scapy_mpa.probe.case import BINDING, ProbeCase
-from scapy_mpa.probe.expectations import choices
+from scapy_mpa.probe.expectations import Choice, choices, expectation_of
 from scapy_mpa.probe.seen import SeenPeer
 
 Verdict: TypeAlias = Literal["pass", "fail", "allowed", "unsupported", "no answer", "peer gone"]
@@ -40,6 +42,8 @@ Observation: TypeAlias = Literal[
     "replied", "spoke", "answered", "rejected",
     # A Terminate: as expected, with other words for it, that says less, for lack of memory, any other one.
     "terminated", "same", "less", "memory", "terminate",
+    # An answer to the RDMA Read that follows an error, so that the peer has not noticed it.
+    "passed",
     # The end of the connection; a Read that is not answered; octets that TCP does not acknowledge; nothing.
     "closed", "unanswered", "dropped", "open",
 ]  # fmt: skip
@@ -60,12 +64,14 @@ _LESS = {(0, 0), (1, 0)}
 _LESS_CODES = {(0, 1, 0xFF), (0, 2, 0xFF), (0, 2, 7), (0, 2, 8)}
 #: RDMAP's remote operation error "unexpected opcode".
 _UNEXPECTED_OPCODE = (0, 2, 6)
-_MPA = 2
+_DDP, _MPA, _CRC = 1, 2, 2
 _LEFT_TO_ULP = (2, 3)
 #: Rules by which nothing may be done yet.
 _OF_DELIVERY = {"receiver-delivery", "receiver-whole-fpdu"}
 #: Who sends which startup frame.
 _STARTUP = "RFC 5044 §7.1.2"
+#: Where DDP SHOULD let the ULP say why the stream ends.
+_OF_DDP = "RFC 5041 §7.1"
 
 
 class Differs(NamedTuple):
@@ -134,6 +140,8 @@ class Spoken(NamedTuple):
     #: It is about a rejection; it has Private Data of its own.
     rejection: bool = False
     private_data: bool = False
+    #: IRD and ORD that the clean connections do not have.
+    depths: bool = False
     #: The peer closes on any, however little.
     refused_data: bool = False
     #: Every implementation of RFC 5044 answers such a Request.
@@ -198,14 +206,19 @@ def seen_words(seen: SeenPeer) -> str:
 
 
 class _Cell(NamedTuple):
-    """What an observation means where a reaction is expected; ``{how}`` and the like are filled in."""
+    """What an observation means where a reaction is expected; ``{how}`` and the like are filled in.
+
+    ``leeway``: why it counts only with --strict, "" if it always does.
+    """
 
     verdict: Verdict
     reason: str = ""
     clause: str = ""
+    leeway: str = ""
 
 
 _PASS = _Cell("pass")
+_UNCHECKED = _Cell("fail", "the peer takes an FPDU whose CRC does not match for valid: {meaning}", "RFC 5044 §4.4")
 _COMMON: dict[Observation, _Cell] = {
     "late": _Cell("no answer", "{frame} came too late: in {seconds}", _STARTUP),
     "mute": _Cell("no answer", "{frame} is missing", _STARTUP),
@@ -217,6 +230,9 @@ _ENDS_STREAM = _Cell("fail", "the peer ends the stream with a Terminate: {meanin
 _LACKS = _Cell("allowed", "the peer does not have the memory that the case names: {meaning}")
 _ANSWERED = _Cell("fail", "the peer does what it is asked, and must refuse")
 _NO_END = _Cell("no answer", "no Terminate and no close followed")
+_NO_MOMENT = _NO_END._replace(leeway="no clause says when the connection is closed")
+_PASSED = _Cell("fail", "the peer answers an RDMA Read that follows: it has not noticed the error")
+_ANOTHER = _Cell("fail", "another Terminate: {meaning}", "RFC 5040 §4.8")
 _DROPPED = _Cell("allowed", "the peer's TCP does not acknowledge it: dropped without a word (RFC 5044 §8)")
 _ACCEPT: dict[Observation, _Cell] = {
     **_COMMON,
@@ -258,12 +274,11 @@ TABLE: dict[Reaction, dict[Observation, _Cell]] = {
         **_COMMON,
         "rejected": _ACCEPT["rejected"],
         **dict.fromkeys(("terminated", "same", "less"), _PASS),
-        **dict.fromkeys(
-            ("memory", "terminate"), _Cell("fail", "the peer takes the FPDU for valid, and then: {meaning}")
-        ),
+        **dict.fromkeys(("memory", "terminate"), _UNCHECKED),
+        "passed": _PASSED,
         "closed": _PASS,
         "dropped": _DROPPED,
-        "open": _NO_END,
+        "open": _NO_MOMENT,
     },
     "terminate": {
         **_COMMON,
@@ -273,7 +288,8 @@ TABLE: dict[Reaction, dict[Observation, _Cell]] = {
         "same": _Cell("allowed", "Terminate: {meaning}, which says the same"),
         "less": _Cell("allowed", "Terminate: {meaning}, which leaves open what the error was"),
         "memory": _LACKS,
-        "terminate": _Cell("fail", "another Terminate: {meaning}", "RFC 5040 §4.8"),
+        "terminate": _ANOTHER,
+        "passed": _PASSED,
         "closed": _Cell("fail", "the peer {how} without a Terminate", "RFC 5040 §7.1"),
         "dropped": _DROPPED,
         "open": _NO_END,
@@ -289,7 +305,7 @@ TABLE: dict[Reaction, dict[Observation, _Cell]] = {
 _CHOSEN: dict[Observation, tuple[Choice, ...]] = {
     "shut": ("close",), "rejected": ("close",), "closed": ("close",), "mute": ("silence",),
     "unanswered": ("silence",), "open": ("silence", "accept"), "dropped": ("silence", "accept"),
-    "replied": ("accept",), "spoke": ("accept",), "answered": ("accept",),
+    "replied": ("accept",), "spoke": ("accept",), "answered": ("accept",), "passed": ("accept", "silence"),
     **dict.fromkeys(("terminated", "same", "less", "memory", "terminate"), ("terminate",)),
 }  # fmt: skip
 _IS_ALLOWED: dict[Choice, str] = {
@@ -330,7 +346,7 @@ class Judge:
         self._control = control
         self._spoken = spoken
         self._is_unanswered = is_unanswered
-        self._may = choices(case.case)
+        self._may, self._same = choices(case.case), expectation_of(case.name).same
         self._terminate = self._read_terminate()
 
     def judgement(self, *, strict: bool = False) -> ProbeJudgement:
@@ -340,12 +356,14 @@ class Judge:
             return ProbeJudgement("unsupported", seen.unsupported)
         if self._said.rev_0 and (seen.frame.rev if seen.frame is not None else seen.end is not None):
             return ProbeJudgement("unsupported", "the peer does not speak Rev 0")
-        found = self._found("rejected" if seen.unsupported else self.observe())
+        found = self._found("rejected" if seen.unsupported else self.observe(), strict=strict)
         if seen.untaken and found.verdict in ("pass", "allowed") and seen.end is None and seen.terminate is None:
             return ProbeJudgement("no answer", "the peer has stopped reading", is_of_case=False, saw="untaken")
         word = self._case.requirement
         is_of_case = found.is_of_case and not found.clause
-        if found.verdict in BAD and is_of_case and word and word not in BINDING and not strict:
+        # What a sender MAY do has to be taken (RFC 2119 §5).
+        is_binding = word in BINDING or (word == "MAY" and self._peer.reaction in _OPEN_ENDED)
+        if found.verdict in BAD and is_of_case and word and not is_binding and not strict:
             return ProbeJudgement("allowed", f"{found.reason} ({word})", differs=found.differs, faults=found.faults)
         return found
 
@@ -357,7 +375,7 @@ class Judge:
         is_initiator = self._case.reach.role == "initiator"
         if self._lacks_startup:
             return "shut" if seen.end is not None else "late" if seen.frame is not None else "mute"
-        if seen.waits_for == "fpdu" and reaction != "close":
+        if seen.waits_for == "fpdu" and reaction != "close" and not self._ends_for_the_reply:
             return "quiet"
         if reaction in ("close", "reject", "wait") and (found := self._startup_frame(is_initiator)) is not None:
             return found
@@ -366,6 +384,8 @@ class Judge:
             return "answered"
         if self._terminate is not None:
             return self._kind_of(self._terminate)
+        if seen.has_echoed and self._case.is_watched:
+            return "passed"
         if seen.error is not None and reaction != "close":
             return "invalid"
         if seen.frame is not None and seen.frame.r and not self._said.rejection and reaction != "close":
@@ -384,6 +404,12 @@ class Judge:
             return reaction != "close" or self._case.reach.role == "initiator"
         is_owed = reaction == "reject" or (reaction in ("accept", "ignore") and self._is_negotiated)
         return is_owed and seen.frame is None and seen.error is None
+
+    @property
+    def _ends_for_the_reply(self) -> bool:
+        """Whether an Initiator ends it before its first FPDU for a Reply that lets it do so."""
+        is_of_reply = self._case.area in ("startup", "negotiation") and self._case.reach.role == "initiator"
+        return self._seen.end is not None and is_of_reply and "close" in self._may
 
     def _startup_frame(self, is_initiator: bool) -> Observation | None:
         """What the peer did in the startup, where that decides; None if nothing did."""
@@ -427,12 +453,14 @@ class Judge:
         if self._peer.reaction == "terminate":
             if numbers == self._expected:
                 return "terminated"
-            if any(numbers in alike and self._expected in alike for alike in _ALIKE):
+            if any(numbers in alike and self._expected in alike for alike in _ALIKE) or numbers in self._same:
                 return "same"
         if self._lacks_memory(terminate):
             return "memory"
-        is_less = self._peer.layer != _MPA and (numbers[:2] in _LESS or numbers in _LESS_CODES)
-        return "less" if is_less else "terminate"
+        # The codes of RFC 5044 §8 only SHOULD be provided to who sends the Terminate.
+        is_open = self._peer.layer != _MPA or self._peer.code in _LEFT_TO_ULP
+        is_less = numbers[:2] in _LESS or numbers in _LESS_CODES
+        return "less" if is_open and is_less else "terminate"
 
     def _lacks_memory(self, terminate: Terminate) -> bool:
         """Whether a peer may send this Terminate whatever is wrong with the case."""
@@ -447,9 +475,11 @@ class Judge:
 
     # --- what it means ---
 
-    def _found(self, saw: Observation) -> ProbeJudgement:
+    def _found(self, saw: Observation, *, strict: bool) -> ProbeJudgement:
         """Look the observation up, and what it proves."""
         cell = self._excused(saw, self._cell(saw))
+        if cell.leeway and not strict:
+            cell = _Cell("allowed", f"{cell.reason}: {cell.leeway}")
         terminate = self._terminate
         name, rule, clause, differs = str(saw), "", cell.clause, None
         if terminate is not None and cell.verdict == "fail":
@@ -458,6 +488,8 @@ class Judge:
                 rule, differs = "terminate", difference(self._control_word(), self._seen.terminate_octets[:2])
             elif saw == "terminated":
                 rule = "startup-responder-first"
+            if cell is _UNCHECKED:
+                name = "unchecked-crc"
         error = self._seen.error
         if saw == "invalid" and error is not None:
             clause, rule = error.clause or clause, error.rule
@@ -479,18 +511,32 @@ class Judge:
         is_unheard = peer.reaction == "stop" and self._case.reach.role == "responder" and not self._said.is_heard
         if saw == "terminated" and is_unheard:
             return _Cell("fail", "the peer sends a Terminate, although no FPDU was valid before", _STARTUP)
+        if saw == "terminate" and peer.reaction == "terminate" and peer.layer == _MPA:
+            if peer.code == _CRC and self._terminate is not None and self._terminate.layer != _MPA:
+                return _UNCHECKED
+            return cell._replace(clause="RFC 5044 §8" if peer.code in _LEFT_TO_ULP else "RFC 6581 §9")
         if saw in ("late", "mute", "shut") and peer.reaction in _OPEN_ENDED and not self._is_initiator:
             return cell._replace(clause="")  # what the case is about is why there is no Reply
-        if saw == "closed" and peer.reaction == "terminate" and peer.layer == _MPA:
-            if peer.code in _LEFT_TO_ULP:
-                words = "the peer {how} without a Terminate: that is for its ULP to decide (RFC 5044 §8)"
-                return _Cell("allowed", words)
-            return cell._replace(clause="RFC 6581 §9")
+        if peer.reaction == "terminate" and peer.layer == _MPA and saw == "less":
+            return _ANOTHER._replace(clause="RFC 5044 §8", leeway="that MPA tells its code is a SHOULD")
+        if peer.reaction == "terminate" and saw in ("closed", "open"):
+            return self._untold(saw, cell)
         if saw == "closed" and peer.reaction == "close" and self._seen.frame is not None and self._seen.frame.r:
             return _Cell("allowed", "the peer rejects the connection, and closes it")
         if saw in ("open", "dropped") and peer.reaction == "lose" and self._is_reset:
             return _PASS
         return cell
+
+    def _untold(self, saw: Observation, cell: _Cell) -> _Cell:
+        """The entry for an error that a Terminate should report, and none does."""
+        peer = self._peer
+        if peer.layer == _DDP:
+            should = "a Terminate for an error of DDP is a SHOULD"
+            return cell._replace(leeway=should, clause=_OF_DDP) if saw == "closed" else _NO_MOMENT
+        if peer.layer == _MPA and peer.code in _LEFT_TO_ULP:
+            words = "the peer {how} without a Terminate: that is for its ULP to decide (RFC 5044 §8)"
+            return _Cell("allowed", words) if saw == "closed" else _NO_MOMENT
+        return cell._replace(clause="RFC 6581 §9") if peer.layer == _MPA else cell
 
     def _excused(self, saw: Observation, cell: _Cell) -> _Cell:
         """The entry, unless it proves nothing, or the specifications leave that open."""
@@ -505,6 +551,8 @@ class Judge:
             return _Cell("allowed", "the peer {how} on any Private Data, where it should reject it (RFC 5044 §7.1.2)")
         if saw == "rejected" and self._said.private_data:
             return _Cell("allowed", "the peer rejects Private Data, which is for its ULP to decide (RFC 5044 §7.1.2)")
+        if saw == "rejected" and self._said.depths:
+            return _Cell("allowed", "the peer rejects these depths, which a Responder may (RFC 6581 §9.1)")
         if saw == "closed" and self._seen.frame is not None and self._seen.frame.r:
             return _Cell("allowed", "after a rejection closing is left to the ULP (RFC 5044 §7.1.2, rule 2)")
         if saw == "closed" and self._peer.reaction in _OPEN_ENDED and (self._said.tagged or self._said.requests):

@@ -120,9 +120,14 @@ class RawTCP:
         self._flush(step.pieces if isinstance(step, Shaped) else ())
 
     def forge(self, step: Forge) -> None:
-        """Send a segment that belongs to no stream; raises OSError likewise."""
+        """Send a segment that belongs to no stream; raises OSError likewise.
+
+        Raises Unsupported if its timestamp is what it is about, and the peer uses none (RFC 7323 §5.3).
+        """
         self._pump(0.0)
         tcp, packet = self._tcp, step.packet
+        if step.older and not tcp.options():
+            raise Unsupported("the peer uses no TCP timestamps")
         start = tcp.right_edge + step.from_edge if step.from_edge is not None else step.start
         tcp.forge(
             packet._replace(

@@ -343,9 +343,14 @@ class ProbeRun:
     def _give_once(self, case: ProbeCase) -> Result:
         """Give it; what is not answered is tried once more on a fresh connection before it counts."""
         result = self._given(case)
-        if result.judgement.saw == "quiet" and self._first.fpdus:
-            return self._given(case)
-        return self._given(case) if result.judgement.verdict == "no answer" and self._retries(result) else result
+        judgement = result.judgement
+        is_missing = judgement.verdict == "no answer" or (judgement.verdict == "fail" and result.seen.has_stalled)
+        is_first = is_missing and self.deviations.is_first(name_of(case, judgement), case)
+        if is_first or (judgement.saw == "quiet" and self._first.fpdus):
+            result = self._given(case)
+        judgement = self.deviations.count(case, result.judgement)
+        is_first = not judgement.counted or any(self.deviations.is_first(name, case) for name in judgement.counted)
+        return replace(result, judgement=judgement, is_first=is_first)
 
     def _of_one_cause(
         self, judgement: ProbeJudgement, others: tuple[Fault, ...]
@@ -364,11 +369,8 @@ class ProbeRun:
             judgement = replace(judgement, verdict="unsupported")
         return judgement, others
 
-    def _retries(self, result: Result) -> bool:
-        """Whether an answer may come another time: not if a case before has shown that it does not."""
-        return any(self.deviations.is_first(name, result.case) for name in result.judgement.counted)
-
     def _given(self, case: ProbeCase) -> Result:
+        """Give it once; nothing of the result is counted."""
         try:
             seen, is_unanswered, capture = self._exchange(case, self._terms, waits=True)
         except NotReached as error:
@@ -390,10 +392,8 @@ class ProbeRun:
                 # Something came; what is wrong with it is why it is no startup frame.
                 words = "what the peer sends is no startup frame"
                 judgement = replace(judgement, verdict="unsupported", reason=words)
-        judgement = self.deviations.count(case, replace(judgement, faults=(*judgement.faults, *others)))
-        is_first = not judgement.counted or any(self.deviations.is_first(name, case) for name in judgement.counted)
         kept = capture if self._settings.keeps else b""
-        return Result(case, seen.shortened(), judgement, kept, is_first=is_first)
+        return Result(case, seen.shortened(), replace(judgement, faults=(*judgement.faults, *others)), kept)
 
     def _refuses_private_data(self) -> bool:
         """Whether the peer closes on one octet of Private Data, for which no buffer is too small."""
@@ -537,7 +537,7 @@ def _rank(result: Result) -> int:
 def said_by(case: ProbeCase, terms: Terms) -> Spoken:
     """What the peer may not be able to take of a case, whatever is wrong with it."""
     plan = plan_of(case.case, terms.clean)
-    setup, private_data = Setup(**plan.setup), _private_data(plan)
+    setup, frame = Setup(**plan.setup), _own_frame(plan)
     heard = _heard(plan, setup)
     words = [step.split() for step in plan.steps if isinstance(step, str)]
     own = {line[1] for line in words if len(line) > 1 and line[0] in ("{by}", plan.by)}
@@ -560,17 +560,17 @@ def said_by(case: ProbeCase, terms: Terms) -> Spoken:
         is_basic=setup.profile == "rfc5044" and "rev" not in plan.setup,
         rping=terms.rping,
         rejection=bool(plan.setup.get("reject")),
-        private_data=bool(private_data or setup.private_data[ROLES.index(plan.by)]),
+        private_data=bool((frame is not None and frame.ulp_data) or setup.private_data[ROLES.index(plan.by)]),
+        depths=frame is not None and frame.enhanced not in (None, terms.clean.enhanced),
     )
 
 
-def _private_data(plan: Exchange) -> int:
-    """How many octets of Private Data the startup frame of a side carries, 0 if it is no whole one."""
+def _own_frame(plan: Exchange) -> StartupFrame | None:
+    """The startup frame of a side, None if it is no whole one."""
     for unit in plan.units(plan.by)[:1]:
         with suppress(FramingError):
-            frame = decode_startup_frame(unit.octets)
-            return len(frame.private_data) if frame is not None else 0
-    return 0
+            return decode_startup_frame(unit.octets)
+    return None
 
 
 def _names_octets(ulpdu: bytes) -> bool:

@@ -95,6 +95,7 @@ class SeenPeer:
         unsupported: what the case needs and the peer does not offer.
         is_cut: not all of the case could be sent: the peer had ended it, or an answer was missing.
         waits_for: what had not come when the rest was left out.
+        has_stalled: the peer fell silent within an FPDU.
         frames: numbers of the frames of the capture in which the peer sent octets.
         count: how many FPDUs there were, if not all are kept.
     """
@@ -113,6 +114,7 @@ class SeenPeer:
     unsupported: str = ""
     is_cut: bool = False
     waits_for: str = ""
+    has_stalled: bool = False
     frames: list[int] = field(default_factory=list)
     count: int = 0
     _read: _Known = field(default=_Known(), init=False, repr=False, compare=False)
@@ -227,6 +229,7 @@ class Watcher:
         if self._incoming is not None and self._incoming.held and self.seen.error is None:
             detail = f"{self._incoming.held} octets that do not become an FPDU"
             self.seen.error = RemoteProtocolError(detail, "fpdu-format")
+            self.seen.has_stalled = True
 
     def _read(self, octets: Octets, seconds: float) -> None:
         if self._incoming is None:

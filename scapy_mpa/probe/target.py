@@ -119,17 +119,24 @@ class Initiator:
         run: the command, with ``{port}`` for the port; None: by hand.
         patience: seconds in which it has to connect.
         restart: a command that brings back what it needs.
+        boot: seconds in which that has to end; 0: those in which the peer has to connect.
     """
 
     role: Role = "initiator"
 
     def __init__(
-        self, acceptor: Acceptor, run: str | None = None, patience: float = 10.0, restart: str | None = None
+        self,
+        acceptor: Acceptor,
+        run: str | None = None,
+        patience: float = 10.0,
+        restart: str | None = None,
+        boot: float = 0.0,
     ) -> None:
         self._acceptor = acceptor
         self._run = words(run, acceptor.port) if run is not None else None
         self._restart = words(restart, acceptor.port) if restart is not None else None
         self._patience = patience
+        self._boot = boot or patience
         self._program: Program | None = None
         #: What the program writes to its standard error.
         self._errors: IO[bytes] | None = None
@@ -177,7 +184,7 @@ class Initiator:
             return False
         program = start(self._restart)
         try:
-            program.wait(self._patience)
+            program.wait(self._boot)
         finally:
             program.end()
         return True

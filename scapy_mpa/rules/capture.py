@@ -26,8 +26,9 @@ CAPTURE_RULES = (
     Rule(
         "ip-fragments", "note", "", None, "",
         "the fragments of an IP datagram do not overlap",
-        "A datagram whose fragments overlap is dropped, as receivers do, since it may mean one thing to a filter and "
-        "another to a host.",
+        "The analysis leaves out a datagram whose fragments overlap, since it may mean one thing to a filter and "
+        "another to a host. A receiver of IPv6 drops it; one of IPv4 may put it together, with the octets that came "
+        "last (RFC 791 §3.2).",
         clause="RFC 8200 §4.5",
     ),
     Rule(

@@ -96,7 +96,7 @@ ENDPOINT_RULES = (
     Rule(
         "receiver-ddp-reserved", "error", "MUST", None, "",
         "a receiver ignores the reserved bits of DDP and RDMAP, and an Invalidate STag where nothing is invalidated",
-        "Send FPDUs with each of them set: they must be accepted.",
+        "Send FPDUs with each of them set: they must be accepted. RDMAP's are those of RFC 5040 §4.1.",
         clause="RFC 5041 §4.1", observable="endpoint",
     ),
     Rule(

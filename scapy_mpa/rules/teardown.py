@@ -30,9 +30,16 @@ TEARDOWN_RULES = (
     ),
     Rule(
         "terminate-layout", "warning", "MUST", None, "",
-        "the Terminate control word is laid out from the most significant bit, with M, D and R as figure 10 has them",
+        "the Terminate control word is laid out from the most significant bit, and what M, D and R announce follows",
         "Laid out the other way round, layer and type change places, and the receiver reports a different error from "
         "the one that was found. Bits that do not fit what follows have it read headers that are none.",
+        clause="RFC 5040 §4.8",
+    ),
+    Rule(
+        "terminate-headers", "warning", "SHOULD", None, "",
+        "M, D and R of a Terminate are set where figure 10 has them",
+        "Its receiver does not look for a header where that error has none, and misses the one by which it would find "
+        "the message in error.",
         clause="RFC 5040 §4.8",
     ),
     Rule(

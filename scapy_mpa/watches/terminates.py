@@ -45,10 +45,13 @@ def broken_rules(ulpdu: bytes, ulpdu_length: int) -> Iterator[tuple[str, str]]:
         if isinstance(header, UntaggedHeader):
             yield "terminate-layout", f"a body of {plural(header.payload_length, 'octet')} has no control word"
         return
+    body, body_length = ulpdu[UNTAGGED_HEADER_LENGTH:], ulpdu_length - UNTAGGED_HEADER_LENGTH
     faults = ["control word laid out from the least significant bit, as siw does"] if said.layout == "siw" else []
-    faults += _header_faults(said, ulpdu[UNTAGGED_HEADER_LENGTH:], ulpdu_length - UNTAGGED_HEADER_LENGTH)
+    faults += _missing_headers(said, body_length)
     if faults:
         yield "terminate-layout", "; ".join(faults)
+    if faults := [*_header_faults(said, body, body_length)]:
+        yield "terminate-headers", "; ".join(faults)
     reserved = terminate_reserved(ulpdu, said.layout)
     if reserved:
         yield "terminate-reserved", f"reserved bits {reserved:#06x} of the control word are set"
@@ -61,21 +64,29 @@ def error_numbers(said: Terminate) -> str:
     return f"layer {said.layer}, etype {said.etype}, code {said.code:#04x}"
 
 
+def _headers_start(said: Terminate) -> int:
+    """Return the index in a Terminate's payload at which the first header that it quotes begins."""
+    return _CONTROL + _SEGMENT_LENGTH * (said.m or said.d)
+
+
+def _missing_headers(said: Terminate, body_length: int) -> Iterator[str]:
+    """Yield that M, D and R announce more than follows the control word, where they do."""
+    # A header may be of either kind: it is there if the shorter one has room.
+    needed = _headers_start(said) + TAGGED_HEADER_LENGTH * said.d + _READ_REQUEST_HEADER * said.r
+    if body_length < needed:
+        bits = ", ".join(name for name in "MDR" if getattr(said, name.lower()))
+        yield f"{bits} set, with {plural(body_length - _CONTROL, 'octet')} after the control word"
+
+
 def _header_faults(said: Terminate, body: bytes, body_length: int) -> Iterator[str]:
-    """Yield how M, D and R differ from figure 10, or from what follows the control word.
+    """Yield how M, D and R differ from figure 10, in which each is a SHOULD.
 
     Nothing is said of a Terminate without headers: that its bits SHOULD be set does not have all senders quote.
     ``body`` are the first octets of the Terminate's payload, ``body_length`` is how many there are.
     """
     quoted = body[_CONTROL + _SEGMENT_LENGTH :] if said.d else b""
     opcode = opcode_of(quoted)
-    start = _CONTROL + _SEGMENT_LENGTH * (said.m or said.d)
-    rdma_header = body[start + header_length(quoted) * said.d :][:_READ_REQUEST_HEADER]
-    # A header may be of either kind: it is there if the shorter one has room.
-    needed = start + TAGGED_HEADER_LENGTH * said.d + _READ_REQUEST_HEADER * said.r
-    if body_length < needed:
-        bits = ", ".join(name for name in "MDR" if getattr(said, name.lower()))
-        yield f"{bits} set, with {plural(body_length - _CONTROL, 'octet')} after the control word"
+    rdma_header = body[_headers_start(said) + header_length(quoted) * said.d :][:_READ_REQUEST_HEADER]
     if said.m != said.d:
         yield "M is set without D" if said.m else "D is set without M"
     if not is_defined(said) or (said.d and opcode is None and len(body) < body_length):

@@ -1,57 +1,104 @@
 #!/usr/bin/env python3
-"""Run ``probe`` against a real Linux siw, as Responder and as Initiator, and print tables of what deviates.
+"""Run ``probe`` against a real Linux siw in a virtual machine, in both roles, and print tables of what deviates.
 
-    python -m scripts.dev.siw_probe --form stock './restart stock' --form mpa_crc_required './restart crc' \
-        --responder 192.0.2.2 7471 --initiator "ssh root@192.0.2.2 'rping -c -a 192.0.2.1 -p {port} -C 1'" \
-        --listen 192.0.2.1:7472 --keep results
+    python -m scripts.dev.siw_probe GUEST --keep results --form stock --form mpa_crc_required=Y,peer_to_peer=Y
 
-``--form NAME COMMAND`` is a form of the driver, and the shell command that starts the host with it, again if it runs.
-``probe`` uses the same command when a case has taken the host down. The results of each run are in the folder
-``--keep``: its JSON lines, its captures, what it printed. ``--raw`` runs ``probe --raw`` as well. ``--tables`` only
-prints the tables, from what is kept. Cases behind which the peer was gone are counted, and are not named:
-docs/disclosure.md says why. Exit status: 0 if every run came to its end, 1 if not.
+GUEST is a folder with a program ``run_vm.sh``, which takes these words:
+
+* ``start user stock`` boots the guest with the stock driver, ``start user param OPTIONS`` with one whose constants are
+  module options, and ends when the guest is up: ``rping -s -P`` listens on its port 7471, which $HOSTPORT of
+  127.0.0.1 reaches, and the guest reaches this host at 10.0.2.2;
+* ``cmd COMMAND`` runs a shell command in the guest, by way of $CMDPORT;
+* ``stop`` ends the guest, even if its kernel does not answer any more.
+
+``probe --restart`` boots the guest again when a case has taken its kernel down. The results of each run are in the
+folder ``--keep``: its JSON lines, its captures, what it printed. ``--tables`` only prints the tables, from what is
+kept. Cases behind which the peer was gone, and deviations of the file ``--withhold`` (names, one a line), are counted
+and not named: docs/disclosure.md says why. Exit status: 0 if every run came to its end, 1 if not.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import socket
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 import click
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-#: How probe ends if it gave all its cases: all pass, some fail.
-_COMPLETE = (0, 1)
+from scapy_mpa.probe.choice import chosen
+from scapy_mpa.probe.run import peers
+from scapy_mpa.rules.table import RULES
+
 _VERDICTS = ("pass", "allowed", "unsupported", "fail", "no answer", "peer gone")
+_GONE = "peer gone"
 #: How many cases a row names.
 _NAMED = 4
 #: Of a table, in characters.
 _WIDTH = 400
+_LOOPBACK, _OURS = "127.0.0.1", "10.0.2.2"
+#: Seconds for a guest without hardware support to boot, and for rping in it to connect, or to be there again.
+_BOOT, _RPING = 90, 20
+
+
+class Guest(NamedTuple):
+    """A virtual machine: its program, and ports of loopback that reach its rping, its shell, and what else it has."""
+
+    program: Path
+    ports: tuple[int, int, int]
+
+    @classmethod
+    def of(cls, folder: Path) -> Guest:
+        """Choose ports that nobody uses; raises click.UsageError if it is no folder of a guest."""
+        program = folder.resolve() / "run_vm.sh"
+        if not os.access(program, os.X_OK):
+            raise click.UsageError(f"{program} is no program: it has to take start, cmd and stop (see --help)")
+        with ExitStack() as stack:
+            taken = [stack.enter_context(socket.create_server((_LOOPBACK, 0))) for _ in range(3)]
+            rping, shell, other = (one.getsockname()[1] for one in taken)
+        return cls(program, (rping, shell, other))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """That of its program."""
+        names = ("HOSTPORT", "CMDPORT", "HOSTPORT2")
+        return {**os.environ, **dict(zip(names, map(str, self.ports), strict=True))}
+
+    def start(self, form: str) -> str:
+        """The command that boots it with a form of the driver, again if it runs."""
+        program, words = shlex.quote(str(self.program)), "stock" if form == "stock" else f"param {shlex.quote(form)}"
+        return shlex.join(("sh", "-c", f"{program} stop; exec {program} start user {words}"))
+
+    @property
+    def rping(self) -> str:
+        """The command that has its rping connect to a port of this host."""
+        return shlex.join((str(self.program), "cmd", f"timeout {_RPING} rping -c -a {_OURS} -p {{port}} -C 1"))
 
 
 class Run(NamedTuple):
-    """One run of probe: the form of the driver, what of it is tested and how, and the options that say so."""
+    """One run of probe: the form of the driver, and the role that is tested."""
 
     form: str
     role: str
-    options: tuple[str, ...]
 
     @property
     def name(self) -> str:
-        """What its files are called, and its column."""
+        """Its column."""
         return f"{self.form}, {self.role}"
 
     def results(self, folder: Path) -> Path:
         """Its JSON lines."""
-        return folder / f"{self.form}-{self.role.replace(' ', '-')}.jsonl"
+        return folder / f"{self.form.replace('=', '-')}-{self.role}.jsonl"
 
 
 class Deviation(NamedTuple):
@@ -62,17 +109,25 @@ class Deviation(NamedTuple):
     cases: dict[str, Counter[str]]
 
 
-def probe(run: Run, restart: str, common: tuple[str, ...], folder: Path) -> int:
-    """Start the host anew and give it all cases; returns the exit status of ``probe``."""
-    subprocess.run(restart, shell=True, check=True, stdout=sys.stderr)
+def probe(run: Run, guest: Guest, options: tuple[str, ...], folder: Path) -> bool:
+    """Start the guest anew and give it cases; returns whether it was given all of its role."""
+    restart = guest.start(run.form)
+    subprocess.run(shlex.split(restart), env=guest.environment, check=True, stdout=sys.__stderr__)
     results = run.results(folder)
+    whom = [_LOOPBACK, str(guest.ports[0])]
+    if run.role == "Initiator":
+        whom = ["--listen", f"{_LOOPBACK}:0", "--run", guest.rping]
     command = [
-        *(sys.executable, "-m", "scapy_mpa", "probe", *run.options, *common),
-        *("--restart", restart, "--format", "jsonl", "--write", str(results.with_suffix(""))),
+        *(sys.executable, "-m", "scapy_mpa", "probe", *whom, *options),
+        *("--boot", str(_BOOT), "--patience", str(_RPING), "--restart", restart),
+        *("--format", "jsonl", "--write", str(results.with_suffix(""))),
     ]
     click.echo(shlex.join(command), err=True)
     with results.open("wb") as out, results.with_suffix(".err").open("wb") as err:
-        return subprocess.run(command, stdout=out, stderr=err, check=False).returncode
+        status = subprocess.run(command, env=guest.environment, stdout=out, stderr=err, check=False).returncode
+    left = {case.name for case in peers(chosen(), run.role.lower())} - {one["case"] for one in read(results)}
+    click.echo(f"{run.name}: exit status {status}, {len(left)} cases not given", err=True)
+    return not left
 
 
 def read(path: Path) -> Iterator[dict[str, Any]]:
@@ -84,7 +139,25 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
             return
 
 
-def tables(runs: list[Run], folder: Path, console: Console) -> None:
+def deviations(results: list[tuple[Run, dict[str, Any]]]) -> dict[str, Deviation]:
+    """All that count in a case, each with every case that shows it."""
+    found: dict[str, Deviation] = {}
+    for _, one in results:
+        for number, name in enumerate(one["counted"]):
+            # The verdict is about the first of them, the others are rules.
+            rule = RULES.get(name) if number else None
+            words = one["clause"] or "", one["reason"] or ""
+            if rule is not None:
+                words = rule.clause_in("rfc6581") or "", f"expected: {rule.expected}"
+            found.setdefault(name, Deviation(*words, {}))
+    for run, one in results:
+        for name in one["deviations"]:
+            if name in found:
+                found[name].cases.setdefault(one["case"], Counter())[run.form] += 1
+    return found
+
+
+def tables(runs: list[Run], folder: Path, withheld: frozenset[str], console: Console) -> None:
     """How many cases came to which verdict, and what went wrong in those that failed: a row for each deviation."""
     found = {run: [*read(run.results(folder))] for run in runs if run.results(folder).exists()}
     counts = Table("run", "cases", *_VERDICTS, box=box.MARKDOWN)
@@ -92,76 +165,54 @@ def tables(runs: list[Run], folder: Path, console: Console) -> None:
         verdicts = Counter(str(one["verdict"]) for one in results)
         counts.add_row(run.name, str(len(results)), *(str(verdicts[verdict]) for verdict in _VERDICTS))
     console.print(counts)
-    gone = {one["case"] for results in found.values() for one in results if one["verdict"] == "peer gone"}
+    gone = {one["case"] for results in found.values() for one in results if one["verdict"] == _GONE}
     for role in dict.fromkeys(run.role for run in found):
         of_role = [run for run in found if run.role == role]
-        given = [(run, one) for run in of_role for one in found[run] if one["case"] not in gone]
-        deviations: dict[str, Deviation] = {}
-        for _, one in given:
-            for name in one["counted"] if one["verdict"] == "fail" else ():
-                deviations.setdefault(name, Deviation(str(one["clause"]), str(one["reason"] or ""), {}))
-        for run, one in given:
-            for name in one["deviations"]:
-                if name in deviations:
-                    deviations[name].cases.setdefault(str(one["case"]), Counter())[run.form] += 1
-        table = Table("deviation", "clause", role, *(run.form for run in of_role), "cases", box=box.MARKDOWN)
-        for name, (clause, reason, cases) in sorted(deviations.items(), key=lambda each: -len(each[1].cases)):
+        known = deviations([(run, one) for run in of_role for one in found[run] if one["case"] not in gone])
+        table = Table("clause", role, *(run.form for run in of_role), "cases", "deviation", box=box.MARKDOWN)
+        for name, (clause, reason, cases) in sorted(known.items(), key=lambda each: -len(each[1].cases)):
+            if name in withheld:
+                continue
             times = (str(sum(by[run.form] for by in cases.values()) or "") for run in of_role)
             more = f" and {len(cases) - _NAMED} more" if len(cases) > _NAMED else ""
             names = ", ".join(f"`{case}`" for case in [*cases][:_NAMED])
-            table.add_row(f"`{name}`", clause, reason.replace("|", "\\|"), *times, names + more)
+            table.add_row(clause, reason.replace("|", "\\|"), *times, names + more, f"`{name}`")
         console.print()
         console.print(table)
+        console.print(f"Not named: {len(withheld & known.keys())} deviations that are withheld.")
+    console.print(f"Not named: {len(gone)} cases after which the peer was gone.")
 
 
-@click.command()
-@click.option("--form", "forms", nargs=2, multiple=True, required=True, metavar="NAME COMMAND", help="A form of siw.")
-@click.option("--responder", nargs=2, metavar="HOST PORT", help="Where rping -s -P listens there.")
-@click.option("--initiator", metavar="COMMAND", help="Starts rping -c there; {port} is the port that it connects to.")
-@click.option("--listen", metavar="[HOST:]PORT", default="7472", show_default=True, help="Where rping -c connects to.")
-@click.option("--raw", metavar="ADDRESS", help="Give the cases for our own TCP too, from this address.")
+@click.command(help=f"{(__doc__ or '').replace(chr(10) * 2, chr(10) * 2 + chr(8) + chr(10))}")
+@click.argument("guest", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--form", "forms", multiple=True, default=("stock",), show_default=True, metavar="stock|OPTIONS")
+@click.option("--role", "roles", multiple=True, type=click.Choice(("Responder", "Initiator")), help="Only this one.")
 @click.option(
-    "--options", default="--ulp rping --ird 8 --ord 8 --settle 0.3 --recovery 5", show_default=True, help="For probe."
+    "--options", default="--ulp rping --ird 1 --ord 1 --settle 0.3 --recovery 5", show_default=True, help="For probe."
 )
-@click.option("--boot", default="60", show_default=True, help="For probe, in seconds.")
-@click.option("--patience", default="90", show_default=True, help="For probe, in seconds.")
-@click.option("--halt", metavar="COMMAND", help="Ends the host.")
 @click.option("--keep", type=click.Path(file_okay=False, path_type=Path), required=True, help="For results.")
+@click.option("--withhold", type=click.File(), help="Names of deviations that are not published yet.")
 @click.option("--tables", "only_tables", is_flag=True, help="Print the tables of what is kept, and test nothing.")
 def main(
-    forms: tuple[tuple[str, str], ...],
-    responder: tuple[str, str] | None,
-    initiator: str | None,
-    listen: str,
-    raw: str | None,
+    guest: Path,
+    forms: tuple[str, ...],
+    roles: tuple[str, ...],
     options: str,
-    boot: str,
-    patience: str,
-    halt: str | None,
     keep: Path,
+    withhold: TextIO | None,
     only_tables: bool,
 ) -> None:
     """Give every case of probe to a real Linux siw in each of its forms and roles, and print what deviates."""
+    machine = Guest.of(guest)
     keep.mkdir(parents=True, exist_ok=True)
-    common = (*shlex.split(options), "--patience", patience, "--boot", boot)
+    runs = [Run(form, role) for form in forms for role in roles or ("Responder", "Initiator")]
     is_complete = True
-    runs = []
-    for form, restart in forms:
-        roles = []
-        if responder is not None:
-            roles.append(Run(form, "Responder", responder))
-            if raw is not None:
-                roles.append(Run(form, "Responder by our TCP", (*responder, "--raw", raw)))
-        if initiator is not None:
-            roles.append(Run(form, "Initiator", ("--listen", listen, "--run", initiator)))
-        runs += roles
-        for run in () if only_tables else roles:
-            status = probe(run, restart, common, keep)
-            click.echo(f"{run.name}: exit status {status}", err=True)
-            is_complete = is_complete and status in _COMPLETE
-    if halt is not None and not only_tables:
-        subprocess.run(halt, shell=True, check=False, stdout=sys.stderr)
-    tables(runs, keep, Console(width=_WIDTH, markup=False, highlight=False))
+    for run in () if only_tables else runs:
+        is_complete = probe(run, machine, (*shlex.split(options),), keep) and is_complete
+    if not only_tables:
+        subprocess.run((str(machine.program), "stop"), env=machine.environment, check=False, stdout=sys.__stderr__)
+    withheld = frozenset(withhold.read().split() if withhold is not None else ())
+    tables(runs, keep, withheld, Console(width=_WIDTH, markup=False, highlight=False))
     sys.exit(not is_complete)
 
 

@@ -45,6 +45,16 @@ def test_the_list() -> None:
     assert "fpduptr-low-bits-1" in chosen and "fpduptr-draft-origin" in chosen and "pad-1" not in chosen
 
 
+@pytest.mark.parametrize("columns", [80, 110])
+def test_the_list_is_as_wide_as_asked_for(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a pipe it is one line a case, unless COLUMNS says how wide it may be."""
+    long = invoke("malform", "--list").stdout
+    monkeypatch.setenv("COLUMNS", str(columns))
+    folded = invoke("malform", "--list").stdout
+    assert max(map(len, folded.splitlines())) <= columns < max(map(len, long.splitlines()))
+    assert folded.split() == long.split()
+
+
 def test_the_list_as_json() -> None:
     told = validated(invoke("malform", "--list", "--format", "json").stdout)
     assert [case["name"] for case in told["cases"]] == list(CASES)
@@ -157,6 +167,10 @@ def test_what_of_a_capture_is_refused(arguments: tuple[str, ...], said: str, tmp
         ("pad:octet=hex:01", "pad has no 'octet'; it has number, octets"),
         ("pad:octets=hex:0", "pad: octets is 'hex:0'"),
         ("lose:distance=0", "a whole number from 1"),
+        ("lose:seed=-1", "lose: seed is -1, but must be a whole number from 0"),
+        ("snap:length=40,seed=1", "snap has no 'seed'"),
+        ("in-vain:times=0", "times is 0, but must be 1 to 255"),
+        ("in-vain:times=256", "times is 256, but must be 1 to 255"),
         ("lose:number=2,connection=0", "connection=0 is for `scapy-mpa craft`"),
         ("setup:m=5", "cannot be made of plain"),
         ("recut:", "recut needs places, of which there may be many"),
@@ -194,6 +208,24 @@ def test_an_impairment_is_of_the_side_that_is_named() -> None:
     for direction in ROLES:
         found = Malformed(f"lose:number=1,retransmit=false,direction={direction}").analyze().all_findings()
         assert [one.direction for one in found if one.rule.id == "gap"] == [direction]
+
+
+@pytest.mark.parametrize("change", ["lose:probability=0.5", "duplicate:probability=0.3,distance=1", "jitter"])
+def test_a_seed_decides_what_an_impairment_does(change: str, tmp_path: Path) -> None:
+    octets = []
+    for seed in (0, 1, 2, 1):
+        path = tmp_path / "x.pcap"
+        invoke("malform", change, "crc-zero", "--seed", str(seed), "-o", str(tmp_path / "both"))
+        invoke("malform", change, "--seed", str(seed), "-o", str(path))
+        octets.append(path.read_bytes())
+        assert len({one.read_bytes() for one in (tmp_path / "both").glob("*seed*")} & {octets[-1]}) == 1
+        for one in (tmp_path / "both").iterdir():
+            one.unlink()
+    assert len(set(octets)) == 3 and octets[1] == octets[3]
+    invoke("malform", change, "-o", str(path))
+    assert path.read_bytes() == octets[0]
+    named = f"{change},seed=1" if ":" in change else f"{change}:seed=1"
+    assert Malformed(named).write(path) and path.read_bytes() == octets[1]
 
 
 def test_several_are_written_with_a_manifest(tmp_path: Path) -> None:
@@ -246,6 +278,7 @@ def test_several_do_not_go_into_a_file(tmp_path: Path) -> None:
         (("--list", "-o", "x"), "--list writes no files"),
         (("--list", "crc-zero", "--format", "md"), "leave out the options that select cases"),
         (("crc-zero", "crc-ones", "-o", "-"), "takes one capture"),
+        (("crc-zero", "--seed", "1", "-o", "x"), "--seed decides about an impairment"),
     ],
 )
 def test_what_cannot_be_used(arguments: tuple[str, ...], message: str) -> None:

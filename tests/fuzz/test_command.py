@@ -97,8 +97,13 @@ def test_from_a_capture(fuzz: Run, tmp_path: Path) -> None:
     assert {entry["baseline"] for entry in log} == {str(capture)}
     assert {mutation["area"] for entry in log for mutation in entry["mutations"]} == {"markers"}
     rebuilt = tmp_path / "rebuilt.pcap"
-    assert fuzz("--from", capture, "--mutations", 0, "--case", 0, "-o", rebuilt).returncode == 0
+    assert fuzz("--from", capture, "--changes", 0, "--case", 0, "-o", rebuilt).returncode == 0
     assert not analyze(rebuilt).has_errors
+    # What it was called before is still taken, and not listed.
+    old = tmp_path / "old.pcap"
+    assert fuzz("--from", capture, "--mutations", 0, "--case", 0, "-o", old).returncode == 0
+    assert old.read_bytes() == rebuilt.read_bytes()
+    assert "--mutations" not in fuzz("--help").stdout
 
 
 def test_a_change_by_its_name(fuzz: Run, tmp_path: Path) -> None:

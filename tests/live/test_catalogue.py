@@ -33,6 +33,7 @@ NOT_MPA = {
         (
             "terminate",
             "terminate-layout",
+            "terminate-headers",
             "terminate-reserved",
             "terminate-quote",
             "terminate-length",

@@ -55,6 +55,7 @@ class Kind:
 
     ``ulp``: ``quiet`` takes every Send, ``closing`` ends the connection at the first one,
     and at any Private Data, ``echo`` says it back.
+    ``least_ird``: its ULP has so many RDMA Reads under way, and rejects a Request with a lower IRD (RFC 6581 §9.1).
     ``pieces``: it writes octet by octet. ``says_why``: its ULP sends a Terminate for errors of MPA.
     """
 
@@ -66,6 +67,7 @@ class Kind:
     ulp: str = "quiet"
     pieces: bool = False
     says_why: bool = True
+    least_ird: int = 0
     buffer: tuple[int, int, int] | None = None
     faults: frozenset[str] = field(default_factory=frozenset)
 
@@ -166,6 +168,11 @@ class Peer:
         s, private = 0, b""
         is_enhanced = kind.enhanced and rev >= 2 and flags & 0x10
         if is_enhanced and len(data) < 4:
+            raise Over
+        depth = struct.unpack(">H", data[:2])[0] & 0x3FFF if is_enhanced else kind.least_ird
+        if depth < kind.least_ird or (self.has("rejects-markers") and flags & 0x80):
+            private = self.enhanced_reply(*struct.unpack(">HH", data[:4])) if is_enhanced else b""
+            self.write(self.frame(REPLY, kind.m, kind.c, 1, 2 if is_enhanced else 1, private, int(bool(is_enhanced))))
             raise Over
         if kind.ulp == "closing" and data[4 if is_enhanced else 0 :]:
             raise Over
@@ -329,11 +336,14 @@ class Peer:
 
     def terminate(self, layer: int, etype: int, code: int, ulpdu: bytes = b"") -> None:
         """Say why the stream ends, and end it."""
-        if self.has("no-terminate"):
+        if self.has("silent-after-error"):
+            self.wait()
+        if self.has("no-terminate") or (layer == 1 and self.has("no-terminate-of-ddp")):
             raise Over
         if self.has("wrong-terminate"):
             layer, etype, code = 0, 1, 2
-        kind, is_quoted = layer << 4 | etype, layer < 2 and etype and ulpdu
+        may_quote = (layer < 2 and etype) or self.has("quotes-in-an-error-of-mpa")
+        kind, is_quoted = layer << 4 | etype, may_quote and ulpdu
         head = ulpdu[:14] if ulpdu and ulpdu[0] & 0x80 else ulpdu[:18]
         is_read = bool(is_quoted and layer == 0 and etype == 1 and ulpdu[1] & 15 == 1 and len(ulpdu) >= 46)
         flags = (0xC0 if is_quoted else 0) | (0x20 if is_read else 0)
@@ -362,15 +372,24 @@ class Peer:
                 pass
         raise Over
 
-    def broken(self, code: int) -> None:
+    def wait(self) -> None:
+        """Pass nothing on, and leave the ending to who sent it."""
+        self.sock.settimeout(5)
+        while self.sock.recv(65536):
+            pass
+        raise Over
+
+    def broken(self, code: int, ulpdu: bytes = b"") -> None:
         """An error that MPA finds."""
         if self.has("passes-after-error"):
             return
+        if self.has("silent-after-error"):
+            self.wait()
         if not self.has_heard and not self.has("terminates-unheard"):
             raise Over
         if not self.kind.says_why:
             raise Over
-        self.terminate(2, 0, code)
+        self.terminate(2, 0, code, ulpdu)
 
     # --- FPDUs that are received ---
 
@@ -423,7 +442,9 @@ class Peer:
         self.in_at += 4
         checks = (self.crc or self.has("checks-crc-always")) and not self.has("no-crc-check")
         if checks and struct.pack("<I", crc32c(bytes(raw))) != field_:
-            self.broken(2)
+            if self.has("ddp-before-crc"):
+                self.terminate(1, 2, 6)
+            self.broken(2, ulpdu)
             return None
         if any(padding) and self.has("checks-pad"):
             self.broken(2)

@@ -114,7 +114,7 @@ def test_no_answer_is_asked_for_once_more(silences: int, verdict: str) -> None:
 
     with plain_server(serve) as port:
         target = Responder(Connector(HOST, port, 0.3))
-        (result,) = run_of(target, chosen(["crc-zero"]), RunSettings(Terms(0.3)))
+        (result,) = run_of(target, chosen(["crc-zero"]), RunSettings(Terms(0.3), strict=True))
     assert result.judgement.verdict == verdict, result.judgement
 
 

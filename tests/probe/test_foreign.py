@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from scapy_mpa.framing.startup import EnhancedData
 from scapy_mpa.probe.aim import Live
 from scapy_mpa.probe.carrier import Acceptor, Connector
 from scapy_mpa.probe.choice import chosen
 from scapy_mpa.probe.exchange import Terms
+from scapy_mpa.probe.fitting import Clean
 from scapy_mpa.probe.judge import BAD
 from scapy_mpa.probe.run import ProbeRun, Result, RunSettings, peers
 from scapy_mpa.probe.target import Responder
@@ -33,11 +35,13 @@ WAYS: list[dict[str, Any]] = [
 _PARTS = 32
 
 
-def probed(kind: Kind, cases: Any, *, knows_buffer: bool = False) -> tuple[ProbeRun, list[Result]]:
+def probed(
+    kind: Kind, cases: Any, *, knows_buffer: bool = False, strict: bool = False
+) -> tuple[ProbeRun, list[Result]]:
     """The run of these cases against a Responder of this kind, and its results."""
     terms = Terms(TIMEOUT, live=Live(*BUFFER, is_kept=False) if knows_buffer and kind.buffer is not None else None)
     with foreign_responder(kind) as port:
-        run = ProbeRun(Responder(Connector(HOST, port, TIMEOUT)), RunSettings(terms, recovery=5))
+        run = ProbeRun(Responder(Connector(HOST, port, TIMEOUT)), RunSettings(terms, strict=strict, recovery=5))
         return run, [*run.results(cases)]
 
 
@@ -70,7 +74,7 @@ _DEPTHS, _MODELS = "RFC 6581 §9.1", "RFC 6581 §9.2"
 _FORM, _CONTROL, _UNTAGGED, _TAGGED = "RFC 5044 §4.2", "RFC 5041 §4.1", "RFC 5041 §4.3", "RFC 5041 §7.1"
 _LENGTHS, _READS, _READS_CHECKED = "RFC 5041 §5.2", "RFC 5040 §5.2", "RFC 5040 §7.2"
 _SURFACING, _TERMINATES = "RFC 5040 §7.1", "RFC 5040 §4.8"
-_ANSWERS = "RFC 5040 §5.2.2"
+_ANSWERS, _MESSAGE = "RFC 5040 §5.2.2", "RFC 5040 §4.1"
 _ECHO, _BUFFERED = {"ulp": "echo"}, {"buffer": BUFFER}
 FAULTS: dict[str, tuple[dict[str, Any], str, tuple[str, ...]]] = {
     # Startup frames.
@@ -83,7 +87,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, tuple[str, ...]]] = {
     "checks-reserved": ({}, "request-reserved-bit-*", (_FORMAT,)),
     "checks-r": ({}, "request-r", (_FORMAT,)),
     "whole-request": ({}, "valid-request-cut-in-private-data request-octet-by-octet", (_STARTUP,)),
-    "at-most-256": ({}, "*-private-data-5??", (_FORMAT,)),
+    "at-most-256": ({}, "*-private-data-5??", (_STARTUP,)),
     "echoes-reserved": ({}, "request-reserved-bit-*", (_FORMAT,)),
     "sends-reserved": ({}, "crc-zero", (_FORMAT,)),
     "replies-request-key": ({}, "valid-m0-c1", (_STARTUP,)),
@@ -91,6 +95,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, tuple[str, ...]]] = {
     "speaks-first": ({}, "valid-m0-c1", (_STARTUP,)),
     "own-private-data-513": ({}, "valid-m0-c1", (_FORMAT,)),
     "closes-after-reply": ({}, "valid-m0-c1", ()),
+    "rejects-markers": ({}, "valid-m1-c1", (_MARKERS,)),
     "any-rev": ({}, "rev-3 rev-255", ()),
     # RFC 6581.
     "enhanced-unasked": ({"enhanced": True}, "valid-m0-c1", ("RFC 6581 §10",)),
@@ -124,9 +129,9 @@ FAULTS: dict[str, tuple[dict[str, Any], str, tuple[str, ...]]] = {
     "msn-from-0": (_ECHO, "valid-sends-of-every-pad", (_UNTAGGED,)),
     "msn-always-1": (_ECHO, "valid-sends-of-every-pad", (_UNTAGGED,)),
     "sends-ddp-reserved": ({}, "valid-read-of-nothing", (_CONTROL,)),
-    "sends-dv-0": ({}, "valid-read-of-nothing", (_CONTROL, "RFC 5044 §C.1")),
+    "sends-dv-0": ({}, "valid-read-of-nothing", (_CONTROL,)),
     "sends-rdmap-reserved": (_ECHO, "valid-sends-of-every-pad", (_CONTROL, "RFC 5040 §4.1")),
-    "sends-rv-0": (_ECHO, "valid-sends-of-every-pad", ("RFC 5044 §C.1", _CONTROL)),
+    "sends-rv-0": (_ECHO, "valid-sends-of-every-pad", (_CONTROL,)),
     "no-l": ({}, "valid-read-of-nothing", (_CONTROL, _READS)),
     "never-answers": ({}, "valid-read-of-nothing", (_READS,)),
     "answers-to-elsewhere": (_BUFFERED, "valid-read-of-64", (_ANSWERS, _READS)),
@@ -149,6 +154,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, tuple[str, ...]]] = {
     "terminates-unheard": ({}, "crc-first-fpdu", (_STARTUP,)),
     # FPDUs that it receives.
     "no-crc-check": ({}, "crc-*-octet", (_CRC,)),
+    "ddp-before-crc": ({}, "crc-first-fpdu crc-zero fpdu-4-zeros-behind markers-not-asked deviating-no-pad", (_CRC,)),
     "passes-after-error": ({}, "crc-ulpdu-octet error-passed", (_CRC, _ERRORS)),
     "checks-crc-always": ({"c": 0}, "valid-m0-c0", (_FORMAT,)),
     "one-segment-an-fpdu": ({}, "valid-fpdu-cut-9 fpdu-cut-in-length fpdus-in-one-segment", (_RECEIVER,)),
@@ -159,8 +165,8 @@ FAULTS: dict[str, tuple[dict[str, Any], str, tuple[str, ...]]] = {
     "low-bits-count": ({"m": 1}, "fpduptr-low-bits-?", (_FORM,)),
     # What it makes of DDP and RDMAP.
     "checks-ddp-reserved": ({}, "ddp-reserved-bits", (_CONTROL,)),
-    "checks-rdmap-reserved": ({}, "rdmap-reserved-bits", (_CONTROL,)),
-    "checks-rsvdulp": ({}, "send-with-invalidate-stag", (_CONTROL,)),
+    "checks-rdmap-reserved": ({}, "rdmap-reserved-bits", (_MESSAGE,)),
+    "checks-rsvdulp": ({}, "send-with-invalidate-stag", (_MESSAGE,)),
     "any-dv": ({}, "ddp-version-2", (_TAGGED,)),
     "any-rv": ({}, "rdmap-version-?", (_READS_CHECKED,)),
     "any-opcode": ({}, "opcode-12", (_READS_CHECKED,)),
@@ -205,6 +211,83 @@ def test_a_fault_of_an_initiator_is_found(fault: str) -> None:
     found = run.deviations.found.values()
     assert {one.clause for one in found} <= {*clauses}, found
     assert any(one.judgement.verdict in BAD for one in results), [one.judgement for one in results]
+
+
+_ASKS = Clean(enhanced=EnhancedData(ird=8, ord=8))
+
+
+def test_depths_are_no_private_data_that_may_be_refused() -> None:
+    """Whoever rejects Markers does so too where each Request has an IRD and an ORD."""
+    cases = chosen(["valid-m?-c1", "valid-private-data-64"])
+    with foreign_responder(Kind(enhanced=True, faults=frozenset(("rejects-markers",)))) as port:
+        run = ProbeRun(Responder(Connector(HOST, port, TIMEOUT)), RunSettings(Terms(TIMEOUT, clean=_ASKS), recovery=5))
+        verdicts = {one.case.name: one.judgement.verdict for one in run.results(cases)}
+    assert verdicts == {"valid-m0-c1": "pass", "valid-m1-c1": "fail", "valid-private-data-64": "pass"}
+
+
+@pytest.mark.parametrize("clean", [Clean(), _ASKS])
+def test_a_responder_may_reject_an_ird_that_its_upper_layer_finds_too_low(clean: Clean) -> None:
+    """RFC 6581 §9.1; one that rejects what it has accepted in a clean connection has no such reason."""
+    with foreign_responder(Kind(enhanced=True, least_ird=4)) as port:
+        settings = RunSettings(Terms(TIMEOUT, clean=clean), recovery=5)
+        run = ProbeRun(Responder(Connector(HOST, port, TIMEOUT)), settings)
+        results = [*run.results(chosen(["valid-ird-*", "valid-m0-c1"]))]
+    assert not run.deviations.found
+    rejected = {one.case.name for one in results if one.judgement.verdict == "allowed"}
+    assert (
+        {"valid-ird-0-ord-0", "valid-ird-1-ord-1"}
+        <= rejected
+        <= {"valid-ird-0-ord-0", "valid-ird-1-ord-1", "valid-ird-0-ord-1", "valid-ird-1-ord-0"}
+    )
+
+
+def test_what_is_wrong_before_the_crc_is_one_deviation() -> None:
+    _, names, _ = FAULTS["ddp-before-crc"]
+    run, _ = probed(Kind(faults=frozenset(("ddp-before-crc",))), peers(chosen(names.split()), "responder"))
+    (found,) = run.deviations.found.values()
+    assert (found.name, found.clause, {*found.cases}) == ("unchecked-crc", _CRC, {*names.split()})
+
+
+def test_what_is_answered_when_it_is_asked_again_is_no_deviation() -> None:
+    """A slow machine is not slow twice: nothing of the first time counts."""
+    kind = Kind()
+    with foreign_responder(kind) as port:
+        run = ProbeRun(Responder(Connector(HOST, port, TIMEOUT)), RunSettings(Terms(TIMEOUT), recovery=5))
+        results = run.results(chosen(["valid-read-of-nothing", "valid-m0-c1"]))
+        given = run._given
+        times: list[str] = []
+
+        def second_time(case: Any) -> Result:
+            kind.faults = frozenset(() if times else ("never-answers",))
+            times.append(case.name)
+            result = given(case)
+            kind.faults = frozenset()
+            return result
+
+        run._given = second_time  # type: ignore[method-assign]
+        assert [one.judgement.verdict for one in results] == ["pass", "pass"]
+    assert times == ["valid-m0-c1", "valid-m0-c1", "valid-read-of-nothing"]
+    assert not run.deviations.found
+
+
+#: What only SHOULD not be, which --strict finds.
+SHOULD: dict[str, tuple[str, tuple[str, ...]]] = {
+    "no-terminate-of-ddp": ("msn-twice queue-4294967295 write-to-unknown-stag", (_TAGGED,)),
+    "silent-after-error": ("msn-twice crc-last-octet deviating-length-with-crc", (_TAGGED, _CRC)),
+    "quotes-in-an-error-of-mpa": ("crc-zero", (_TERMINATES,)),
+}
+
+
+@pytest.mark.parametrize("fault", SHOULD)
+def test_what_should_not_be_is_found_by_strict(fault: str) -> None:
+    names, clauses = SHOULD[fault]
+    cases, kind = peers(chosen(names.split()), "responder"), Kind(faults=frozenset((fault,)))
+    run, results = probed(kind, cases)
+    assert not run.deviations.found
+    assert not [one.judgement for one in results if one.judgement.verdict in BAD]
+    run, results = probed(kind, cases, strict=True)
+    assert {one.clause for one in run.deviations.found.values()} == {*clauses}
+    assert {one.judgement.verdict for one in results} <= {*BAD, "pass"}
 
 
 @pytest.mark.parametrize("fault", FAULTS)

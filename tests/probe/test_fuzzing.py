@@ -19,7 +19,7 @@ from scapy_mpa.fuzz.baselines import baselines
 from scapy_mpa.fuzz.run import Fuzzer
 from scapy_mpa.probe.carrier import Carrier, Connector
 from scapy_mpa.probe.exchange import Terms
-from scapy_mpa.probe.fuzzing import WireFuzzer, answer_of, message_areas
+from scapy_mpa.probe.fuzzing import WireFuzzer, answer_of, message_areas, wire_case
 from scapy_mpa.probe.seen import SeenPeer
 from tests.probe.peers import HOST, our_initiator, our_responder
 from tests.probe.test_commands import port_of
@@ -162,7 +162,7 @@ def test_the_command(tmp_path) -> None:  # type: ignore[no-untyped-def]
         where = f"{HOST}:{port_of(target)}"
         result = invoke("--to", where, "--seed", "1", "--count", "6", "--timeout", "0.2", "-o", str(folder))
         again = invoke("--to", where, "--seed", "1", "--replay", "3", "--timeout", "0.2")
-        valid = invoke("--to", where, "--mutations", "0", "--count", "2", "--timeout", "0.2")
+        valid = invoke("--to", where, "--changes", "0", "--count", "2", "--timeout", "0.2")
     assert (result.return_value, again.return_value, valid.return_value) == (0, 0, 0)
     lines = [json.loads(line) for line in result.stdout.splitlines()]
     assert len(lines) == 6
@@ -174,6 +174,25 @@ def test_the_command(tmp_path) -> None:  # type: ignore[no-untyped-def]
     assert len([*folder.iterdir()]) == sum(one["new"] for one in lines) >= 1
     (one,) = map(json.loads, again.stdout.splitlines())
     assert (one["case"], one["mutations"]) == (3, next(it["mutations"] for it in lines if it["case"] == 3))
+
+
+def test_one_case_in_which_nothing_is_changed_is_refused(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    """It is named by who asks for it, so that nothing and exit status 0 would say that the peer has survived it."""
+    program = tmp_path / "program.py"
+    ran = Fuzzer(1, baselines()._replace(with_catalogue=False), areas=message_areas(), by_message=True)
+    # A change of an FPDU that this side does not say.
+    number = next(one for one in range(5000) if not wire_case(ran.recipe(one), "initiator", markers=False).done)
+    arguments = "--seed", "1", "--replay", str(number), "--script", str(program), "--timeout", "0.2"
+    with our_responder() as target:
+        for where in (("--to", f"{HOST}:{port_of(target)}"), ()):
+            result = invoke(*arguments, *where)
+            assert isinstance(result.exception, MPAError)
+            assert f"case {number} changes nothing in what the Initiator sends" in str(result.exception)
+            assert not program.exists()
+            # Valid messages are what is asked for here.
+            assert invoke(*arguments, *where, "--changes", "0").return_value == 0
+            assert program.read_text()
+            program.unlink()
 
 
 def test_what_does_not_go_together() -> None:

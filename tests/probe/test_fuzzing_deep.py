@@ -15,10 +15,11 @@ from scapy_mpa.cli import cli
 from scapy_mpa.craft.changes.boundary import MESSAGE_FIELDS, STARTUP_FIELDS, extremes, powers
 from scapy_mpa.craft.exchange import Exchange
 from scapy_mpa.framing.ddp import opcode_of
+from scapy_mpa.framing.role import Role
 from scapy_mpa.fuzz.baselines import baselines
 from scapy_mpa.fuzz.run import Fuzzer
 from scapy_mpa.fuzz.single import single_changes
-from scapy_mpa.live.rping import RpingServer
+from scapy_mpa.live.rping import RpingClient, RpingServer
 from scapy_mpa.probe.carrier import Connector
 from scapy_mpa.probe.exchange import Terms
 from scapy_mpa.probe.fuzzing import WireFuzzer, message_areas, wire_case
@@ -26,7 +27,7 @@ from scapy_mpa.probe.target import Responder
 from scapy_mpa.reading.analysis import analyze
 from scapy_mpa.ulp.tools import rping_header
 from tests.probe.foreign import Kind, foreign_responder
-from tests.probe.peers import our_responder
+from tests.probe.peers import our_initiator, our_responder
 from tests.probe.test_fuzzing import Mortal
 
 SEEDS = range(10)
@@ -195,3 +196,28 @@ def test_an_rping_server_takes_it_for_its_client() -> None:
             seen = run.give(wire_case(valid, run.by, markers=False, rping=rping)).seen
         found.append([opcode_of(one.ulpdu) for one in seen.fpdus])
     assert found == [[1], []]
+
+
+#: What a server's, and a client's, memory is asked for, and layer, type and code of the Terminate: with the peer's own
+#: STag the octets are out of bounds, with any other the STag names nothing.
+_OF_MEMORY = {
+    "initiator": ("message=rdma-write,field=TO,value=1", (1, 1, 1)),
+    "responder": ("message=read-request,field=Size,value=4294967295", (0, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("by", _OF_MEMORY)
+def test_the_buffer_that_rping_names_is_learned(by: Role) -> None:
+    change, out_of_bounds = _OF_MEMORY[by]
+    with our_responder(upper=RpingServer) if by == "initiator" else our_initiator(upper=RpingClient) as target:
+        run = WireFuzzer(target, fuzzer_of(1), Terms(4.0, rping=True))
+        run.begin()
+        recipe = fuzzer_of(1).recipe(0)._replace(mutations=(("boundary", change),))
+        case = wire_case(recipe, by, markers=False, rping=True)
+        result = run.give(case)
+    said = result.seen.terminate
+    assert said is not None
+    assert (said.layer, said.etype, said.code) == out_of_bounds
+    # What was said is what is reported: another STag, and nothing else.
+    assert [len(one.octets) for one in result.case.messages] == [len(one.octets) for one in case.messages]
+    assert result.case.messages[-1] != case.messages[-1]

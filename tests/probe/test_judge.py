@@ -16,7 +16,7 @@ from scapy_mpa.probe.choice import all_cases
 from scapy_mpa.probe.deviations import Deviations, are_known
 from scapy_mpa.probe.expectations import CAPTURE_ONLY, TABLE, expectation_of
 from scapy_mpa.probe.judge import VERDICTS, Judge, Spoken, difference, expected_words, seen_words
-from scapy_mpa.probe.seen import SeenFPDU, SeenPeer, Watcher
+from scapy_mpa.probe.seen import ECHO_STAG, SeenFPDU, SeenPeer, Watcher
 
 REPLY, REJECTION = startup_frame("reply", c=1), startup_frame("reply", c=1, r=1)
 #: A Terminate as Linux siw lays it out: layer 2, type 0, code 2.
@@ -34,23 +34,69 @@ def seen(*ulpdus: bytes, **values: Any) -> SeenPeer:
 
 
 NOTHING = seen(frame=None)
+REQUEST = startup_frame("request", c=1)
+#: The answer to the RDMA Read that follows a case.
+ECHO = tagged(READ_RESPONSE, ECHO_STAG, 0, b"")
+#: Segments that bring nothing that is new, or that no TCP takes.
+DROPPED = (
+    "overlap-head-second", "overlap-tail-second", "overlap-wraps-second", "overlap-second-differs",
+    "octets-acknowledged", "octets-old", "late-octets", "rst-outside-the-window", "tcp-checksum-then-right",
+    "fragments-overlap",
+)  # fmt: skip
 #: Name of a case, what was seen of it, what our side says beside it, verdict, and a word of the reason.
 ROWS: list[tuple[str, SeenPeer, Spoken, str, str]] = [
     # Errors of MPA: a Terminate; its ULP may close without one; TCP may have dropped it.
     ("crc-zero", seen(terminate(2, 0, 2), end="fin"), Spoken(), "pass", ""),
     ("crc-zero", seen(terminate(2, 0, 3), end="fin"), Spoken(), "fail", "another Terminate"),
+    # That MPA tells its code is a SHOULD; another code is another error.
+    ("crc-zero", seen(terminate(0, 0, 0), end="fin"), Spoken(), "allowed", "SHOULD"),
+    ("crc-zero", seen(terminate(1, 0, 0)), Spoken(), "allowed", "SHOULD"),
+    ("rtr-no-match", seen(terminate(0, 0, 0), frame=REQUEST), Spoken(), "fail", "another Terminate"),
     ("crc-zero", seen(untagged(TERMINATE, 2, 1, SIW)), Spoken(), "fail", "least significant"),
     ("crc-zero", seen(end="fin"), Spoken(), "allowed", "ULP"),
     ("crc-zero", seen(end="rst"), Spoken(), "allowed", "ULP"),
     ("crc-zero", seen(unacknowledged=84), Spoken(), "allowed", "§8"),
-    ("crc-zero", seen(unacknowledged=0), Spoken(), "no answer", "no Terminate"),
-    ("crc-zero", seen(rdma_write(1, 0, b"")), Spoken(), "no answer", "no Terminate"),
+    # No clause says when it is closed; but nothing more is passed on.
+    ("crc-zero", seen(unacknowledged=0), Spoken(), "allowed", "no clause says when"),
+    ("crc-zero", seen(rdma_write(1, 0, b"")), Spoken(), "allowed", "no clause says when"),
+    ("crc-zero", seen(ECHO), Spoken(), "fail", "has not noticed"),
+    ("crc-zero", seen(ECHO, terminate(2, 0, 2)), Spoken(), "pass", ""),
+    ("crc-first-fpdu", seen(), Spoken(), "allowed", "no clause says when"),
+    ("deviating-length-with-crc", seen(), Spoken(), "allowed", "no clause says when"),
+    ("deviating-length-with-crc", seen(ECHO), Spoken(), "fail", "has not noticed"),
+    # A Marker that disagrees need not be noticed.
+    ("fpduptr-4-more-at-12", seen(ECHO), Spoken(), "allowed", "accepts"),
     ("crc-first-fpdu", seen(end="fin"), Spoken(), "pass", ""),
     ("crc-first-fpdu", seen(terminate(2, 0, 2)), Spoken(), "fail", "no FPDU was valid"),
     ("crc-first-fpdu", seen(terminate(2, 0, 2)), Spoken(is_heard=True), "pass", ""),
-    # Of DDP and RDMAP there has to be one.
+    # Of what DDP finds there should be one, of what RDMAP finds there has to be.
     ("msn-0", seen(terminate(1, 2, 3)), Spoken(), "pass", ""),
-    ("msn-0", seen(end="fin"), Spoken(), "fail", "without a Terminate"),
+    ("msn-0", seen(end="fin"), Spoken(), "allowed", "SHOULD"),
+    ("msn-0", seen(), Spoken(), "allowed", "no clause says when"),
+    ("msn-0", seen(ECHO), Spoken(), "fail", "has not noticed"),
+    ("queue-4294967295", seen(end="rst"), Spoken(), "allowed", "SHOULD"),
+    ("write-to-unknown-stag", seen(end="fin"), Spoken(), "allowed", "SHOULD"),
+    ("opcode-12", seen(end="fin"), Spoken(), "fail", "without a Terminate"),
+    ("opcode-12", seen(), Spoken(), "no answer", "no Terminate"),
+    ("read-from-unknown-stag", seen(end="fin"), Spoken(), "fail", "without a Terminate"),
+    # No clause says which error it is; but it is one.
+    ("queue-send-1", seen(terminate(1, 2, 1)), Spoken(sends=True), "allowed", "says the same"),
+    ("queue-send-1", seen(end="fin"), Spoken(), "fail", "without a Terminate"),
+    ("queue-send-1", seen(ECHO), Spoken(), "fail", "has not noticed"),
+    # A receiver takes what its sender SHOULD not send so.
+    ("alignment-lost", seen(end="fin"), Spoken(), "fail", "closes"),
+    ("mulpdu-half-filled", seen(end="fin"), Spoken(), "fail", "closes"),
+    ("rst-believed", seen(end="rst"), Spoken(), "pass", ""),
+    ("rst-and-fpdus", seen(end="rst"), Spoken(), "pass", ""),
+    ("fin-believed", seen(end="fin"), Spoken(), "pass", ""),
+    # What only its sender must not do.
+    ("queue-terminate-0", seen(terminate(0, 2, 6)), Spoken(terminate=True), "pass", ""),
+    ("queue-terminate-0", seen(end="fin"), Spoken(terminate=True), "allowed", "allowed"),
+    ("queue-terminate-0", seen(), Spoken(terminate=True), "allowed", "allowed"),
+    ("read-request-of-32", seen(tagged(READ_RESPONSE, 1, 0, b"")), Spoken(asks=True), "allowed", "accepts"),
+    ("read-request-of-27", seen(tagged(READ_RESPONSE, 1, 0, b"")), Spoken(asks=True), "fail", "must refuse"),
+    ("terminate-2-0-04", seen(terminate(0, 2, 6)), Spoken(terminate=True), "allowed", "allowed to send any"),
+    ("terminate-quotes-another-msn", seen(terminate(0, 2, 7)), Spoken(terminate=True), "allowed", "any"),
     ("msn-0", seen(terminate(1, 2, 2)), Spoken(sends=True), "allowed", "no buffer"),
     ("opcode-12", seen(terminate(0, 2, 6)), Spoken(), "pass", ""),
     # It may be read both ways; in one of them it is right.
@@ -94,6 +140,30 @@ ROWS: list[tuple[str, SeenPeer, Spoken, str, str]] = [
     ("streaming-data-after-rejection", seen(frame=REJECTION), Spoken(rejection=True), "pass", ""),
     ("valid-startup", seen(frame=REJECTION), Spoken(), "fail", "rejects"),
     ("valid-private-data-64", seen(frame=REJECTION), Spoken(private_data=True), "allowed", "Private Data"),
+    # A Reply of another kind: an Initiator may end the connection for it, with a Terminate or at once.
+    *(
+        (name, found, Spoken(), verdict, "")
+        for name in ("enhanced-answered-plainly", "enhanced-answered-by-rev-1", "plain-answered-enhanced")
+        for found, verdict in (
+            (seen(frame=REQUEST, end="fin", waits_for="fpdu"), "allowed"),
+            (seen(terminate(2, 0, 5), frame=REQUEST, end="fin"), "allowed"),
+            (seen(frame=REQUEST, waits_for="fpdu"), "unsupported"),
+            (seen(frame=REQUEST), "pass"),
+        )
+    ),
+    # What its TCP has to drop: the Read that follows is answered.
+    *(
+        (name, found, Spoken(), verdict, "")
+        for name in DROPPED
+        for found, verdict in (
+            (seen(), "pass"), (seen(terminate(2, 0, 2), end="fin"), "fail"), (seen(end="rst"), "allowed"),
+        )
+    ),
+    # Forged octets that TCP may have taken.
+    ("overlap-head-first", seen(terminate(2, 0, 2)), Spoken(), "allowed", "any"),
+    ("overlap-beyond-a-hole-whole-second", seen(terminate(2, 0, 2)), Spoken(), "allowed", "any"),
+    ("two-conflicting-retransmissions", seen(terminate(2, 0, 2)), Spoken(), "fail", "CRC"),
+    ("two-conflicting-retransmissions", seen(), Spoken(), "pass", ""),
     # Ends.
     ("fin-in-ulpdu", seen(end="fin"), Spoken(), "pass", ""),
     ("fin-in-ulpdu", seen(), Spoken(), "allowed", "no clause"),
@@ -120,6 +190,34 @@ def test_strict_has_should_count() -> None:
     assert judged("fpdu-above-emss", found, Spoken()).verdict == "fail"
     assert judged("ulpdu-length-mulpdu-and-1", found, Spoken()).verdict == "allowed"
     assert judged("ulpdu-length-mulpdu-and-1", found, Spoken(), strict=True).verdict == "fail"
+
+
+def test_strict_has_a_terminate_of_ddp_count() -> None:
+    for found, verdict, clause in ((seen(end="fin"), "fail", "RFC 5041 §7.1"), (seen(), "no answer", "")):
+        judgement = judged("msn-twice", found, Spoken(), strict=True)
+        assert (judgement.verdict, judgement.clause) == (verdict, clause)
+    assert judged("crc-last-octet", seen(), Spoken(), strict=True).verdict == "no answer"
+    assert judged("crc-last-octet", seen(end="fin"), Spoken(), strict=True).verdict == "allowed"
+    less = judged("crc-last-octet", seen(terminate(0, 0, 0)), Spoken(), strict=True)
+    assert (less.verdict, less.clause) == ("fail", "RFC 5044 §8")
+
+
+@pytest.mark.parametrize("name", DROPPED)
+def test_what_tcp_drops_is_followed_by_a_read_that_has_to_be_answered(name: str) -> None:
+    case = all_cases()[name]
+    assert Judge(case, seen(), Spoken(), seen(), seen(), is_unanswered=True).judgement().verdict == "no answer"
+
+
+def test_the_clause_is_the_receivers() -> None:
+    clauses = {
+        "send-with-invalidate-stag": "RFC 5040 §4.1", "rdmap-reserved-bits": "RFC 5040 §4.1",
+        "ddp-reserved-bits": "RFC 5041 §4.1", "ulpdu-length-14-write": "RFC 5041 §5.2",
+        "deviating-length-with-crc": "RFC 5044 §4.4", "fragments-overlap": "RFC 791 §3.2",
+        "ack-outside-window": "RFC 9293 §3.10.7.4", "late-octets": "RFC 9293 §3.10.7.4",
+        "overlap-head-first-no-crc": "RFC 9293 §3.10.7.4", "enhanced-answered-plainly": "RFC 6581 §9.3",
+        "queue-terminate-0": "RFC 5040 §5.4", "terminate-then-rst": "RFC 5040 §6.2.1",
+    }  # fmt: skip
+    assert {name: all_cases()[name].clause for name in clauses} == clauses
 
 
 def test_each_case_has_a_sentence_and_each_row_a_case() -> None:
@@ -177,6 +275,8 @@ def test_a_control_excuses_what_is_no_different() -> None:
 def test_what_is_not_answered() -> None:
     case = all_cases()["pad-0040"]
     assert Judge(case, seen(), Spoken(), is_unanswered=True).judgement().verdict == "no answer"
+    late = Judge(all_cases()["write-placed-late"], seen(), Spoken(tagged=True), is_unanswered=True)
+    assert late.judgement().verdict == "no answer"
     silent = Judge(all_cases()["ulpdu-length-0-write"], seen(), Spoken(), is_unanswered=True)
     assert silent.judgement().verdict == "allowed"
 

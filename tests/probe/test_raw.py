@@ -20,10 +20,15 @@ from jsonschema import Draft202012Validator
 from scapy_mpa import analyze
 from scapy_mpa.cli import cli
 from scapy_mpa.craft.packets import ACK, PSH, ones_complement_sum
+from scapy_mpa.craft.tcp import TCP
 from scapy_mpa.craft.tcppacket import TcpPacket, octets_of
 from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.startup import startup_frame
+from scapy_mpa.probe.aim import Live
 from scapy_mpa.probe.choice import all_cases
-from scapy_mpa.probe.rawcarrier import cut, live_half, maker
+from scapy_mpa.probe.exchange import CaseExchange, Terms
+from scapy_mpa.probe.fitting import Unsupported
+from scapy_mpa.probe.rawcarrier import RawTCP, cut, live_half, maker
 from scapy_mpa.probe.rawscript import Forge, Shaped, raw_script_of
 from scapy_mpa.probe.run import peers
 from scapy_mpa.probe.script import Finish, Send, script_of
@@ -246,6 +251,59 @@ def test_ip_headers_that_are_not_as_usual(name: str, pieces: list[tuple[int, int
         assert int.from_bytes(part[16:18], "big") == len(part) - 14
         whole[34 + piece.first : 34 + piece.first + len(part) - 34] = part[34:]
     assert whole[34:] == frame[34:]
+
+
+class Nowhere:
+    """A way on which nothing comes back."""
+
+    mtu = 1500
+
+    def read(self, _seconds: float) -> None:
+        """Nothing."""
+
+    def write(self, _packet: bytes) -> None:
+        """Nobody has it."""
+
+
+def carrier_without_peer(*, timestamps: bool = True) -> RawTCP:
+    ends = ("10.0.0.1", 1), ("10.0.0.2", 2)
+    tcp = TCP(live_half("initiator", maker(*ends), 0), mtu=1500, timestamps=timestamps)
+    tcp.state = "established"
+    return RawTCP(Nowhere(), ends, tcp)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_asked"),
+    [("tcp-checksum-then-right", True), ("late-octets", True), ("octets-old", True), ("overlap-head-second", True),
+     ("crc-zero", True), ("msn-0", True), ("deviating-no-pad", True), ("fin-believed", False), ("gap", False),
+     ("rst-and-fpdus", False), ("terminate-not-last", False), ("read-past-the-buffer", False)],
+)  # fmt: skip
+def test_a_read_follows_where_its_answer_says_something(name: str, is_asked: bool) -> None:
+    """Of what was dropped the answer shows that the peer goes on, of an error that it has not noticed it."""
+    case, live = all_cases()[name], Live(0x1000, 1 << 20, 1 << 16)
+    exchange = CaseExchange(carrier_without_peer(), case, Terms(0.1, echoes=True, live=live))
+    exchange.seen.frame = startup_frame("reply", c=1)
+    exchange._fitted()
+    assert exchange.wants_echo is is_asked
+
+
+def test_an_old_timestamp_is_none_where_the_peer_uses_none() -> None:
+    case = all_cases()["octets-old"].case
+    (forge,) = [step for step in raw_script_of(case.plan().sent(), case.by) if isinstance(step, Forge)]
+    carrier_without_peer().forge(forge)
+    with pytest.raises(Unsupported, match="no TCP timestamps"):
+        carrier_without_peer(timestamps=False).forge(forge)
+
+
+@needs
+def test_cases_about_timestamps_where_the_peer_uses_none() -> None:
+    with routed() as (peer, network):
+        network.run("b", ["sysctl", "-qw", "net.ipv4.tcp_timestamps=0"])
+        names = named("octets-old", "fin-old", "late-octets-next", "octets-at-the-edge")
+        lines = peer.probe("--timeout", "0.3", *names)
+    verdicts = {line["case"]: line["verdict"] for line in lines}
+    assert verdicts.pop("octets-at-the-edge") == "pass"
+    assert set(verdicts.values()) == {"unsupported"}
 
 
 def test_long_segments_are_cut_with_their_damage() -> None:

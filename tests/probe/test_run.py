@@ -496,6 +496,15 @@ def test_an_initiator_that_does_not_come() -> None:
             Initiator(acceptor, "no-such-program", 0.3).connection()
 
 
+def test_what_an_initiator_needs_may_boot_longer_than_it_may_connect(tmp_path: Path) -> None:
+    made = tmp_path / "booted"
+    with Acceptor(HOST, 0, TIMEOUT) as acceptor:
+        for boot, is_made in ((0.0, False), (20.0, True)):
+            target = Initiator(acceptor, "true", 0.1, f"sh -c 'sleep 0.5; touch {made}'", boot)
+            assert target.restart()
+            assert made.exists() == is_made
+
+
 class Fake:
     """A carrier without a network: what comes is written down."""
 

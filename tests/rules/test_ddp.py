@@ -123,10 +123,10 @@ CASES: tuple[tuple[str, Ulpdus, Ulpdus], ...] = (
             ("terminate-code", "20080000", "20070000"),
             ("terminate-layout", "1203c000", "1203c0000012" + send(1, b"").hex()),
             ("terminate-layout", "1203c0000012" + send(1, b"")[:13].hex(), "12060000"),
-            ("terminate-layout", "120380000012", "1203c0000012" + send(1, b"").hex()),
-            ("terminate-layout", "2001c0000012" + send(1, b"").hex(), "20010000"),
-            ("terminate-layout", "0207e000002e" + read_request(1).hex(), "0207c000002e" + read_request(1)[:18].hex()),
-            ("terminate-layout", "0100c000002e" + read_request(1)[:18].hex(), "0100e000002e" + read_request(1).hex()),
+            ("terminate-headers", "120380000012", "1203c0000012" + send(1, b"").hex()),
+            ("terminate-headers", "2001c0000012" + send(1, b"").hex(), "20010000"),
+            ("terminate-headers", "0207e000002e" + read_request(1).hex(), "0207c000002e" + read_request(1)[:18].hex()),
+            ("terminate-headers", "0100c000002e" + read_request(1)[:18].hex(), "0100e000002e" + read_request(1).hex()),
         )
     ),
     (

@@ -65,19 +65,19 @@ def test_nothing_is_wrong(body: bytes) -> None:
             with_bits(terminate_body(1, 1, 0), M | D), "terminate-layout",
             "M, D set, with 0 octets after the control word",
         ),
-        (with_bits(quoting(1, 2, 2, SEND), D), "terminate-layout", "D is set without M"),
-        (with_bits(terminate_body(1, 2, 2) + b"\0\x12", M), "terminate-layout", "M is set without D"),
+        (with_bits(quoting(1, 2, 2, SEND), D), "terminate-headers", "D is set without M"),
+        (with_bits(terminate_body(1, 2, 2) + b"\0\x12", M), "terminate-headers", "M is set without D"),
         (
-            quoting(2, 0, 2, SEND), "terminate-layout",
+            quoting(2, 0, 2, SEND), "terminate-headers",
             "a DDP header is quoted in an error of LLP, type 0, which has none",
         ),
         (
-            quoting(0, 2, 6, READ, rdma_header=read_header(READ)), "terminate-layout",
+            quoting(0, 2, 6, READ, rdma_header=read_header(READ)), "terminate-headers",
             "an RDMA header is quoted in an error of RDMAP, type 2, which has none",
         ),
-        (quoting(0, 1, 1, READ), "terminate-layout", "the RDMA header of the RDMA Read Request is not quoted"),
+        (quoting(0, 1, 1, READ), "terminate-headers", "the RDMA header of the RDMA Read Request is not quoted"),
         (
-            quoting(0, 2, 7, ATOMIC, rdma_header=read_header(ATOMIC)), "terminate-layout",
+            quoting(0, 2, 7, ATOMIC, rdma_header=read_header(ATOMIC)), "terminate-headers",
             "an RDMA header is quoted of an Atomic Request, in place of zeros",
         ),
         (

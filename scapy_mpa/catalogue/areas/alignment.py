@@ -38,6 +38,7 @@ CASES: tuple[Case, ...] = (
     Case(
         "alignment-lost", "Alignment is lost, and not regained in twenty pauses", "plain",
         (says(_FIRST, _SAID, *("initiator send 500", "pause 1") * 40), shifted(21, 300)), ("alignment-lost",), _TAKES,
+        tests=_TESTED,
     ),
     Case(
         "alignment-regained", "Alignment is lost, and regained after a while", "plain",
@@ -98,7 +99,7 @@ CASES: tuple[Case, ...] = (
     Case(
         "mulpdu-half-filled", "A message in parts of 300 octets although a segment holds 1448", "plain",
         (says(_FIRST, _SAID, send(2, bytes(1400)), *rdma_write_message(1, 0, bytes(4000), 300)),), ("mulpdu-filled",),
-        _TAKES,
+        _TAKES, tests=_TESTED,
     ),
     Case(
         "mulpdu-filled", "A message in parts that fill MULPDU", "plain",

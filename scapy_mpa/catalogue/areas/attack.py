@@ -9,7 +9,7 @@ see another stream than the receiver.  Here stands what of that applies to a TCP
 from __future__ import annotations
 
 from scapy_mpa.catalogue.case import Case
-from scapy_mpa.catalogue.peer import DISCARD, peer
+from scapy_mpa.catalogue.peer import DISCARD, Peer, peer
 from scapy_mpa.craft.changes.injected import injected, late_of_earlier, octets_in_syn, overlapping, syn_again
 from scapy_mpa.craft.changes.said import answers, says
 from scapy_mpa.craft.changes.startup import setup, wraps
@@ -18,6 +18,8 @@ from scapy_mpa.craft.ulpdus import send
 from scapy_mpa.framing.role import ROLES
 
 _EVIL = b"evil"
+#: What becomes of a segment that arrives.
+_ARRIVES = "RFC 9293 §3.10.7.4"
 #: Outside every window, ahead or behind.
 _FAR = 0x20000000
 #: FPDUs of the Initiator, a segment each, of 54 octets and then three times 84; and of the Responder.
@@ -29,17 +31,16 @@ _WRAPS = wraps(20 + 54 + _SIZE + _SIZE // 2)
 
 _CHALLENGES = peer("discard", "It drops the segment, and sends an acknowledgement with the octet it expects.")
 _RESETS = peer("lose", "It accepts the RST: the connection is reset, and an FPDU that is not complete is lost.")
-_ENDS = peer("discard", "It takes the FIN as the end of the half connection, and drops all octets after it.")
+_ENDS = peer("lose", "It takes the FIN as the end of the half connection, and drops all octets after it.")
 _FORGETS = peer("discard", "It holds the FIN until octets arrive at its sequence number, and discards it then.")
-_TAKES = peer(
-    "accept", "It cannot detect that the octets are old: it accepts them, and drops the real ones.", ("terminate",)
-)
+_TAKES = peer("accept", "It cannot detect that the octets are old: it accepts them, and drops the real ones.")
+#: RFC 9293 §3.10.7.4: of what lies beyond a hole no clause says which copy is kept; what was received is old.
 _KEEPS = peer("accept", "It keeps the copy that came first, or the one that came last: both are allowed.")
+_KEEPS_FIRST = peer("accept", "It keeps the copy that came first: to TCP the octets of the later one are old.")
 _DROPS = peer(
     "discard",
     "It may silently drop octets that fit no FPDU, accept the octets that TCP retransmits, and continue; if it "
     "reports the error instead, it passes nothing on from there.",
-    ("terminate",),
 )
 _NOT_IN_STEP = peer("discard", "It acknowledges the SYN, and drops the octets: its sequence numbers do not change.")
 
@@ -154,9 +155,9 @@ _DATA = (
             ("before-the-syn", "far before the SYN", injected(3, far=-_FAR, octets=_EVIL), ("outside-window",),
              DISCARD, ""),
             ("in-the-window", "in the window, before the real octets arrive there",
-             injected(3, far=120, octets=_EVIL), ("overlap", "attack-injection"), _DROPS, ""),
+             injected(3, far=120, octets=_EVIL), ("overlap", "attack-injection"), _DROPS, _ARRIVES),
             ("acknowledged", "at sequence numbers that were acknowledged before", overlapping(3, -_SIZE, 0, 40, _EVIL),
-             ("overlap", "attack-injection"), DISCARD, ""),
+             ("overlap", "attack-injection"), DISCARD, _ARRIVES),
             ("checksum", "with the next sequence number, and a wrong TCP checksum",
              injected(3, octets=_EVIL, checksum="wrong"), ("tcp-checksum",), DISCARD, ""),
             ("checksum-ahead", "in the window, with a wrong TCP checksum",
@@ -172,14 +173,15 @@ _DATA = (
     *(
         Case(
             f"octets-{name}-no-crc", f"Forged octets {where}, and no CRC is in use", "no-crc", (_FOUR, change), raises,
-            DISCARD,
+            DISCARD, clause=clause,
         )
-        for name, where, change, raises in (
-            ("at-the-edge", "just beyond the window", injected(3, edge=True, octets=_EVIL), ("outside-window",)),
-            ("checksum", "with a wrong TCP checksum", injected(3, octets=_EVIL, checksum="wrong"), ("tcp-checksum",)),
-            ("old", "with an old timestamp", injected(3, octets=_EVIL, seconds=60), ("old-timestamp",)),
+        for name, where, change, raises, clause in (
+            ("at-the-edge", "just beyond the window", injected(3, edge=True, octets=_EVIL), ("outside-window",), ""),
+            ("checksum", "with a wrong TCP checksum", injected(3, octets=_EVIL, checksum="wrong"), ("tcp-checksum",),
+             ""),
+            ("old", "with an old timestamp", injected(3, octets=_EVIL, seconds=60), ("old-timestamp",), ""),
             ("acknowledged", "at sequence numbers that were acknowledged before", overlapping(3, -_SIZE, 0, 40, _EVIL),
-             ("overlap",)),
+             ("overlap",), _ARRIVES),
         )
     ),
     Case(
@@ -192,14 +194,16 @@ _ACKNOWLEDGEMENTS = (
     *(
         Case(
             f"ack-{name}", f"An acknowledgement {what}", "plain", (_FOUR, change), raises, DISCARD,
-            clause="RFC 5961 §5.2",
+            clause=clause,
         )
-        for name, what, change, raises in (
+        for name, what, change, raises, clause in (
             # So near, the capture may lack what it acknowledges.
-            ("of-never-sent", "of 1,000 octets that were never sent", injected(3, acknowledges=1000), ()),
-            ("far-ahead", "of octets far ahead of what was sent", injected(3, acknowledges=_FAR), ("outside-window",)),
+            ("of-never-sent", "of 1,000 octets that were never sent", injected(3, acknowledges=1000), (),
+             "RFC 5961 §5.2"),
+            ("far-ahead", "of octets far ahead of what was sent", injected(3, acknowledges=_FAR), ("outside-window",),
+             "RFC 5961 §5.2"),
             ("outside-window", "of octets that were sent, in a segment outside the window",
-             injected(3, far=_FAR, acknowledges=0), ("outside-window",)),
+             injected(3, far=_FAR, acknowledges=0), ("outside-window",), _ARRIVES),
         )
     ),
     Case(
@@ -218,17 +222,17 @@ _LATE = (
         )
         for name, what, where, by, changes, rule, said, clause in (
             ("request", "The Request", "comes among FPDUs, far ahead", 0,
-             (_NO_STAMPS, late_of_earlier(0, 3, _FAR)), "late-duplicate", DISCARD, ""),
+             (_NO_STAMPS, late_of_earlier(0, 3, _FAR)), "late-duplicate", DISCARD, _ARRIVES),
             ("request-behind", "The Request", "comes among FPDUs, far behind", 0,
-             (_NO_STAMPS, late_of_earlier(0, 3, -_FAR)), "late-duplicate", DISCARD, ""),
+             (_NO_STAMPS, late_of_earlier(0, 3, -_FAR)), "late-duplicate", DISCARD, _ARRIVES),
             ("request-first", "The Request", "comes in front of this one's", 0,
-             (_NO_STAMPS, late_of_earlier(0, 0, _FAR)), "late-duplicate", DISCARD, ""),
+             (_NO_STAMPS, late_of_earlier(0, 0, _FAR)), "late-duplicate", DISCARD, _ARRIVES),
             ("reply", "The Reply", "comes among FPDUs", 1,
-             (_NO_STAMPS, late_of_earlier(0, 2, _FAR)), "late-duplicate", DISCARD, ""),
+             (_NO_STAMPS, late_of_earlier(0, 2, _FAR)), "late-duplicate", DISCARD, _ARRIVES),
             ("octets", "An FPDU", "comes among FPDUs", 0,
-             (_NO_STAMPS, late_of_earlier(2, 3, _FAR)), "late-duplicate", DISCARD, ""),
+             (_NO_STAMPS, late_of_earlier(2, 3, _FAR)), "late-duplicate", DISCARD, _ARRIVES),
             ("fin", "The FIN", "comes among FPDUs", 0,
-             (_NO_STAMPS, late_of_earlier(0, 3, _FAR, what="FIN")), "late-duplicate", DISCARD, ""),
+             (_NO_STAMPS, late_of_earlier(0, 3, _FAR, what="FIN")), "late-duplicate", DISCARD, _ARRIVES),
             ("syn", "The SYN", "comes among FPDUs", 0, (late_of_earlier(0, 3, _FAR, what="SYN"),),
              "attack-syn", _CHALLENGES, "RFC 5961 §4.2"),
             ("syn-of-the-responder", "The SYN of the Responder", "comes among FPDUs", 1,
@@ -263,6 +267,13 @@ _COMPLETE = ("whole", "around")
 _CUT = ("inside", "head")
 
 
+def _takes(baseline: str, order: str, *, is_first: bool) -> Peer:
+    """What the receiver does: of what is not beyond a hole it has the copy that came first, whose CRC may fail."""
+    if baseline == "no-crc":
+        return _KEEPS if order else _KEEPS_FIRST
+    return _DROPS if order or is_first else DISCARD
+
+
 def _overlap(baseline: str, cover: str, order: str, *, is_first: bool) -> tuple[str, ...]:
     """What the analysis finds, if forged octets come in front of the right ones or behind them."""
     if is_first and baseline == "plain" and cover in _COMPLETE:
@@ -278,8 +289,8 @@ _OVERLAPS = (
             f"overlap-{order}{cover}-{'first' if is_first else 'second'}{'' if baseline == 'plain' else '-no-crc'}",
             f"Forged octets in place of {what}, {'before' if is_first else 'after'} the real ones{words}",
             baseline, (_FOUR, *changes, overlapping(number, first, last, at, _EVIL, before=is_first)),
-            _overlap(baseline, cover, order, is_first=is_first), _DROPS if baseline == "plain" else _KEEPS,
-            clause="RFC 9293 §3.7",
+            _overlap(baseline, cover, order, is_first=is_first), _takes(baseline, order, is_first=is_first),
+            clause=_ARRIVES,
         )
         for baseline in ("plain", "no-crc")
         for cover, what, first, last, at in _COVERS
@@ -290,12 +301,12 @@ _OVERLAPS = (
     *(
         Case(
             f"overlap-wraps-{name}", f"Forged octets in place of a segment, {when} it, where numbers wrap",
-            "plain", (_FOUR, _WRAPS, overlapping(3, 0, _SIZE, 40, _EVIL, before=name == "first")), raises, _DROPS,
+            "plain", (_FOUR, _WRAPS, overlapping(3, 0, _SIZE, 40, _EVIL, before=name == "first")), raises, take,
             clause="RFC 9293 §3.4",
         )
-        for name, when, raises in (
-            ("first", "before", ("crc-dropped",)),
-            ("second", "after", ("overlap", "attack-injection")),
+        for name, when, raises, take in (
+            ("first", "before", ("crc-dropped",), _DROPS),
+            ("second", "after", ("overlap", "attack-injection"), DISCARD),
         )
     ),
 )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scapy_mpa.catalogue.case import Case
-from scapy_mpa.catalogue.peer import ACCEPT, DISCARD, peer
+from scapy_mpa.catalogue.peer import ACCEPT, peer
 from scapy_mpa.craft.changes.capture import foreign, fragmented
 from scapy_mpa.craft.changes.change import of_peer
 from scapy_mpa.craft.changes.packets import again, recut
@@ -67,7 +67,9 @@ _PARTS = (
     Case("fragments", "A segment comes in two IP fragments", "plain", (fragmented(8),),
          ("ip-fragmented",), ACCEPT),
     Case("fragments-overlap", "Two IP fragments overlap by eight octets; the segment is sent again", "plain",
-         (again(2), fragmented(8, overlap=8)), ("ip-fragments@capture",), DISCARD),
+         (again(2), fragmented(8, overlap=8)), ("ip-fragments@capture",),
+         peer("discard", "It puts the datagram together or drops it, and has the segment once."),
+         clause="RFC 791 §3.2"),
     Case("link-type-147", "A second interface of the capture has an unknown link type", "plain",
          (foreign(_LINKTYPE_USER0, b"whatever this is"),), ("link-type@capture",), _HAS_ALL),
     Case("macsec", "A packet under MACsec, which is not read", "plain", (foreign(_LINKTYPE_ETHERNET, _MACSEC),),

@@ -24,6 +24,8 @@ from scapy_mpa.catalogue.peer import (
     MSN_MISSING,
     NO_SUCH_OPERATION,
     NO_SUCH_READ,
+    READ_AND_MORE,
+    STRAY_TERMINATE,
     UNASKED,
     Peer,
     peer,
@@ -57,44 +59,27 @@ from scapy_mpa.craft.ulpdus import (
 from scapy_mpa.framing.role import Role, peer_of
 
 _FIRST, _SAID = "initiator send 30", "responder send 30"
-_PLACES = peer(
-    "accept",
-    "It places the octets where the segment says; a message without L is never delivered.",
-    ("close", "terminate", "silence"),
-)
+_PLACES = peer("accept", "It places the octets where the segment says; a message without L is never delivered.")
 #: §7.1 compares MO with the offsets of the buffer alone: no check finds the octets that were left out.
 _PLACES_APART = peer(
     "accept",
     "It places the octets where MO says, as long as they lie in the buffer; octets in between are not written.",
-    ("close", "terminate", "silence"),
 )
-_PLACES_TWICE = peer(
-    "accept", "It places the octets where MO says: no check finds that one is there.", ("close", "terminate", "silence")
-)
-_SHORT = peer(
-    "accept",
-    "It must not act on it: no clause says what happens to a segment shorter than its header.",
-    ("close", "terminate", "silence"),
-)
+_PLACES_TWICE = peer("accept", "It places the octets where MO says: no check finds that one is there.")
+_SHORT = peer("accept", "It must not act on it: no clause says what happens to a segment shorter than its header.")
 _BODY = read_request_body(*ASKED)
 #: RFC 5041 §4.3 lets a receiver take RsvdULP, which holds opcode and Invalidate STag, from any segment of a message.
 _ANY_FIELD = peer(
-    "accept",
-    "It takes opcode and Invalidate STag from any one of the segments, and need not compare them.",
-    ("close", "terminate", "silence"),
+    "accept", "It takes opcode and Invalidate STag from any one of the segments, and need not compare them."
 )
 #: RFC 5040 §5.2.2: the Data Sink MAY validate STag, TO and length.
 _NEED_NOT_COMPARE = peer(
-    "accept",
-    "It need not compare the Response with its Request; what lies in no buffer of its own is not placed.",
-    ("close", "terminate", "silence"),
+    "accept", "It need not compare the Response with its Request; what lies in no buffer of its own is not placed."
 )
 _ANY_PLACE = peer(
-    "accept",
-    "It takes it for the answer, and looks at neither STag nor TO; without a Request it is no answer.",
-    ("close", "terminate", "silence"),
+    "accept", "It takes it for the answer, and looks at neither STag nor TO; without a Request it is no answer."
 )
-_LEFT_WAITING = peer("accept", "It waits for the Response until its ULP gives up.", ("close", "terminate", "silence"))
+_LEFT_WAITING = peer("accept", "It waits for the Response until its ULP gives up.")
 #: What the peer asks for, where the case is about the answer.
 _READ: Step = ("responder", untagged(READ_REQUEST, 1, 1, _BODY))
 _SECOND_READ: Step = ("responder", untagged(READ_REQUEST, 1, 2, read_request_body(3, 0, 60, 2, 8192)))
@@ -227,8 +212,8 @@ _QUEUES = (
     _case("queue-send-1", "A Send on queue 1", ("ddp-queue",), BAD_OPCODE, untagged(SEND, 1, 1, bytes(20))),
     _case("queue-read-request-0", "An RDMA Read Request on queue 0", ("ddp-queue",), BAD_OPCODE,
           untagged(READ_REQUEST, 0, 2, _BODY)),
-    _case("queue-terminate-0", "A Terminate on queue 0", ("ddp-queue", "terminate"), BAD_OPCODE,
-          untagged(TERMINATE, 0, 2, terminate_body(0, 2, 6))),
+    _case("queue-terminate-0", "A Terminate on queue 0", ("ddp-queue", "terminate"), STRAY_TERMINATE,
+          untagged(TERMINATE, 0, 2, terminate_body(0, 2, 6)), clause="RFC 5040 §5.4"),
     _case("queue-4294967295", "A Send on the queue with the highest number", ("ddp-queue",), BAD_QUEUE,
           untagged(SEND, 0xFFFFFFFF, 1, bytes(20))),
     *_both("msn-left-out", "MSN 3 after MSN 1", ("ddp-msn",), MSN_MISSING, send(3, bytes(20)), clause="RFC 5041 §4.4"),
@@ -282,7 +267,7 @@ _MESSAGES = (
           "{by} read 0 sink=0xfffffffe,0xffffffffffffffff source=0xffffffff,0xffffffffffffffff",
           clause="RFC 5040 §5.2.1", tests="receiver-zero-length"),
     _case("read-request-of-32", "An RDMA Read Request whose body has 32 octets", ("rdmap-read-request",),
-          NO_SUCH_READ, untagged(READ_REQUEST, 1, 1, _BODY + bytes(4)), clause="RFC 5040 §4.4"),
+          READ_AND_MORE, untagged(READ_REQUEST, 1, 1, _BODY + bytes(4)), clause="RFC 5040 §4.4"),
     _case("read-request-of-27", "An RDMA Read Request whose body is one octet short", ("rdmap-read-request",),
           NO_SUCH_READ, untagged(READ_REQUEST, 1, 1, _BODY[:-1]), clause="RFC 5040 §4.4"),
     _case("read-request-in-host-order", "An RDMA Read Request in little-endian byte order",

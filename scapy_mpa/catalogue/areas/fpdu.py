@@ -25,15 +25,15 @@ from scapy_mpa.framing.markers import pad_length
 from scapy_mpa.framing.startup import startup_frame
 
 _CRC = ("crc", "terminate@peer")
+#: What a DDP Segment is, and that a message may be empty.
+_SEGMENT, _EMPTY = "RFC 5041 §4.4", "RFC 5041 §5.2"
 _FIRST, _SAID = "initiator send 30", "responder send 30"
 #: What an EMSS of 1448 octets, of an MTU of 1500 with timestamps, has room for (§4.5).
 _MULPDU = 1448 - 6
 #: A path with segments of up to 65483 octets, so that the largest FPDUs fit.
 _JUMBO = setup(mtu=65535)
 _NO_HEADER = peer(
-    "accept",
-    "It must not act on it: MPA passes on octets that are not a DDP Segment, and no clause says what follows.",
-    ("close", "terminate", "silence"),
+    "accept", "It must not act on it: MPA passes on octets that are not a DDP Segment, and no clause says what follows."
 )
 
 
@@ -58,16 +58,16 @@ _SIZES = (
         Case(
             f"ulpdu-length-{size}-{kind}", f"A ULPDU of {size} octet{'s' * (size != 1)}, {what}", "plain",
             (says(_FIRST, _SAID, _sized(size, kind)), answers(None)), raises, take,
-            clause="RFC 5044 §3" if size == 0 else "RFC 5041 §4.4",
+            clause=clause,
         )
-        for size, kind, what, raises, take in (
-            (0, "write", "which carries no DDP Segment", ("ulpdu-length-zero",), _NO_HEADER),
-            (1, "write", "not even the control octets", ("ddp-header",), _NO_HEADER),
-            (13, "write", "one short of a tagged header", ("ddp-header",), _NO_HEADER),
-            (14, "write", "a tagged header alone", (), ACCEPT),
-            (17, "write", "a tagged header and three octets", (), ACCEPT),
-            (17, "send", "one short of an untagged header", ("ddp-header",), _NO_HEADER),
-            (18, "send", "an untagged header alone", (), ACCEPT),
+        for size, kind, what, raises, take, clause in (
+            (0, "write", "which carries no DDP Segment", ("ulpdu-length-zero",), _NO_HEADER, "RFC 5044 §3"),
+            (1, "write", "not even the control octets", ("ddp-header",), _NO_HEADER, _SEGMENT),
+            (13, "write", "one short of a tagged header", ("ddp-header",), _NO_HEADER, _SEGMENT),
+            (14, "write", "a tagged header alone", (), ACCEPT, _EMPTY),
+            (17, "write", "a tagged header and three octets", (), ACCEPT, _SEGMENT),
+            (17, "send", "one short of an untagged header", ("ddp-header",), _NO_HEADER, _SEGMENT),
+            (18, "send", "an untagged header alone", (), ACCEPT, _EMPTY),
         )
     ),
     *(

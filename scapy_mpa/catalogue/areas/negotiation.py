@@ -24,10 +24,15 @@ _NOT_NEGOTIATED = 0x3FFF
 _WRITE = "initiator write '' stag=0"
 _READ = "initiator read 0 sink=0,0 source=0,0"
 _TERMINATE = untagged(TERMINATE, 2, 1, terminate_body(2, 0, 7))
-_WORKS = peer("accept", "It follows the other revision, or closes the connection.", ("close", "terminate"))
-_PLAIN = peer("accept", "It leaves IRD and ORD to its ULP, or closes the connection.", ("close",))
+_WORKS = peer("accept", "It follows the other revision, or closes the connection.")
+_PLAIN = peer(
+    "accept",
+    "It leaves IRD and ORD to its ULP, or closes the connection, perhaps after a Terminate (2, 0, 5) (RFC 6581 §9.3).",
+)
 _COMES_DOWN = peer("accept", "It lowers its ORD to the IRD of the Reply.")
-_NOT_READY = peer("wait", "It waits for the RTR message, and sends nothing before it.", ("close", "terminate"))
+_NOT_READY = peer(
+    "wait", "It waits for the RTR message, or takes the FPDU as on any other connection: no clause says what it does."
+)
 
 
 def _depths(request: dict[str, int], reply: dict[str, int]) -> NamedChange:

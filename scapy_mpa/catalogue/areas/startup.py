@@ -18,12 +18,8 @@ _REQUEST = startup_frame("request", c=1).encode()
 _FPDU = encode_fpdu(send(1, b"swallowed"))
 _SILENT = of_peer(instead(b""))
 _GIVES_UP = peer("wait", "It waits for the rest of the frame, gives up after a time and closes the connection.")
-_EARLY = peer(
-    "accept",
-    "It may hold the octets until it is ready for them; it may also lose them, or close.",
-    ("close", "terminate", "silence"),
-)
-_ANY_REVISION = peer("accept", "It works with the revision, or closes; it ignores reserved bits.", ("close",))
+_EARLY = peer("accept", "It may hold the octets until it is ready for them; it may also lose them, or close.")
+_ANY_REVISION = peer("accept", "It works with the revision, or closes; it ignores reserved bits.")
 _NO_ANSWER = peer("wait", "It waits for the Reply, gives up after a time and closes the connection.")
 _GONE = peer("lose", "It does not enter Full Operation, and reports the TCP connection lost (code 1) to its ULP.")
 
@@ -251,7 +247,7 @@ _MORE_ENHANCED = (
 _ORDER = (
     Case(
         "reply-before-request", "A Reply that was sent before the Request was received", "plain", (earlier(0, 0),),
-        ("startup-reply-first",), peer("accept", "It takes the Reply, which is valid, or closes.", ("close",)),
+        ("startup-reply-first",), peer("accept", "It takes the Reply, which is valid, or closes."),
         by="responder",
     ),
     Case(
@@ -340,13 +336,13 @@ _ENDS = (
         "fpdu-after-rejection", "An FPDU of the Initiator after a Reply with R", "plain",
         (setup(reject=True), says("initiator send 30"), answers(None)),
         ("startup-fpdu-after-rejection", "startup-rejected@peer"),
-        peer("accept", "It has left MPA: the octets are streaming data to its ULP.", ("close", "silence")),
+        peer("accept", "It has left MPA: the octets are streaming data to its ULP."),
     ),
     Case(
         "rejected-by-who-goes-on", "An FPDU of the Responder after its own Reply with R", "plain",
         (setup(reject=True), says("responder send 30"), answers(None)),
         ("startup-fpdu-after-rejection", "startup-rejected"),
-        peer("accept", "It has left MPA: the octets are streaming data to its ULP.", ("close", "silence")),
+        peer("accept", "It has left MPA: the octets are streaming data to its ULP."),
         by="responder",
     ),
     Case(

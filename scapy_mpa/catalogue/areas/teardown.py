@@ -25,19 +25,15 @@ from scapy_mpa.framing.ddp import UNTAGGED_HEADER_LENGTH
 from scapy_mpa.framing.role import Role, peer_of
 
 _FIRST, _SAID, _LONG = "initiator send 30", "responder send 30", "initiator send 60"
-_ENDS = peer(
-    "accept", "It takes the Terminate, sends nothing more, and its ULP closes the connection.", ("close", "silence")
-)
+_ENDS = peer("accept", "It takes the Terminate, may stop sending, and its ULP closes the connection.")
 _MISREADS = peer(
-    "accept",
-    "It reads layer and type as they stand, and so reports a different error, and closes the connection.",
-    ("close", "silence"),
+    "accept", "It reads layer and type as they stand, and so reports a different error, and closes the connection."
 )
-_TAKES = peer(
-    "ignore", "It ignores them, takes the Terminate, and its ULP closes the connection.", ("close", "silence")
-)
+#: What is wrong is in the numbers, or in the headers that are quoted.
+_REPORTS = peer("accept", "It takes the Terminate, reports it to its ULP as far as it makes sense, and the ULP closes.")
+_TAKES = peer("ignore", "It ignores them, takes the Terminate, and its ULP closes the connection.")
 _SECTION = "RFC 5040 §4.8"
-_DROPS = peer("discard", "It has given up the stream with the Terminate, and drops what follows.", ("close", "silence"))
+_DROPS = peer("discard", "It has given up the stream with the Terminate, and drops what follows.")
 _LOSES_ALL = peer("lose", "What it has not read yet is lost with the connection (code 1 if an FPDU was begun).")
 
 
@@ -139,11 +135,11 @@ _ENDS_OF_TCP = (
     ),
     Case(
         "rst-and-fpdus", "FPDUs and FIN follow a RST in the name of their sender", "plain", (injected(3, "RA"),),
-        ("attack-reset",), DISCARD,
+        ("attack-reset",), peer("lose", "It accepts the RST, which ends the connection, and drops what follows."),
     ),
     Case(
         "rst-outside-the-window", "A RST far outside the window, in the name of a side that continues", "plain",
-        (injected(3, "RA", far=0x60000000),), ("attack-reset",), DISCARD, clause="RFC 9293 §3.10",
+        (injected(3, "RA", far=0x60000000),), ("attack-reset",), DISCARD, clause="RFC 9293 §3.10.7.4",
     ),
 )  # fmt: skip
 
@@ -179,7 +175,7 @@ _TERMINATES = (
         Case(
             f"terminate-{name}{suffix}", f"A Terminate {what}{words}", "plain",
             (says(_FIRST, _SAID, *_said_before(before, peer_of(by)), said), answers(None)),
-            ("terminate", rule), _TAKES if rule == "terminate-reserved" else _MISREADS, by=by, clause=clause,
+            ("terminate", rule), _TAKES if rule == "terminate-reserved" else _REPORTS, by=by, clause=clause,
         )
         for by, suffix, words in _SIDES
         for name, what, rule, said, before, clause in (
@@ -193,20 +189,21 @@ _TERMINATES = (
              _terminate(terminate_body(0, 3, 0)), b"", _SECTION),
             ("code-8", "with an error code that MPA does not have", "terminate-code",
              _terminate(terminate_body(2, 0, 8)), b"", _SECTION),
-            ("header-of-mpa", "for an error of MPA, with a DDP header", "terminate-layout",
+            ("header-of-mpa", "for an error of MPA, with a DDP header", "terminate-headers",
              _quoting(2, 0, 1, _SEND), _SEND, _SECTION),
-            ("header-of-local-error", "for a local catastrophic error, with a DDP header", "terminate-layout",
+            ("header-of-local-error", "for a local catastrophic error, with a DDP header", "terminate-headers",
              _quoting(0, 0, 0, _SEND), _SEND, _SECTION),
             ("header-missing", "whose bits announce a DDP header that does not follow", "terminate-layout",
              _terminate(bytes.fromhex("1203c000")), b"", _SECTION),
-            ("length-missing", "with D and without M", "terminate-layout",
+            ("length-missing", "with D and without M", "terminate-headers",
              _terminate(bytes.fromhex("120340000012") + _SEND), _SEND, _SECTION),
-            ("rdma-header", "for an error of DDP, with an RDMA header", "terminate-layout",
+            ("rdma-header", "for an error of DDP, with an RDMA header", "terminate-headers",
              _quoting(1, 2, 3, _READ[:UNTAGGED_HEADER_LENGTH], rdmap_header=_READ[UNTAGGED_HEADER_LENGTH:]),
              _READ, _SECTION),
             ("rdma-header-missing", "for a remote protection error of an RDMA Read, without its RDMA header",
-             "terminate-layout", _quoting(0, 1, 0, _READ[:UNTAGGED_HEADER_LENGTH], length=len(_READ)), _READ, _SECTION),
-            ("atomic-quoted", "that quotes an Atomic Request, also its RDMA header", "terminate-layout",
+             "terminate-headers", _quoting(0, 1, 0, _READ[:UNTAGGED_HEADER_LENGTH], length=len(_READ)), _READ,
+             _SECTION),
+            ("atomic-quoted", "that quotes an Atomic Request, also its RDMA header", "terminate-headers",
              _quoting(0, 2, 7, _ATOMIC[:UNTAGGED_HEADER_LENGTH], rdmap_header=_ATOMIC[UNTAGGED_HEADER_LENGTH:]),
              _ATOMIC, "RFC 7306 §8.1"),
             ("quotes-another-msn", "that quotes a Send which was never sent", "terminate-quote",
@@ -239,6 +236,7 @@ _TERMINATES = (
     Case(
         "terminate-then-rst", "A Terminate and a RST, as many stacks end a connection", "plain",
         (says(_FIRST, _SAID, _terminate(terminate_body(0, 2, 6))), answers(None), ends("rst")), ("terminate",), _ENDS,
+        clause="RFC 5040 §6.2.1",
     ),
 )  # fmt: skip
 

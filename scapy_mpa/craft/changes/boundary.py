@@ -17,7 +17,7 @@ from scapy_mpa.craft.exchange import Exchange
 from scapy_mpa.craft.messages import RAW, Message, segments
 from scapy_mpa.craft.turns import Say
 from scapy_mpa.craft.ulpdus import atomic_request_body, atomic_response_body, read_request_body, send, terminate_body
-from scapy_mpa.framing.ddp import TAGGED_OPCODES, UNTAGGED_HEADER_LENGTH
+from scapy_mpa.framing.ddp import TAGGED_OPCODES, UNTAGGED_HEADER_LENGTH, is_tagged, opcode_of
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 
 #: n of the 2^n at which types end that programs compute with, a bit of them the sign perhaps.
@@ -81,15 +81,21 @@ _LENGTH = "ULPDU_Length"
 STARTUP_FIELDS = {"Rev": 0xFF, "PD_Length": 0xFFFF, "IRD": 0x3FFF, "ORD": 0x3FFF}
 
 
-def _fields_of(message: str) -> dict[str, _Place]:
-    """The fields of a message behind the control octets."""
-    opcode, _ = _MESSAGES[message]
+#: Fields that name memory of the receiver: those that hold an STag, with the one that holds the Tagged Offset.
+_OF_MEMORY = {"STag": "TO", "Source-STag": "Source-TO", "Remote-STag": "Remote-TO"}
+_INVALIDATING = (4, 6)
+
+
+def _places(opcode: int) -> dict[str, _Place]:
+    """The fields of a message with this opcode behind the control octets."""
     return {**(_TAGGED if opcode in TAGGED_OPCODES else _UNTAGGED), **_BODY.get(opcode, {})}
 
 
 #: Messages and their fields, each with its largest value.
 MESSAGE_FIELDS: dict[tuple[str, str], int] = {
-    **{(name, field): place.most for name in _MESSAGES for field, place in _fields_of(name).items()},
+    **{
+        (name, field): place.most for name, (opcode, _) in _MESSAGES.items() for field, place in _places(opcode).items()
+    },
     **{(name, _LENGTH): MAX_ULPDU_LENGTH for name in ("rdma-write", "send", "read-request", "terminate")},
 }
 
@@ -103,6 +109,26 @@ def powers(most: int) -> list[int]:
     """The values of a field around 2^n."""
     around = {(1 << n) + more for n in _POWERS for more in (-1, 0, 1)}
     return sorted(value for value in around if 1 < value < most - 1)
+
+
+def _with(octets: bytes, place: _Place, value: int) -> bytes:
+    """The octets with this value in a field; as they are if they end before it does."""
+    end = place.at + place.octets
+    return octets[: place.at] + value.to_bytes(place.octets, "big") + octets[end:] if len(octets) >= end else octets
+
+
+def naming(ulpdu: bytes, stag: int, to: int) -> bytes:
+    """Return a ULPDU of which every field that names memory of its receiver names this, from that Tagged Offset on."""
+    opcode = opcode_of(ulpdu)
+    if opcode is None or is_tagged(ulpdu) != (opcode in TAGGED_OPCODES):
+        return ulpdu
+    places = _places(opcode)
+    if opcode in _INVALIDATING:
+        ulpdu = _with(ulpdu, places["RsvdULP"], stag)
+    for name, offset in _OF_MEMORY.items():
+        if name in places:
+            ulpdu = _with(_with(ulpdu, places[name], stag), places[offset], to)
+    return ulpdu
 
 
 def _drawn(_: Exchange, rng: random.Random) -> dict[str, Any]:
@@ -128,14 +154,15 @@ def boundary(exchange: Exchange, message: str = "read-request", field: str = "Si
     if not 0 <= value <= MESSAGE_FIELDS.get((message, field), -1):
         raise NothingToChange(f"no {message} has a {field} of {value}")
     opcode, body = _MESSAGES[message]
-    names_stag = opcode in TAGGED_OPCODES or "invalidate" in message
+    names_stag = opcode in TAGGED_OPCODES or opcode in _INVALIDATING
     made = Message(opcode, body, _STAG if names_stag else 0)
     (octets,) = segments(made, exchange.queues(exchange.by), lambda: MAX_ULPDU_LENGTH)
+    if exchange.memory is not None:
+        octets = naming(octets, *exchange.memory)
     if field == _LENGTH:
         octets = octets[:value].ljust(value, b"\xa5")
     else:
-        at, size = _fields_of(message)[field]
-        octets = octets[:at] + value.to_bytes(size, "big") + octets[at + size :]
+        octets = _with(octets, _places(opcode)[field], value)
     exchange.steps.append(Say(exchange.by, Message(RAW, octets)))
 
 

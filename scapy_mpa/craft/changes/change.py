@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 _LONGEST = 40
-#: Words of a Literal in an annotation.
-_WORDS = re.compile(r'"(\w*)"')
+#: Words of a Literal in an annotation, which Python writes with other quotes than its source has.
+_WORDS = re.compile(r"""["'](\w*)["']""")
 _LONGEST_DATAGRAM = 0xFFFF
 _ANY_KIND = inspect.Parameter.POSITIONAL_OR_KEYWORD
 #: Parameters that name what is changed.

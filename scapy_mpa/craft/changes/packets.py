@@ -24,6 +24,7 @@ from scapy_mpa.craft.exchange import Exchange
 from scapy_mpa.craft.network import RETRANSMITTED
 from scapy_mpa.craft.packets import ACK, FIN, PSH, RST, SYN
 from scapy_mpa.craft.tcppacket import TcpPacket
+from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.role import peer_of
 
 _SECOND = 1_000_000_000
@@ -31,6 +32,8 @@ _SECOND = 1_000_000_000
 _TTL_AT = 8
 _DISTANCES = (-1, 1, -4, 4, 512, -512, 65536, -65536, 1 << 24, (1 << 31) - 1, 1 << 31, -(1 << 31))
 _CUTS = up_to(100)
+#: The largest value of Linux' net.ipv4.tcp_retries2, after which TCP gives a connection up.
+_MOST_TIMES = 255
 
 
 def _kept(packets: Packets, packet: TcpPacket, begin: int) -> Packets:
@@ -79,6 +82,8 @@ def silence(exchange: Exchange, seconds: int) -> None:
 @packet_change("teardown", times=among(1, 2, 6))
 def in_vain(packets: Packets, place: int, times: int) -> None:
     """A packet is sent again so often, one second after the other, and the peer says nothing more."""
+    if not 1 <= times <= _MOST_TIMES:
+        raise MPAError(f"in-vain: times is {times}, but must be 1 to {_MOST_TIMES}")
     packet = packets[place]
     del packets[place + 1 :]
     packets += (packet._replace(time=packet.time + again * _SECOND) for again in range(1, times + 1))

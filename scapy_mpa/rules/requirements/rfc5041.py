@@ -127,7 +127,7 @@ RFC_5041: Sections = {
              "memory-life", "stag-invalidated", "receiver-ddp-tagged"),
         seen("MUST", "a segment at fault is placed no further, and reported",
              "receiver-ddp-tagged", "receiver-ddp-untagged"),
-        seen("SHOULD", "with its header, its length and the error", "terminate-layout", "terminate-quote",
+        seen("SHOULD", "with its header, its length and the error", "terminate-headers", "terminate-quote",
              "terminate-length"),
         seen("MUST", "later segments are dropped", "receiver-ddp-tagged", "receiver-ddp-untagged"),
         seen("SHOULD", "the ULP can send one message more", "receiver-ddp-tagged", "receiver-ddp-untagged"),
