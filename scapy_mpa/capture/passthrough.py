@@ -27,8 +27,6 @@ from scapy_mpa.capture.pcapng import (
 )
 from scapy_mpa.capture.reader import BLOCK_SIZE, MAX_CAPTURED_LENGTH
 from scapy_mpa.capture.source import MAGIC_LENGTH, Octets, octets_of
-from scapy_mpa.errors import CaptureError
-from scapy_mpa.system.names import printable
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 
 _PACKETS = frozenset((ENHANCED_PACKET, SIMPLE_PACKET, OBSOLETE_PACKET))
@@ -52,13 +50,9 @@ class Block(NamedTuple):
 def blocks(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) -> Iterator[Block]:
     """Yield the blocks of a capture as far as it can be read: what is cut or damaged ends it.
 
-    Raises :class:`~scapy_mpa.errors.CaptureError` if it cannot be opened.
+    Raises OSError if it cannot be opened, and :class:`~scapy_mpa.errors.CaptureError` if it is no capture.
     """
-    try:
-        file = open(path, "rb", buffering=0)
-    except OSError as error:
-        raise CaptureError(f"{printable(path)}: {error.strerror or error}") from error
-    with file:
+    with open(path, "rb", buffering=0) as file:
         yield from Blocks(octets_of(file, str(path), limits.decompression)[1], str(path)).there()
 
 
@@ -117,14 +111,15 @@ class Blocks:
 
         Raises :class:`~scapy_mpa.errors.CaptureError` for a pcap file of a link type that is not read.
         """
-        if self._reader is None and (variant := MAGIC_NUMBERS.get(self._buffer.look(MAGIC_LENGTH))):
-            if len(self._buffer.look(variant.file_header)) == variant.file_header:
-                self._reader = PcapReader(self._buffer, self._name, Fragments())
-                for octets in self._copy.beginning(self._reader):
-                    yield Block(octets, self._reader.order, False)
+        buffer = self._buffer
+        variant = MAGIC_NUMBERS.get(buffer.look(MAGIC_LENGTH)) if self._reader is None else None
+        if variant is not None and len(buffer.look(variant.file_header)) == variant.file_header:
+            self._reader = PcapReader(buffer, self._name, Fragments())
+            for octets in self._copy.beginning(self._reader):
+                yield Block(octets, self._reader.order, False)
         if self._reader is not None:
             yield from self._of_pcap(self._reader)
-        else:
+        elif variant is None:
             yield from self._of_pcapng()
 
     def _of_pcap(self, reader: PcapReader) -> Iterator[Block]:
