@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Set
+from functools import cache
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple, Protocol, TypeAlias
@@ -271,6 +272,7 @@ class CaptureNotes(CaptureListener, NoteListener):
         shown = {id(connection) for connection in self.report.connections}
         connections = [one if id(one) in shown else None for one in self.connections]
 
+        @cache
         def half_of(serial: int, direction: Role) -> NotedHalf | None:
             connection = connections[serial]
             return NotedHalf.of(connection, direction) if connection is not None else None
