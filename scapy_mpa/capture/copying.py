@@ -82,25 +82,29 @@ class PcapngCopy:
                 yield from self._from_pcapng(block, order, packet)
             else:
                 assert isinstance(reader, PcapReader)
-                yield from self._begin(reader.order)
-                yield from self._from_pcap(reader, reader.record_at(position))
+                yield from self.beginning(reader)
+                yield self.packet(reader, reader.record_at(position))
         yield from self._begin("<")
+
+    def beginning(self, reader: PcapReader) -> Iterator[bytes]:
+        """Yield what stands before the packets of a pcap file, as far as it was not yielded yet."""
+        yield from self._begin(reader.order)
+        if (id(reader), False) not in self._numbers:
+            self._number((id(reader), False))
+            unit = _IN_NANOSECONDS if reader.resolution == 1 else _IN_MICROSECONDS
+            yield self._description(reader.link_type, reader.snaplen, unit)
+
+    def packet(self, reader: PcapReader, record: bytes) -> bytes:
+        """The packet block of a record, after :meth:`beginning`."""
+        seconds, fraction, _, wire = Struct(reader.order + "4I").unpack_from(record)
+        time = seconds * (NANOSECONDS // reader.resolution) + fraction
+        return self._packet(self._numbers[id(reader), False], time, wire, record[reader.variant.record_header :])
 
     def _begin(self, order: str) -> Iterator[bytes]:
         if not self._order:
             self._order = order
             body = Struct(order + "IHHq").pack(_BYTE_ORDER_MAGIC, *_VERSION, _LENGTH_NOT_TOLD)
             yield self._block(SECTION_HEADER, body)
-
-    def _from_pcap(self, reader: PcapReader, record: bytes) -> Iterator[bytes]:
-        per_second = NANOSECONDS // reader.resolution
-        number = self._numbers.get((id(reader), False))
-        if number is None:
-            number = self._number((id(reader), False))
-            unit = _IN_NANOSECONDS if reader.resolution == 1 else _IN_MICROSECONDS
-            yield self._description(reader.link_type, reader.snaplen, unit)
-        seconds, fraction, _, wire = Struct(reader.order + "4I").unpack_from(record)
-        yield self._packet(number, seconds * per_second + fraction, wire, record[reader.variant.record_header :])
 
     def _from_pcapng(self, block: bytes, order: str, packet: PacketBlock) -> Iterator[bytes]:
         interface = packet.interface

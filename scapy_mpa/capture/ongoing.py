@@ -359,6 +359,7 @@ class OngoingCaptures:
         packets: records read so far.
         octets: octets of the blocks that their segments lie in.
         damage: a line for each capture that could be read only in part.
+        through: is handed the name of each capture and what it is read from; returns what it is read from instead.
     """
 
     def __init__(
@@ -375,6 +376,7 @@ class OngoingCaptures:
         self.polling = polling
         self.octets = 0
         self.damage: list[str] = []
+        self.through: Callable[[str, Octets], Octets] = lambda _name, octets: octets
         self._origin = origin
         self._limits = limits
         self._notes = Notes()
@@ -412,7 +414,7 @@ class OngoingCaptures:
         failed: CaptureError | None = None
         for name, octets in self._origin.parts():
             try:
-                reader = reader_of(octets, name, self._fragments, self._limits)
+                reader = reader_of(self.through(name, octets), name, self._fragments, self._limits)
             except (CaptureError, OSError) as error:
                 if self.polling.is_over:
                     break  # its first octets have not come

@@ -13,8 +13,8 @@ from struct import Struct
 from typing import NamedTuple
 
 from scapy_mpa.capture.copying import PcapngCopy
-from scapy_mpa.capture.files import Captures
-from scapy_mpa.capture.pcap import PcapReader
+from scapy_mpa.capture.fragments import Fragments
+from scapy_mpa.capture.pcap import MAGIC_NUMBERS, PcapReader
 from scapy_mpa.capture.pcapng import (
     BYTE_ORDER_MAGIC,
     ENHANCED_PACKET,
@@ -25,8 +25,8 @@ from scapy_mpa.capture.pcapng import (
     SHORTEST_BLOCK,
     SIMPLE_PACKET,
 )
-from scapy_mpa.capture.reader import BLOCK_SIZE
-from scapy_mpa.capture.source import Octets, octets_of
+from scapy_mpa.capture.reader import BLOCK_SIZE, MAX_CAPTURED_LENGTH
+from scapy_mpa.capture.source import MAGIC_LENGTH, Octets, octets_of
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 
 _PACKETS = frozenset((ENHANCED_PACKET, SIMPLE_PACKET, OBSOLETE_PACKET))
@@ -50,17 +50,10 @@ class Block(NamedTuple):
 def blocks(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) -> Iterator[Block]:
     """Yield the blocks of a capture as far as it can be read: what is cut or damaged ends it.
 
-    Raises :class:`~scapy_mpa.errors.CaptureError` if it cannot be opened.
+    Raises OSError if it cannot be opened, and :class:`~scapy_mpa.errors.CaptureError` if it is no capture.
     """
-    with Captures(path, limits=limits) as captures, Captures(path, limits=limits) as again:
-        (places,), (records,) = captures.readers, again.readers
-        if isinstance(places, PcapReader):
-            for octets in PcapngCopy().blocks((records, position) for _, position in places.positions()):
-                is_packet = Struct(places.order + "I").unpack_from(octets)[0] == ENHANCED_PACKET
-                yield Block(octets, places.order, is_packet)
-            return
     with open(path, "rb", buffering=0) as file:
-        yield from _as_they_are(_Buffer(octets_of(file, str(path), limits.decompression)[1]))
+        yield from Blocks(octets_of(file, str(path), limits.decompression)[1], str(path)).there()
 
 
 class _Buffer:
@@ -84,39 +77,86 @@ class _Buffer:
             self._at = 0
         return self._held[self._at : self._at + size]
 
-    def take(self, size: int) -> bytes:
+    def read(self, size: int, /) -> bytes:
         """So many octets, or all that are left."""
         taken = self.look(size)
         self._at += len(taken)
         return taken
 
+    def seek(self, place: int, /) -> int:
+        """Raises OSError: what was used is gone."""
+        raise OSError("it is read once")
 
-def _as_they_are(buffer: _Buffer) -> Iterator[Block]:
-    order = "<"
-    fields = Struct("<2I")
-    while len(head := buffer.look(SHORTEST_BLOCK)) == SHORTEST_BLOCK:
-        (kind,) = Struct("<I").unpack_from(head)
-        if kind == SECTION_HEADER:
-            if head[8:12] not in BYTE_ORDER_MAGIC:
+
+class Blocks:
+    """The blocks of a capture, as its octets come.
+
+    Args:
+        octets: what is read; no octets mean that no more are there so far.
+        name: of the capture.
+    """
+
+    def __init__(self, octets: Octets, name: str) -> None:
+        self._buffer = _Buffer(octets)
+        self._name = name
+        self._order = "<"
+        #: Of a pcap file its reader, which reads the file header alone, and what makes blocks of its records.
+        self._reader: PcapReader | None = None
+        self._copy = PcapngCopy()
+        #: Octets that are left of a block that is handed on in parts, the last ones so far, and what it must end with.
+        self._left, self._last, self._length = 0, b"", b""
+
+    def there(self) -> Iterator[Block]:
+        """Yield the blocks that are complete by now, until one is damaged.
+
+        Raises :class:`~scapy_mpa.errors.CaptureError` for a pcap file of a link type that is not read.
+        """
+        buffer = self._buffer
+        variant = MAGIC_NUMBERS.get(buffer.look(MAGIC_LENGTH)) if self._reader is None else None
+        if variant is not None and len(buffer.look(variant.file_header)) == variant.file_header:
+            self._reader = PcapReader(buffer, self._name, Fragments())
+            for octets in self._copy.beginning(self._reader):
+                yield Block(octets, self._reader.order, False)
+        if self._reader is not None:
+            yield from self._of_pcap(self._reader)
+        elif variant is None:
+            yield from self._of_pcapng()
+
+    def _of_pcap(self, reader: PcapReader) -> Iterator[Block]:
+        buffer, header = self._buffer, reader.variant.record_header
+        while len(head := buffer.look(header)) == header:
+            captured = reader.record.unpack(head)[2]
+            length = header + captured
+            if captured > MAX_CAPTURED_LENGTH or len(buffer.look(length)) < length:
                 return
-            order = BYTE_ORDER_MAGIC[head[8:12]]
-            fields = Struct(order + "2I")
-        kind, claimed = fields.unpack_from(head)
-        length = claimed + 3 & ~3
-        if length < FIXED_LENGTHS.get(kind, SHORTEST_BLOCK):
-            return
-        second = Struct(order + "I").pack(claimed)
-        if kind not in FIXED_LENGTHS and length > BLOCK_SIZE:
-            last = b""
-            while length and (last := buffer.take(min(length, BLOCK_SIZE))):
-                length -= len(last)
-                yield Block(last, order, False)
-            if not last.endswith(second):
+            yield Block(self._copy.packet(reader, buffer.read(length)), reader.order, True)
+
+    def _of_pcapng(self) -> Iterator[Block]:
+        buffer = self._buffer
+        while True:
+            while self._left and (part := buffer.read(min(self._left, BLOCK_SIZE))):
+                self._left -= len(part)
+                self._last = (self._last + part)[-len(self._length) :]
+                yield Block(part, self._order, False)
+            head = buffer.look(SHORTEST_BLOCK)
+            if self._left or self._last != self._length or len(head) < SHORTEST_BLOCK:
                 return
-            continue
-        if length > LONGEST_BLOCK or len(block := buffer.look(length)) < length or not block.endswith(second):
-            return
-        yield Block(buffer.take(length), order, kind in _PACKETS)
+            (kind,) = Struct("<I").unpack_from(head)
+            if kind == SECTION_HEADER:
+                if head[8:12] not in BYTE_ORDER_MAGIC:
+                    return
+                self._order = BYTE_ORDER_MAGIC[head[8:12]]
+            kind, claimed = Struct(self._order + "2I").unpack_from(head)
+            length = claimed + 3 & ~3
+            if length < FIXED_LENGTHS.get(kind, SHORTEST_BLOCK):
+                return
+            second = Struct(self._order + "I").pack(claimed)
+            if kind not in FIXED_LENGTHS and length > BLOCK_SIZE:
+                self._left, self._last, self._length = length, b"", second
+                continue
+            if length > LONGEST_BLOCK or len(block := buffer.look(length)) < length or not block.endswith(second):
+                return
+            yield Block(buffer.read(length), self._order, kind in _PACKETS)
 
 
 def with_comment(block: Block, comment: str) -> bytes | None:

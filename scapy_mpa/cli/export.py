@@ -75,9 +75,8 @@ def export_command(reading: Reading, output: str, order: Literal["delivered", "p
 
 def export_ongoing(reading: Reading, file: BinaryIO, *, strip_markers: bool) -> tuple[str, list[str]]:
     """Write what is read while it is written, all of it at once; return what was written, and what was damaged."""
-    from scapy_mpa.cli.ongoing import OngoingReport
+    from scapy_mpa.cli.ongoing import OngoingReport, pass_on
     from scapy_mpa.craft.pcapngfile import PcapngWriter
-    from scapy_mpa.reading.listener import READ_ONCE
     from scapy_mpa.wireshark.ongoing import OngoingPlain, OngoingULPDUs
     from scapy_mpa.wireshark.upperpdu import LINKTYPE_WIRESHARK_UPPER_PDU
 
@@ -91,14 +90,15 @@ def export_ongoing(reading: Reading, file: BinaryIO, *, strip_markers: bool) -> 
     writer = PcapngWriter(file, linktype=RAW if strip_markers else LINKTYPE_WIRESHARK_UPPER_PDU)
     file.flush()  # whoever reads a pipe waits for what it begins with
     packets = 0
-    for _ in ongoing.batches():
+
+    def write() -> None:
+        nonlocal packets
         if some := writer.write_cut(listener.take()):
             packets += some
             file.flush()
-    packets += writer.write_cut(listener.take())
-    if ongoing.analysis.has_doubt:
-        warn_of_remark(READ_ONCE)
-    damage = ongoing.rest().damage
+
+    damage = pass_on(ongoing, write)
+    write()
     if strip_markers:
         return f"{plural(packets, 'packet')} with {plural(plain.fpdus, 'FPDU')} without Markers", damage
     without = f", {plural(ulpdus.bad, 'FPDU')} with a bad CRC left out" if ulpdus.bad else ""

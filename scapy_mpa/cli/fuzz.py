@@ -39,12 +39,13 @@ _MOST_CHANGES = click.IntRange(0, 64)
 
 def _areas() -> Iterable[str]:
     from scapy_mpa.fuzz.catalogue import weights
+    from scapy_mpa.fuzz.upper import UPPER
 
-    return weights()
+    return (*weights(), UPPER)
 
 
 def _changes() -> Iterable[str]:
-    from scapy_mpa.craft.changes.table import CHANGES
+    from scapy_mpa.fuzz.upper import CHANGES
 
     return (one.name for one in CHANGES.values() if one.area)
 
@@ -281,25 +282,25 @@ def _on_the_wire(
 ) -> int:
     """Give cases to a live peer, whose messages are changed (``most`` 0: valid ones), or write one as a program."""
     from scapy_mpa.craft.changes.change import OF_MESSAGES
-    from scapy_mpa.craft.changes.table import CHANGES
     from scapy_mpa.fuzz.baselines import baselines
     from scapy_mpa.fuzz.recipe import MOST_MUTATIONS
     from scapy_mpa.fuzz.run import Fuzzer
+    from scapy_mpa.fuzz.upper import CHANGES, UPPER
     from scapy_mpa.probe.fuzzing import message_areas
 
     begin = baselines(captures=captures, connection=connection, scenarios=scenarios)._replace(with_catalogue=False)
     if captures or scenarios:
         _read(begin)
-    wanted = areas or message_areas()
-    if strange := [area for area in wanted if area not in message_areas()]:
+    known = (*message_areas(), UPPER)
+    if strange := [area for area in areas if area not in known]:
         raise click.UsageError(
             f"{strange[0]} changes packets, which the kernel builds here; areas that change messages: "
-            f"{', '.join(message_areas())}"
+            f"{', '.join(known)}"
         )
     if strange := [name for name in changes if CHANGES[name].level not in OF_MESSAGES]:
         raise click.UsageError(f"{strange[0]} changes packets, which the kernel builds here")
     most = MOST_MUTATIONS if most is None else most
-    fuzzer = Fuzzer(seed, begin, areas=wanted, changes=changes, most=most, by_message=True)
+    fuzzer = Fuzzer(seed, begin, areas=areas, changes=changes, most=most, by_message=True)
     if not wire.is_wanted:
         return write_program(wire, fuzzer, numbers.start)
     return fuzz_peer(wire, fuzzer, numbers, output)
@@ -407,10 +408,11 @@ def _write_one(case: FuzzCase, output: str, captures: tuple[str, ...]) -> None:
 
 
 def _list() -> None:
-    from scapy_mpa.craft.changes.table import CHANGES
     from scapy_mpa.fuzz.catalogue import weights
+    from scapy_mpa.fuzz.upper import CHANGES, UPPER
 
     width = max(map(len, CHANGES))
-    for area, weight in weights().items():
-        print_line(f"{area} (drawn {weight} times in {sum(weights().values())}):")
+    often = {area: f"drawn {weight} times in {sum(weights().values())}" for area, weight in weights().items()}
+    for area, drawn in {**often, UPPER: "drawn where --from or --scenario has an upper layer, or if named"}.items():
+        print_line(f"{area} ({drawn}):")
         print_lines(f"  {one.name:<{width}}  {one.meaning}" for one in CHANGES.values() if one.area == area)

@@ -18,13 +18,14 @@ from scapy_mpa.capture.ongoing import Polling
 from scapy_mpa.cli.colours import console_for, style
 from scapy_mpa.cli.judging import Judging
 from scapy_mpa.cli.lines import folded, print_lines, terminal_width
-from scapy_mpa.cli.options import Reading, warn_of_damage
+from scapy_mpa.cli.options import Reading, warn_of_damage, warn_of_remark
+from scapy_mpa.reading.listener import READ_ONCE
 from scapy_mpa.reading.ongoing import OngoingAnalysis, OpenConnection
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import SCHEMA_VERSION, Report
 from scapy_mpa.report.tally import Tally
 from scapy_mpa.report.text import connection_lines, finding_lines, summary_lines, where_in
-from scapy_mpa.rules.findings import Finding
+from scapy_mpa.rules.findings import Finding, Findings, Quota
 from scapy_mpa.rules.table import Severity
 from scapy_mpa.system.ending import ENDING, usual_signals
 from scapy_mpa.values.words import plural
@@ -68,6 +69,7 @@ class OngoingReport:
         lists_fpdus: whether FPDUs are listed.
         listener: hears of every FPDU, if anybody does.
         looked: is called now and then.
+        make_findings: makes the findings of a connection.
 
     Attributes:
         analysis: what reads.
@@ -84,6 +86,7 @@ class OngoingReport:
         lists_fpdus: bool = False,
         listener: Listener | None = None,
         looked: Callable[[], None] | None = None,
+        make_findings: Callable[[Quota | None], Findings] = Findings,
     ) -> None:
         assert reading.ongoing is not None
         self._reading = reading
@@ -92,7 +95,13 @@ class OngoingReport:
         self._show = show
         self.tally = Tally()
         self.analysis = OngoingAnalysis(
-            reading.ongoing, reading.query, self._take, looked, lists_fpdus=lists_fpdus, listener=listener
+            reading.ongoing,
+            reading.query,
+            self._take,
+            looked,
+            lists_fpdus=lists_fpdus,
+            listener=listener,
+            make_findings=make_findings,
         )
 
     def batches(self) -> Iterator[list[FPDURecord]]:
@@ -137,6 +146,15 @@ class OngoingReport:
         self._judging.select(report)
         if self._severity is not None:
             report.keep_severe(self._severity)
+
+
+def pass_on(ongoing: OngoingReport, write: Callable[[], None]) -> list[str]:
+    """Have what was read be written as it comes; return a line for each capture that was read in part only."""
+    for _ in ongoing.batches():
+        write()
+    if ongoing.analysis.has_doubt:
+        warn_of_remark(READ_ONCE)
+    return ongoing.rest().damage
 
 
 def analyze_ongoing(

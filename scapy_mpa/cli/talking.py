@@ -34,6 +34,7 @@ from scapy_mpa.live.rdmap import RDMAPEndpoint, RDMAPSettings
 from scapy_mpa.live.recording import Recording
 from scapy_mpa.live.rping import SIZE, RpingClient, RpingServer
 from scapy_mpa.live.script import Item, Script, items_of, line_items, speech, step_items
+from scapy_mpa.live.servers import DISCOVERY, NVME_REPLY_DATA, NFSNullServer, NVMeController
 from scapy_mpa.live.services import NVME_PRIVATE_DATA, NFSNull, NVMeConnectClient
 from scapy_mpa.live.settings import EndpointSettings
 from scapy_mpa.live.speaker import NOT_THE_SAME, Listening, Speaker
@@ -48,6 +49,10 @@ if TYPE_CHECKING:
 
 #: Buffers that are there if none are asked for: those that steps name where they name none.
 _BUFFERS = ((0x1000, 0, 1 << 16), (0x2000, 0, 1 << 16))
+
+
+#: Upper layers whose messages have a size.
+_SIZED = ("rping", "echo")
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,7 @@ class Talking:
     write: str | None
     log: str | None
     breaking: Breaking | None = None
+    subnqn: str = DISCOVERY
 
     @property
     def has_words(self) -> bool:
@@ -112,12 +118,12 @@ class Talking:
             return lambda rdmap: RpingClient(rdmap, self.count, size) if begins else RpingServer(rdmap)
         if self.ulp == "echo":
             return lambda rdmap: EchoClient(rdmap, self.count, self.size) if begins else EchoServer(rdmap)
-        if self.ulp in SERVICES and self.count is not None:
+        if self.ulp in SERVICES and begins and self.count is not None:
             raise click.UsageError(f"--ulp {self.ulp} is one call: leave --count out")
         if self.ulp == "nfs-null":
-            return NFSNull
+            return NFSNull if begins else NFSNullServer
         if self.ulp == "nvme-connect":
-            return NVMeConnectClient
+            return lambda rdmap: (NVMeConnectClient if begins else NVMeController)(rdmap, self.subnqn)
         says = self.has_words or (self.breaking is not None and self.breaking.items() is not None)
         if not begins and not says:
             return lambda _: Listening()
@@ -297,6 +303,7 @@ def _talking(
     role: Role,
     *,
     ulp: str,
+    subnqn: str | None,
     count: int | None,
     size: int = SIZE,
     say: tuple[str, ...],
@@ -324,8 +331,14 @@ def _talking(
         raise click.UsageError("--write and --log name the same file")
     rdmap = RDMAPSettings(receive_buffers=receive_buffers, receive_size=receive_size) if has_rdmap else None
     breaking = _breaking(breaks, role) if breaks is not None else None
+    is_sized = click.get_current_context().get_parameter_source("size") is ParameterSource.COMMANDLINE
+    if is_sized and ulp not in _SIZED:
+        raise click.UsageError(f"--size is of messages that --ulp {' and '.join(_SIZED)} send, not --ulp {ulp}")
+    if subnqn is not None and ulp != "nvme-connect":
+        raise click.UsageError("--subnqn names what --ulp nvme-connect connects to")
     if ulp == "nvme-connect":
-        endpoint["private_data"] = endpoint["private_data"] or NVME_PRIVATE_DATA
+        own = NVME_PRIVATE_DATA if role == "initiator" else NVME_REPLY_DATA
+        endpoint["private_data"] = endpoint["private_data"] or own
     if role == "initiator" and ulp in ("rping", *SERVICES) and _may_say_depths(**endpoint):
         # As rping itself has it: without, siw provides no RDMA Reads, by which rping's server reads.
         ird, order = (1 if depth is None else depth for depth in (ird, order))
@@ -336,7 +349,8 @@ def _talking(
         timeout,
         emss=emss,
     )
-    return Talking(settings, ulp, count, size, say, scenario, ulpdus, wait, not quiet, payload, write, log, breaking)
+    words = say, scenario, ulpdus, wait, not quiet, payload, write, log, breaking
+    return Talking(settings, ulp, count, size, *words, subnqn or DISCOVERY)
 
 
 def _breaking(name: str, role: Role) -> Breaking:

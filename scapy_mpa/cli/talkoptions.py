@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import click
 
-from scapy_mpa.cli.types import BufferType, OctetsType, Word
+from scapy_mpa.cli.types import BufferType, OctetsType, ParamType, Word
 from scapy_mpa.framing.agreement import RNIC_KINDS, RTR_TYPES
 from scapy_mpa.framing.profiles import PROFILES
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.startup import NOT_NEGOTIATED
 from scapy_mpa.live.rdmap import RDMAPSettings
 from scapy_mpa.live.rping import MOST, SIZE
+from scapy_mpa.system.names import printable
 
-#: Upper layers that both know.
-ULPS = ("none", "rping", "echo")
-#: What a connection can ask of a server.
+#: Services, of which a connection asks one thing, and all upper layers.
 SERVICES = ("nfs-null", "nvme-connect")
+ULPS = ("none", "rping", "echo", *SERVICES)
+#: Octets of the longest name of a subsystem, without the zero behind it (NVMe 1.4 §7.9).
+_LONGEST_NAME = 223
 _SECONDS = click.FloatRange(0, 1_000_000)
 #: What adds an option to a command.
 _Adds: TypeAlias = Callable[[Callable[..., int]], Callable[..., int]]
+
+
+class NQNType(ParamType[str]):
+    """The name of an NVMe subsystem."""
+
+    name = "nqn"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name, which begins with nqn. and fits its field."""
+        if not str(value).startswith("nqn.") or len(str(value).encode()) > _LONGEST_NAME:
+            self.fail(f"{printable(str(value))} does not begin with nqn., or is longer than {_LONGEST_NAME} octets")
+        return str(value)
 
 
 class _Option(NamedTuple):
@@ -53,11 +67,14 @@ def _complete_break(context: click.Context, _parameter: click.Parameter, incompl
 
 
 _OPTIONS: tuple[_Option, ...] = (
-    _by_role(
-        initiator=click.option(
-            "--ulp", type=Word((*ULPS, *SERVICES)), default="none", show_default=True, help="The upper layer."
-        ),
-        responder=click.option("--ulp", type=Word(ULPS), default="none", show_default=True, help="The upper layer."),
+    _of_both(click.option("--ulp", type=Word(ULPS), default="none", show_default=True, help="The upper layer.")),
+    _of_both(
+        click.option(
+            "--subnqn",
+            metavar="NQN",
+            type=NQNType(),
+            help="With --ulp nvme-connect: the subsystem. [default: the one of discovery]",
+        )
     ),
     _by_role(
         initiator=click.option(

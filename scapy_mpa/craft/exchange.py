@@ -124,6 +124,8 @@ class Exchange:
         self.snaplen = SNAPLEN
         self.foreign: Foreign | None = None
         self._laid: list[TcpPacket] | None = None
+        #: What runs above RDMAP, by the name that reports have for it; None if that is not known.
+        self.upper: str | None = None
 
     @classmethod
     def of(cls, conversation: Conversation) -> Exchange:

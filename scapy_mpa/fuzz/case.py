@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 from scapy_mpa.catalogue.table import CASES
 from scapy_mpa.craft.changes.change import OF_MESSAGES, Level
 from scapy_mpa.craft.changes.draws import pick
-from scapy_mpa.craft.changes.table import CHANGES
 from scapy_mpa.craft.exchange import Exchange
 from scapy_mpa.craft.pcapfile import SNAPLEN, Packet, PcapWriter
 from scapy_mpa.craft.sent import FPDUChange
 from scapy_mpa.craft.setup import ConversationError, Setup
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.fuzz.recipe import Recipe
+from scapy_mpa.fuzz.upper import CHANGES
 from scapy_mpa.system.whole import whole_file
 
 #: Levels of changes, in the order in which they are made behind those of messages: places in a capture are known last.

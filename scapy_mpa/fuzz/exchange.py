@@ -42,7 +42,8 @@ class Window(NamedTuple):
 class RecordedExchange(NamedTuple):
     """What was said on one connection; pairs are (Initiator's, Responder's).
 
-    ``setup`` is what its sides agreed on, and what they do wrong, as parameters of an exchange.
+    ``setup`` is what its sides agreed on, and what they do wrong, as parameters of an exchange; ``upper`` what runs
+    above RDMAP, None if that is not known.
     """
 
     source: str
@@ -52,10 +53,12 @@ class RecordedExchange(NamedTuple):
     frames: tuple[StartupFrame | None, StartupFrame | None]
     begins_with_syn: bool
     said: tuple[Say, ...]
+    upper: str | None = None
 
     def exchange(self, window: Window | None = None) -> Exchange:
         """Messages, all or some, behind the startup frames."""
         made = Exchange(self.setup, _said(self.said, window or Window()))
+        made.upper = self.upper
         for role, frame in zip(ROLES, self.frames, strict=True):
             made.begin(role, b"" if frame is None else frame)
         if not self.begins_with_syn:
@@ -131,6 +134,7 @@ def _exchange(connection: Connection, source: str, said: list[Said]) -> Recorded
         (connection.request, connection.reply),
         connection.request is not None or not profile.startup_frames,
         tuple(steps),
+        connection.upper_layer.protocol,
     )
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from scapy_mpa.craft.changes.change import LEVELS, OF_MESSAGES, Level
-from scapy_mpa.craft.changes.table import named
 from scapy_mpa.errors import MPAError
 from scapy_mpa.fuzz.baselines import Baselines, baselines
 from scapy_mpa.fuzz.case import FuzzCase, in_area, make
 from scapy_mpa.fuzz.catalogue import weights
 from scapy_mpa.fuzz.recipe import MOST_MUTATIONS, Drawn, Mutation, Recipe, recipe
 from scapy_mpa.fuzz.single import single, single_changes
+from scapy_mpa.fuzz.upper import CHANGES, UPPER, carried, named
 
 
 class Fuzzer:
@@ -23,7 +23,8 @@ class Fuzzer:
     Args:
         seed: 0 or more.
         begin: what cases begin from; None: the shipped scenarios and the catalogue.
-        areas: of which changes are drawn, as ``scapy-mpa fuzz --list`` names them; empty: all.
+        areas: of which changes are drawn, as ``scapy-mpa fuzz --list`` names them; empty: all, those of
+            upper layers only if something that is named to begin from has one.
         changes: the names of the changes that are drawn alone; empty: those of ``areas``.
         most: the largest number of changes in a case.
         by_message: no change of packets is drawn, and cases of one change behind a valid exchange come first.
@@ -42,7 +43,7 @@ class Fuzzer:
         most: int = MOST_MUTATIONS,
         by_message: bool = False,
     ) -> None:
-        known = weights()
+        known = {**weights(), UPPER: weights()["ddp"]}
         unknown = [area for area in areas if area not in known]
         if unknown:
             raise MPAError(f"there is no area {', '.join(unknown)}; the areas are {', '.join(known)}")
@@ -51,6 +52,9 @@ class Fuzzer:
         self.seed = seed
         self.baselines = baselines() if begin is None else begin
         wanted = tuple(named(name).name for name in changes)
+        uppers = set() if self.baselines.are_shipped else carried(one.upper for one in self.baselines.exchanges())
+        if not areas and not uppers and UPPER not in [CHANGES[name].area for name in wanted]:
+            del known[UPPER]
 
         def drawn(levels: Collection[Level]) -> Drawn:
             names = {
@@ -60,13 +64,13 @@ class Fuzzer:
             }
             return Drawn(known, {area: found for area, found in names.items() if found}, wanted)
 
-        if changes:  # which a case of the catalogue has no room for
+        if changes or {*areas} == {UPPER}:  # which a case of the catalogue has no room for
             self.baselines = self.baselines._replace(with_catalogue=False)
         self._drawn = drawn(OF_MESSAGES if by_message else LEVELS)
         self._of_packets = drawn(("packet", "capture"))
         self.most = most
         names = [name for found in self._drawn.names.values() for name in found]
-        self._singles: list[Mutation] = single_changes(seed, names) if by_message and most else []
+        self._singles: list[Mutation] = single_changes(seed, names, uppers) if by_message and most else []
         if not names:
             raise MPAError("no change is of these areas, and is one of those that are asked for")
 

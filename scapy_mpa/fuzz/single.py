@@ -15,12 +15,13 @@ from scapy_mpa.fuzz.baselines import Baselines
 from scapy_mpa.fuzz.draw import T, generator
 from scapy_mpa.fuzz.exchange import Window
 from scapy_mpa.fuzz.recipe import SMALL, Mutation, Recipe, Tcp
+from scapy_mpa.fuzz.upper import fields_of
 
-_BOUNDARY, _STARTUP_BOUNDARY = "boundary", "startup-boundary"
+_BOUNDARY, _STARTUP_BOUNDARY, _UPPER_BOUNDARY = "boundary", "startup-boundary", "upper-boundary"
 
 
-def single_changes(seed: int, names: Collection[str]) -> list[Mutation]:
-    """All of them, of changes with these names, in the order of a seed."""
+def single_changes(seed: int, names: Collection[str], uppers: Collection[str] = ()) -> list[Mutation]:
+    """All of them, of changes with these names, in the order of a seed; ``uppers`` are the upper layers there are."""
     rng = generator(seed, 0)
     fields: list[list[Mutation]] = []
     if _BOUNDARY in names:
@@ -31,9 +32,12 @@ def single_changes(seed: int, names: Collection[str]) -> list[Mutation]:
     if _STARTUP_BOUNDARY in names:
         for field, most in STARTUP_FIELDS.items():
             fields.append([(_STARTUP_BOUNDARY, f"field={field},value={value}") for value in _order(rng, most)])
-    others: list[Mutation] = [
-        (name, rng.getrandbits(32)) for name in names if name not in (_BOUNDARY, _STARTUP_BOUNDARY)
-    ]
+    if _UPPER_BOUNDARY in names:
+        for message, field, most in fields_of(uppers):
+            values = dict.fromkeys(_order(rng, most))
+            fields.append([(_UPPER_BOUNDARY, f"message={message},field={field},value={value}") for value in values])
+    ordered = _BOUNDARY, _STARTUP_BOUNDARY, _UPPER_BOUNDARY
+    others: list[Mutation] = [(name, rng.getrandbits(32)) for name in names if name not in ordered]
     found: list[Mutation] = []
     for number in range(max(map(len, fields), default=0) or 1):
         of_round = [values[number] for values in fields if number < len(values)]

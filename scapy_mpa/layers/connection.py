@@ -24,11 +24,16 @@ from scapy.utils import EDecimal
 
 from scapy_mpa.craft.conversation import Conversation
 from scapy_mpa.craft.setup import Setup
+from scapy_mpa.craft.stream import LaidFPDU
 from scapy_mpa.craft.tcppacket import TcpPacket, octets_of
 from scapy_mpa.craft.traffic import Traffic
 from scapy_mpa.craft.truth import Truth
+from scapy_mpa.errors import FramingError
 from scapy_mpa.framing.markers import MARKER_INTERVAL
-from scapy_mpa.framing.role import ROLES
+from scapy_mpa.framing.role import ROLES, Role
+from scapy_mpa.framing.startup import StartupFrame, decode_startup_frame
+from scapy_mpa.layers.uppers import ConnectionUpper
+from scapy_mpa.packet.fpdu import FPDU
 from scapy_mpa.packet.mpa import fpdu_packet
 
 if TYPE_CHECKING:
@@ -92,8 +97,8 @@ class MPAConnection(Conversation, Gen[Packet]):
 
     def __iter__(self) -> Iterator[Packet]:
         """The packets, from the first SYN on, one by one."""
-        traffic = self._traffic()
-        return (self._packet(packet, traffic.pipeline.snaplen) for packet in traffic.packets())
+        traffic, uppers = self._traffic(), _Uppers(self.setup)
+        return (self._packet(packet, traffic.pipeline.snaplen, uppers) for packet in traffic.packets())
 
     def __len__(self) -> int:
         """How many packets there are."""
@@ -132,13 +137,13 @@ class MPAConnection(Conversation, Gen[Packet]):
     def _traffic(self) -> Traffic:
         return Traffic([self], self._impair, seed=self.setup.seed)
 
-    def _packet(self, packet: TcpPacket, snaplen: int | None) -> Packet:
+    def _packet(self, packet: TcpPacket, snaplen: int | None, uppers: _Uppers) -> Packet:
         frame = octets_of(packet)
         is_cut = snaplen is not None and len(frame) > snaplen
         made = Ether(frame[:snaplen], stop_dissection_after=TCP if packet.in_operation and not packet.piece else None)
         if is_cut:
             made.wirelen = len(frame)
-        upper = None if is_cut else self._upper(packet)
+        upper = None if is_cut else self._upper(packet, uppers)
         if upper is not None:
             tcp = made[TCP]
             tcp.remove_payload()
@@ -146,7 +151,7 @@ class MPAConnection(Conversation, Gen[Packet]):
         made.time = EDecimal(packet.time) / _NANOSECONDS
         return made
 
-    def _upper(self, packet: TcpPacket) -> Packet | None:
+    def _upper(self, packet: TcpPacket, uppers: _Uppers) -> Packet | None:
         """The FPDUs of a segment that begins with one, and what is left; None if it does not."""
         half = packet.half
         if not packet.in_operation or packet.piece or packet.damage or half.origin is None:
@@ -159,11 +164,39 @@ class MPAConnection(Conversation, Gen[Packet]):
             first = fpdu.offset - (packet.start - half.origin)
             octets = packet.payload[first : first + fpdu.wire_length]
             layer = fpdu_packet(octets, -at % MARKER_INTERVAL if half.markers else None, half.crc, self.setup.origin)
+            uppers.put(layer, half.role, fpdu)
             upper = layer if upper is None else upper / layer
             at = fpdu.end
         if upper is not None and at < end:
             upper = upper / Raw(packet.payload[at - end :])
         return upper
+
+
+class _Uppers:
+    """What the Sends of a connection carry, as its packets come by."""
+
+    def __init__(self, setup: Setup) -> None:
+        request, reply = (_startup(setup, role) for role in ROLES)
+        self._upper = ConnectionUpper(request, reply, setup.endpoint("responder", 0).port)
+        #: Where the next FPDU of each side begins, if all came in their order.
+        self._next = dict.fromkeys(ROLES, 0)
+
+    def put(self, layer: FPDU, role: Role, place: LaidFPDU) -> None:
+        """Have the Send that begins in an FPDU dissected, whichever packet it is in."""
+        in_order = place.offset == self._next[role]
+        if in_order:
+            self._next[role] = place.end
+        self._upper.put(layer, is_from_initiator=role == "initiator", in_order=in_order)
+
+
+def _startup(setup: Setup, role: Role) -> StartupFrame | None:
+    """The startup frame of a side, None if it has none that can be read."""
+    if not setup.specification.startup_frames:
+        return None
+    try:
+        return decode_startup_frame(setup.startup_octets(role))
+    except FramingError:
+        return None
 
 
 #: ``help`` and completion tell the parameters by name.

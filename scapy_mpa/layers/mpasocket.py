@@ -18,6 +18,7 @@ from scapy.supersocket import StreamSocket
 
 from scapy_mpa.framing import MARKER_INTERVAL, Origin, header_offset, plain_length, wire_length
 from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH
+from scapy_mpa.layers.uppers import ConnectionUpper
 from scapy_mpa.live.blocking import establish
 from scapy_mpa.live.endpoint import MPAEndpoint
 from scapy_mpa.live.errors import RemoteProtocolError
@@ -26,12 +27,16 @@ from scapy_mpa.live.settings import EndpointSettings
 from scapy_mpa.packet.fpdu import FPDU
 from scapy_mpa.packet.mpa import fpdu_packet
 from scapy_mpa.packet.rdmap import RDMAPReadResponse, RDMAPWrite, without_ddp
+from scapy_mpa.ulp.identify import PORTS
 
 _AT_ONCE = 1 << 16
 
 
 class MPASocket(StreamSocket):
     """A StreamSocket that sends and receives FPDUs with Markers and CRCs as negotiated.
+
+    Sends that are received are dissected by the upper layer that the startup frames or the ports name, as those of
+    ``MPASession`` are.
 
     Args:
         sock: A connected TCP socket; the next octet in either direction is the first of Full Operation, unless an
@@ -68,6 +73,7 @@ class MPASocket(StreamSocket):
         self.send_offset = send_offset
         self.recv_offset = recv_offset
         self.established: Established | None = None
+        self._upper, self._is_initiator = _upper_by_port(sock)
         self._received = bytearray()
         self._selected = False
 
@@ -124,6 +130,9 @@ class MPASocket(StreamSocket):
         origin = agreement.profile.fpduptr_origin
         made = cls(sock, bool(ours), bool(theirs), bool(agreement.crc), origin=origin, send_offset=endpoint.sent)
         made.established = established
+        made._is_initiator = endpoint.role == "initiator"
+        port = _port(sock.getpeername() if made._is_initiator else sock.getsockname())
+        made._upper = ConnectionUpper(established.request, established.reply, port)
         return made
 
     def send(self, x: Packet) -> int:
@@ -151,6 +160,9 @@ class MPASocket(StreamSocket):
             if pkt.getfieldval("crc_in_use") is None:
                 pkt.crc_in_use = self.crc
         octets = bytes(pkt)
+        if isinstance(pkt, FPDU) and self._upper is not None:
+            # What we say first may tell what the peer says then.
+            self._upper.put(pkt, is_from_initiator=self._is_initiator)
         self.ins.sendall(octets)
         self.send_offset += len(octets)
         if isinstance(x, Packet):
@@ -178,6 +190,8 @@ class MPASocket(StreamSocket):
         pkt.time = time.time()
         if pkt.crc_good is False:
             log_runtime.warning("FPDU at stream offset %d: bad CRC (RFC 5044 §8, code 2)", self.recv_offset)
+        elif self._upper is not None:
+            self._upper.put(pkt, is_from_initiator=not self._is_initiator)
         self.recv_offset += len(self._received)
         self._received.clear()
         return pkt
@@ -205,6 +219,26 @@ class MPASocket(StreamSocket):
             if isinstance(sock, MPASocket):
                 sock._selected = True
         return ready
+
+
+def _port(address: Any) -> int:
+    """The TCP port of an address; 0 if it has none."""
+    return address[1] if isinstance(address, tuple) and len(address) > 1 else 0
+
+
+def _upper_by_port(sock: socket.socket) -> tuple[ConnectionUpper | None, bool]:
+    """The upper layer of a connected socket whose startup frames are not known, and whether we are the Initiator.
+
+    The ports say both; where neither is that of an upper layer, nothing does.
+    """
+    for address, is_initiator in ((sock.getpeername, True), (sock.getsockname, False)):
+        try:
+            port = _port(address())
+        except OSError:
+            port = 0  # it is not connected any more
+        if port in PORTS:
+            return ConnectionUpper(None, None, port), is_initiator
+    return None, True
 
 
 def _is_readable(sock: socket.socket) -> bool:

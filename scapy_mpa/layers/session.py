@@ -19,22 +19,18 @@ from scapy.utils import EDecimal
 
 from scapy_mpa.analyzer.connection import CapturedConnection, Deviations, FullOperation, Listener
 from scapy_mpa.capture.named import Sources
-from scapy_mpa.framing.ddp import UNTAGGED_HEADER_LENGTH
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.layers.fragments import PacketFragments
 from scapy_mpa.layers.messages import SessionMessages
+from scapy_mpa.layers.uppers import ConnectionUpper
 from scapy_mpa.packet.captured import FoundPacket, _CapturedPacket, link
-from scapy_mpa.packet.ddp import DDPUntagged
 from scapy_mpa.packet.mpa import deviating_packet, fpdu_packet, startup_packet
-from scapy_mpa.packet.rdmap import RDMAPSend
-from scapy_mpa.packet.upper import layer_of, put_upper
 from scapy_mpa.reading.onepass import Pass
 from scapy_mpa.reading.ongoing import SETTLED
 from scapy_mpa.reading.query import Query
 from scapy_mpa.receiver.startup import FoundFrame
-from scapy_mpa.ulp.identify import UNKNOWN_LENGTH, UpperLayer
 from scapy_mpa.values.limits import DEFAULT_LIMITS
 from scapy_mpa.values.records import FPDURow, record_of
 from scapy_mpa.values.segment import FIN, RST, SYN, Segment
@@ -146,8 +142,8 @@ class MPASession(DefaultSession, Listener):
         self._deviating: Counter[FullOperation] = Counter()
         #: MPA Requests without a Reply, of connections that go on.
         self._requests: dict[CapturedConnection, Packet] = {}
-        #: What is above RDMAP on each connection that has had a Send.
-        self._uppers: dict[CapturedConnection, UpperLayer] = {}
+        #: What is above RDMAP on each connection that has had an FPDU.
+        self._uppers: dict[CapturedConnection, ConnectionUpper] = {}
         self._messages = SessionMessages(self._place_message, held_limit) if messages else None
         self._open: set[int] = set()
 
@@ -283,20 +279,16 @@ class MPASession(DefaultSession, Listener):
 
     def _put_upper(self, operation: FullOperation, row: FPDURow, packet: Packet) -> None:
         """Have the Send that begins in an FPDU dissected by the upper layer of its connection."""
-        segment = packet.payload
-        if not isinstance(segment, DDPUntagged) or segment.mo or not isinstance(segment.payload, RDMAPSend):
-            return
-        octets = bytes(segment.payload.payload)
-        length = row.ulpdu_length - UNTAGGED_HEADER_LENGTH if segment.l else UNKNOWN_LENGTH
-        mpa, is_from_initiator = operation.mpa, operation.direction == "initiator"
+        mpa = operation.mpa
         if mpa not in self._uppers:
             request, reply = (found and found.startup for found in (mpa.request, mpa.reply))
-            self._uppers[mpa] = UpperLayer(request, reply, mpa.responder_port)
-        # Only in the order of the stream is it known which Send is the first.
-        read = self._uppers[mpa].see_send if row.delivered else self._uppers[mpa].header
-        cls = layer_of(read(octets, length, is_from_initiator))
-        if cls is not None:
-            put_upper(packet, cls)
+            self._uppers[mpa] = ConnectionUpper(request, reply, mpa.responder_port)
+        self._uppers[mpa].put(
+            packet,
+            is_from_initiator=operation.direction == "initiator",
+            ulpdu_length=row.ulpdu_length,
+            in_order=bool(row.delivered),
+        )
 
     def forget(self, mpa: CapturedConnection) -> None:
         """A connection is over, and is let go."""

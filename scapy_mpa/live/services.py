@@ -10,6 +10,7 @@ from struct import Struct
 from typing import Final
 
 from scapy_mpa.live.rdmap import RDMAPEndpoint, RDMAPEvent, SendDelivered
+from scapy_mpa.live.servers import DISCOVERY
 from scapy_mpa.live.speaker import NOT_THE_SAME, UpperLayerError
 
 #: Octets of RPC-over-RDMA's header without chunks, and after it the fields of an accepted reply (RFC 5531 §9): XID,
@@ -21,7 +22,6 @@ _XID: Final = 0x6E756C6C
 _RESPONSE: Final = Struct("<QHHHH")
 #: The Private Data of an Admin Queue: format 0, queue 0, 32 entries to receive, and 31 (counted from 0) to send.
 NVME_PRIVATE_DATA: Final = Struct("<4H24x").pack(0, 0, 32, 31)
-_DISCOVERY: Final = "nqn.2014-08.org.nvmexpress.discovery"
 _HOST: Final = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000001"
 _CONNECT_DATA, _IDENTIFY_DATA = 1024, 4096
 #: Properties (NVMe 1.4 §3.1): Controller Configuration, with its entry sizes and EN, and Controller Status, with RDY.
@@ -87,14 +87,23 @@ class NFSNull(_Calls):
 
 
 class NVMeConnectClient(_Calls):
-    """Connects to the discovery controller of a target, enables it, and asks it who it is (Identify)."""
+    """Connects to a controller of a target, enables it, and asks it who it is (Identify).
+
+    Args:
+        rdmap: by which it speaks.
+        subnqn: the name of the subsystem: that of discovery, unless told otherwise.
+    """
 
     name = "nvme-connect"
+
+    def __init__(self, rdmap: RDMAPEndpoint, subnqn: str = DISCOVERY) -> None:
+        super().__init__(rdmap)
+        self._subnqn = subnqn
 
     def _dialogue(self) -> Iterator[str]:
         from scapy_mpa.packet.nvme import NVMeConnectData
 
-        data = bytes(NVMeConnectData(hostid=bytes(15) + b"\x01", subnqn=_DISCOVERY.encode(), hostnqn=_HOST.encode()))
+        data = bytes(NVMeConnectData(hostid=bytes(15) + b"\x01", subnqn=self._subnqn.encode(), hostnqn=_HOST.encode()))
         connect = self._rdmap.register(bytearray(data))
         yield f"NVMeConnect(cid=1, sqsize=31, key={connect.stag}, length={_CONNECT_DATA})"
         controller = self._result(1, "Connect") & 0xFFFF

@@ -31,6 +31,8 @@ _VERSION = 0x0100
 _ENCRYPTED_ID = b"\xfdSMB"
 #: DataOffset and DataLength, and where they stand in a Data Transfer.
 _COUNTS, _DATA_OFFSET_AT = Struct("<II"), 12
+#: The largest DataOffset that padding is made for: these layers take no longer message unless told otherwise.
+_MOST_PADDED = 1 << 13
 
 
 class SMBDirectNegotiateRequest(_UpperPacket):
@@ -89,7 +91,8 @@ def _padding_length(pkt: Packet) -> int:
 class SMBDirectDataTransfer(_UpperPacket):
     """A message with data, or with credits alone (MS-SMBD §2.2.3).
 
-    DataOffset and DataLength that are None are computed, and the padding before the data is made to fit DataOffset.
+    DataOffset and DataLength that are None are computed, and the padding before the data is made to fit DataOffset, up
+    to 8 KiB.
     """
 
     name = "SMB Direct Data Transfer"
@@ -112,7 +115,8 @@ class SMBDirectDataTransfer(_UpperPacket):
             before = DATA_TRANSFER.size + len(padding or b"")
             offset = (before if padding is not None else before + -before % ALIGNMENT) if pay else 0
         if padding is None:
-            padding = bytes(max(0, offset - DATA_TRANSFER.size)) if pay else b""
+            fits = DATA_TRANSFER.size <= offset <= _MOST_PADDED
+            padding = bytes(offset - DATA_TRANSFER.size) if pay and fits else b""
         numbers = _COUNTS.pack(offset, len(pay) if length is None else length)
         return fixed[:_DATA_OFFSET_AT] + numbers + bytes(padding) + pay
 

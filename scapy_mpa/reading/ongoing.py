@@ -20,7 +20,7 @@ from scapy_mpa.reading.placed import PlacedRecords
 from scapy_mpa.reading.query import Query
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.together import mark_ended_together
-from scapy_mpa.rules.findings import Finding
+from scapy_mpa.rules.findings import Finding, Findings, Quota
 from scapy_mpa.values.records import FPDURecord
 
 #: A TCP connection that is over is let go after so many nanoseconds: copies of its segments may come late.
@@ -53,6 +53,7 @@ class OngoingAnalysis:
         looked: is called now and then, however little comes, when what is over was let go.
         lists_fpdus: whether FPDUs are listed.
         listener: hears of every FPDU, if anybody does.
+        make_findings: makes the findings of a connection.
 
     Attributes:
         captures: what is read.
@@ -67,6 +68,7 @@ class OngoingAnalysis:
         *,
         lists_fpdus: bool = False,
         listener: Listener | None = None,
+        make_findings: Callable[[Quota | None], Findings] = Findings,
     ) -> None:
         self.captures = captures
         self._over = over
@@ -75,7 +77,7 @@ class OngoingAnalysis:
         self._index = FrameIndex(cast(BinaryIO, _Gone(captures.name)))
         self._placed = PlacedRecords(self._index) if lists_fpdus else None
         self._listeners: list[Listener] = [one for one in (self._placed, listener) if one is not None]
-        self._pass = Pass(query, self._listeners)
+        self._pass = Pass(query, self._listeners, make_findings=make_findings)
         self._receiver = self._pass.analyzer
         #: The time of the last segment (nanoseconds since the epoch), and when it was read (seconds of a clock).
         self._last, self._read_at = 0, time.monotonic()

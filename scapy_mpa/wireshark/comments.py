@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
 from scapy_mpa.framing.markers import MARKER_LENGTH, expected_fpduptr, marker_positions
@@ -32,11 +32,19 @@ _LOCATED = {
 _LONGEST_DETAIL = 400
 
 
-def comment(notes: FrameNotes, seg: Segment | None) -> str:
-    """A line for each thing there is to say; ``seg`` is the TCP segment of the frame, None if it has none."""
-    lines = [line for half in notes.halves for line in _half(half, notes.frame, seg)]
+def comment(notes: FrameNotes, seg: Segment | None, *, so_far: bool = False) -> str:
+    """A line for each thing there is to say; ``seg`` is the TCP segment of the frame, None if it has none.
+
+    ``so_far``: what follows the frame may not be known.
+    """
+    lines = [line for half in notes.halves for line in _half(half, notes.frame, seg, so_far=so_far)]
     lines += [_lifecycle(connection, notes.frame) for connection in notes.lives]
     lines += [finding(dated) for dated in notes.findings]
+    return ours(lines)
+
+
+def ours(lines: Iterable[str]) -> str:
+    """Lines as those of a comment of ours."""
     return "\n".join(f"{_PREFIX} {line}" for line in lines)
 
 
@@ -45,15 +53,15 @@ def is_ours(text: str) -> bool:
     return all(_OURS.match(line) for line in text.split("\n"))
 
 
-def _half(notes: HalfNotes, frame: int, seg: Segment | None) -> Iterator[str]:
-    name = f"#{notes.connection.number} {notes.direction}"
-    own = seg if seg is not None and seg.key == notes.connection.half(notes.direction).key else None
+def _half(notes: HalfNotes, frame: int, seg: Segment | None, *, so_far: bool) -> Iterator[str]:
+    half = notes.half
+    name = f"#{half.connection} {half.direction}"
+    own = seg if seg is not None and seg.key == half.key else None
     if notes.startup:
-        startup = notes.connection.request if notes.direction == "initiator" else notes.connection.reply
-        yield f"{name}: {_startup(startup) if startup is not None else 'startup frame'}"
+        yield f"{name}: {_startup(half.startup) if half.startup is not None else 'startup frame'}"
     delivered = {delivery.seq: delivery.delivered for delivery in notes.deliveries if delivery.placed == frame}
     for record, *_ in notes.fpdus:
-        yield f"{name}: {_fpdu(record, frame, own, delivered.get(record.seq))}"
+        yield f"{name}: {_fpdu(record, frame, own, delivered.get(record.seq), so_far=so_far)}"
     if notes.fpdu_count > len(notes.fpdus):
         yield f"{name}: {plural(notes.fpdu_count - len(notes.fpdus), 'FPDU')} more"
     if own is not None and notes.fpdus:
@@ -81,7 +89,7 @@ def _startup(startup: StartupFrame) -> str:
     return said if data is None else f"{said}, IRD {data.ird}, ORD {data.ord}"
 
 
-def _fpdu(record: FPDURecord, frame: int, seg: Segment | None, delivered: int | None) -> str:
+def _fpdu(record: FPDURecord, frame: int, seg: Segment | None, delivered: int | None, *, so_far: bool) -> str:
     markers = f", {plural(record.markers, 'Marker')}" if record.markers else ""
     deviating = ", deviating" if record.deviation is not None else ""
     what = f"FPDU seq {record.seq} ({record.opcode or 'no message'}, ULPDU {record.ulpdu_length}{markers}{deviating})"
@@ -95,7 +103,7 @@ def _fpdu(record: FPDURecord, frame: int, seg: Segment | None, delivered: int | 
         return (
             f"{said}, placed and delivered here" if when == frame else f"{said}, placed here, delivered at frame {when}"
         )
-    return f"{said}, placed here, not delivered: octets before it are missing"
+    return f"{said}, placed here, not delivered{' so far' if so_far else ''}: octets before it are missing"
 
 
 def _part(record: FPDURecord, seg: Segment | None) -> str:
@@ -113,11 +121,10 @@ def _part(record: FPDURecord, seg: Segment | None) -> str:
 
 def _markers(notes: HalfNotes, seg: Segment) -> Iterator[str]:
     """The Markers of the segment that stand in FPDUs that were located."""
-    connection = notes.connection
-    half = connection.half(notes.direction)
+    half = notes.half
     if not half.markers:
         return
-    stream = StreamReading(half.seq_start, connection.crc, connection.profile)
+    stream = StreamReading(half.seq_start, half.crc, half.profile)
     begin, size = _first(seg), seg.end - seg.start
     order: ByteOrder = half.dialect.fpduptr_order if half.dialect is not None else "big"
     told = 0

@@ -45,8 +45,9 @@ class FrameLine(NamedTuple):
         """What the frame means to the direction that sent it."""
         if self.notes is None:
             return None
-        whose = self.connection, self.direction
-        return next((half for half in self.notes.halves if (half.connection, half.direction) == whose), None)
+        whose = self.connection.number, self.direction
+        halves = self.notes.halves
+        return next((one for one in halves if (one.half.connection, one.half.direction) == whose), None)
 
     def text(self) -> str:
         """The line: frame, time of day (UTC), addresses, flags, octets of payload; in brackets what it is to MPA."""
@@ -79,9 +80,7 @@ class FrameLine(NamedTuple):
     def startup(self) -> StartupFrame | None:
         """The startup frame that the frame completes, None if it completes none."""
         half = self.half
-        if half is None or not half.startup:
-            return None
-        return self.connection.request if self.direction == "initiator" else self.connection.reply
+        return half.half.startup if half is not None and half.startup else None
 
     def as_dict(self) -> dict[str, Any]:
         """The keys of the JSON lines."""

@@ -2,23 +2,28 @@
 
 An FPDU is described with every frame that brought octets of it, with the one that placed it and with the one that
 delivered it; a finding with the frame it is dated to, each time that its rule is broken. Memory does not follow the
-capture: what there is to say waits in temporary files.
+capture: what there is to say waits in temporary files. Of a capture that goes on,
+:mod:`~scapy_mpa.wireshark.ongoingcomments` keeps the same notes for a while.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
+from functools import cache
 from itertools import groupby
 from operator import itemgetter
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
-from scapy_mpa.analyzer.connection import CapturedConnection, FullOperation
+from scapy_mpa.analyzer.connection import CapturedConnection, FullOperation, Listener
 from scapy_mpa.framing.ddp import SEND_OPCODES, UNTAGGED_HEADER_LENGTH, UntaggedHeader, decode_ddp
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.fpdu import read_fpdu
 from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH, remove_markers
+from scapy_mpa.framing.profiles import Profile
 from scapy_mpa.framing.role import ROLES, Role
+from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.reading.listener import CaptureListener
 from scapy_mpa.reading.query import Asked, Query, query_of
 from scapy_mpa.reading.spill import Sorted
@@ -34,10 +39,35 @@ from scapy_mpa.values.records import FPDURecord, FPDURow, record_of
 MOST_TOLD = 24
 
 #: Kinds of notes, in the order in which they are listed.
-_STARTUP, _FPDU, _DELIVERED, _LIFECYCLE, _FINDING = range(5)
+STARTUP, FPDU, DELIVERED, LIFECYCLE, FINDING = range(5)
 
 #: (frame, kind, connection or -1, direction or -1, stream offset or sequence number, what the kind needs ...).
-_Note = tuple[object, ...]
+Note: TypeAlias = "tuple[object, ...]"
+
+
+class NotedHalf(NamedTuple):
+    """The half connection that notes are of, as comments need it; ``connection`` is the number of its connection."""
+
+    connection: int
+    direction: Role
+    key: bytes
+    startup: StartupFrame | None
+    markers: bool | None
+    seq_start: int | None
+    crc: bool
+    profile: Profile
+    dialect: Dialect | None = None
+    deviation: str | None = None
+
+    @classmethod
+    def of(cls, connection: Connection, direction: Role) -> NotedHalf:
+        """That of a connection of a report."""
+        half = connection.half(direction)
+        startup = connection.request if direction == "initiator" else connection.reply
+        return cls(
+            connection.number, direction, half.key, startup, half.markers, half.seq_start, connection.crc,
+            connection.profile, half.dialect, half.deviation,
+        )  # fmt: skip
 
 
 class Delivery(NamedTuple):
@@ -78,8 +108,7 @@ class HalfNotes(NamedTuple):
     many: then ``fpdu_count`` and ``delivery_count`` say how many.
     """
 
-    connection: Connection
-    direction: Role
+    half: NotedHalf
     startup: bool
     fpdus: list[NotedFPDU]
     fpdu_count: int
@@ -97,10 +126,10 @@ class FrameNotes(NamedTuple):
 
 
 class _Tell(Protocol):
-    def __call__(self, rule_id: str, direction: str | None, frame: int, detail: str) -> None: ...
+    def __call__(self, rule_id: str, direction: str | None, frames: Set[int], detail: str) -> None: ...
 
 
-class _DatedFindings(Findings):
+class DatedFindings(Findings):
     """Findings, each breach of which is reported when it is added."""
 
     def __init__(self, quota: Quota | None, tell: _Tell) -> None:
@@ -137,11 +166,52 @@ class _DatedFindings(Findings):
             code=code,
             topic=topic,
         )
-        for when in {frame, max(frame, last_frame)}:
-            self._tell(rule_id, direction, when, detail)
+        self._tell(rule_id, direction, {frame, max(frame, last_frame)}, detail)
 
 
-class CaptureNotes(CaptureListener):
+class NoteListener(Listener):
+    """Makes notes of startup frames, FPDUs and findings as they are heard of."""
+
+    @abstractmethod
+    def note(self, frames: Iterable[int], *note: object) -> None:
+        """Keep a note, of which only the frame is missing, for each of these frames."""
+
+    @abstractmethod
+    def serial(self, mpa: CapturedConnection) -> int:
+        """The number of a connection here."""
+
+    def startup(self, mpa: CapturedConnection, direction: Role, found: FoundFrame) -> None:
+        """A startup frame is complete."""
+        self.note((found.frame,), STARTUP, self.serial(mpa), ROLES.index(direction), 0)
+
+    def placed(self, operation: FullOperation, row: FPDURow, frames: tuple[int, ...], octets: bytes) -> None:
+        """An FPDU was placed, or found bad."""
+        self.note_fpdu(operation, row, frames)
+
+    def note_fpdu(self, operation: FullOperation, row: FPDURow, frames: tuple[int, ...], *more: object) -> None:
+        """Note an FPDU at the frames that brought it, and at the one that placed it."""
+        placed = row.placed
+        at = frames if not placed or placed in frames else (*frames, placed)
+        self.note(at, FPDU, *self._where(operation, row), tuple(row), *more)
+        if placed and row.delivered not in (0, placed):
+            self.delivered(operation, row)  # it was final no sooner
+
+    def delivered(self, operation: FullOperation, row: FPDURow) -> None:
+        """An FPDU that was placed at an earlier frame is delivered now."""
+        placed, delivered = row.placed, row.delivered
+        self.note({placed, delivered}, DELIVERED, *self._where(operation, row), row.seq, placed, delivered)
+
+    def finding(self, rule_id: str, direction: str | None, frames: Set[int], detail: str) -> None:
+        """A rule was broken at these frames."""
+        side = -1 if direction is None else int(direction == "responder")
+        self.note(frames, FINDING, -1, side, 0, rule_id, detail)
+
+    def _where(self, operation: FullOperation, row: FPDURow) -> tuple[int, int, int]:
+        """Connection, direction and stream offset of an FPDU."""
+        return self.serial(operation.mpa), ROLES.index(operation.direction), operation.offset_of(row.seq)
+
+
+class CaptureNotes(CaptureListener, NoteListener):
     """Reads a capture; then iterating yields what there is to say, frame by frame.
 
     ``report`` is the report without FPDUs: only of connections that are left in it something is said, besides
@@ -157,11 +227,11 @@ class CaptureNotes(CaptureListener):
     def __init__(self, capture: Query | Asked, *, headers: bool = False) -> None:
         self._headers = headers
         self._rules: Set[str] | None = None
-        self._notes: Sorted[_Note] = Sorted()
+        self._notes: Sorted[Note] = Sorted()
         super().__init__()
 
         def make_findings(quota: Quota | None) -> Findings:
-            return _DatedFindings(quota, self.finding)
+            return DatedFindings(quota, self.finding)
 
         try:
             receiver = self.read(query_of(capture), make_findings)
@@ -171,13 +241,11 @@ class CaptureNotes(CaptureListener):
         for serial, connection in enumerate(self.connections):
             if connection is not None:
                 life = connection.lifecycle
-                for frame in {life.first[0], life.ended_frame or life.last[0]}:
-                    self._notes.add((frame, _LIFECYCLE, serial, 0, 0))
+                self.note({life.first[0], life.ended_frame or life.last[0]}, LIFECYCLE, serial, 0, 0)
         told = {found.rule.id for found in receiver.findings.sorted()}
         for found in self.report.findings:
             if found.rule.id not in told:  # what reading the capture left to be said
-                for frame in {found.frame, found.last_frame}:
-                    self.finding(found.rule.id, found.direction, frame, found.detail)
+                self.finding(found.rule.id, found.direction, {found.frame, found.last_frame}, found.detail)
 
     def begin(self) -> None:
         """Forget what there was to say."""
@@ -202,32 +270,40 @@ class CaptureNotes(CaptureListener):
     def __iter__(self) -> Iterator[FrameNotes]:
         """Yield the notes of each frame that has any."""
         shown = {id(connection) for connection in self.report.connections}
+        connections = [one if id(one) in shown else None for one in self.connections]
+
+        @cache
+        def half_of(serial: int, direction: Role) -> NotedHalf | None:
+            connection = connections[serial]
+            return NotedHalf.of(connection, direction) if connection is not None else None
+
         for frame, notes in groupby(self._notes, itemgetter(0)):
-            gathering = _Gathering(self.connections, shown)
+            gathering = Gathering(half_of)
+            lives: list[Connection] = []
             for note in notes:
-                if note[1] != _FINDING or self._rules is None or note[5] in self._rules:
+                if note[1] == LIFECYCLE:
+                    assert isinstance(note[2], int)
+                    lives += filter(None, (connections[note[2]],))
+                elif note[1] != FINDING or self._rules is None or note[5] in self._rules:
                     gathering.take(note)
             assert isinstance(frame, int)
-            found = gathering.found(frame)
+            found = gathering.found(frame, lives)
             if found.halves or found.findings or found.lives:
                 yield found
 
     # --- what the receiver tells ---
 
-    def startup(self, mpa: CapturedConnection, direction: Role, found: FoundFrame) -> None:
-        """A startup frame is complete."""
-        self._notes.add((found.frame, _STARTUP, self.serial(mpa), ROLES.index(direction), 0))
+    def note(self, frames: Iterable[int], *note: object) -> None:
+        """Keep a note for each of these frames."""
+        for frame in frames:
+            self._notes.add((frame, *note))
 
     def placed(self, operation: FullOperation, row: FPDURow, frames: tuple[int, ...], octets: bytes) -> None:
         """An FPDU was placed, or found bad."""
         where = self.where(operation, row)
-        placed = row.placed
         markers = self._markers(operation.dialect, where, octets) if operation.dialect is not None else None
         header, upper = self._header(operation, row, where[0], octets) if self._headers else (b"", "")
-        for frame in frames if not placed or placed in frames else (*frames, placed):
-            self._notes.add((frame, _FPDU, *where, tuple(row), markers, header, upper))
-        if placed and row.delivered not in (0, placed):
-            self.delivered(operation, row)  # it was final no sooner
+        self.note_fpdu(operation, row, frames, markers, header, upper)
 
     def _header(self, operation: FullOperation, row: FPDURow, serial: int, octets: bytes) -> tuple[bytes, str]:
         """The DDP header of an FPDU, and what the upper layer's header says; of a sender that deviates neither."""
@@ -256,67 +332,54 @@ class CaptureNotes(CaptureListener):
         self._deviating[serial, side] += 1
         return tuple(marker - offset for marker in fpdu.markers) if fpdu is not None else ()
 
-    def delivered(self, operation: FullOperation, row: FPDURow) -> None:
-        """An FPDU that was placed at an earlier frame is delivered now."""
-        where = self.where(operation, row)
-        placed, delivered = row.placed, row.delivered
-        for frame in {placed, delivered}:
-            self._notes.add((frame, _DELIVERED, *where, row.seq, placed, delivered))
 
-    def finding(self, rule_id: str, direction: str | None, frame: int, detail: str) -> None:
-        """A rule was broken."""
-        side = -1 if direction is None else int(direction == "responder")
-        self._notes.add((frame, _FINDING, -1, side, 0, rule_id, detail))
+class Gathering:
+    """The notes of one frame, as they come.
 
+    Args:
+        half_of: the half connection of a number and a direction; None for one that nothing is said of.
+    """
 
-class _Gathering:
-    """The notes of one frame, as they come."""
-
-    def __init__(self, connections: list[Connection | None], shown: set[int]) -> None:
-        self._connections = connections
-        self._shown = shown
+    def __init__(self, half_of: Callable[[int, Role], NotedHalf | None]) -> None:
+        self._half_of = half_of
         self._halves: dict[tuple[int, int], HalfNotes] = {}
         self._findings: dict[tuple[str, int], Dated] = {}
-        self._lives: list[Connection] = []
 
-    def take(self, note: _Note) -> None:
+    def take(self, note: Note) -> None:
         """Take one more."""
         kind, serial, side = note[1:4]
         assert isinstance(serial, int) and isinstance(side, int)
-        if kind == _FINDING:
+        if kind == FINDING:
             rule_id, detail = map(str, note[5:])
             dated = self._findings.get((rule_id, side))
             if dated is None:
                 dated = Dated(RULES[rule_id], None if side < 0 else ROLES[side], detail, 0)
             self._findings[rule_id, side] = dated._replace(times=dated.times + 1)
             return
-        connection = self._connections[serial]
-        if connection is None or id(connection) not in self._shown:
-            return
-        if kind == _LIFECYCLE:
-            self._lives.append(connection)
-            return
-        half = self._halves.get((serial, side))
-        if half is None:
-            half = HalfNotes(connection, ROLES[side], False, [], 0, [], 0)
-        if kind == _STARTUP:
-            half = half._replace(startup=True)
-        elif kind == _FPDU:
+        notes = self._halves.get((serial, side))
+        if notes is None:
+            half = self._half_of(serial, ROLES[side])
+            if half is None:
+                return
+            notes = HalfNotes(half, False, [], 0, [], 0)
+        half = notes.half
+        if kind == STARTUP:
+            notes = notes._replace(startup=True)
+        elif kind == FPDU:
             row, markers, header, upper = note[5:]
             assert isinstance(row, tuple) and (markers is None or isinstance(markers, tuple))
             assert isinstance(header, bytes) and isinstance(upper, str)
-            if len(half.fpdus) < MOST_TOLD:
-                deviation = connection.half(ROLES[side]).deviation
-                record = record_of(FPDURow._make(row), (), connection.number, ROLES[side], None, deviation)
-                half.fpdus.append(NotedFPDU(record, markers, header, upper))
-            half = half._replace(fpdu_count=half.fpdu_count + 1)
+            if len(notes.fpdus) < MOST_TOLD:
+                record = record_of(FPDURow._make(row), (), half.connection, half.direction, None, half.deviation)
+                notes.fpdus.append(NotedFPDU(record, markers, header, upper))
+            notes = notes._replace(fpdu_count=notes.fpdu_count + 1)
         else:
-            if len(half.deliveries) < MOST_TOLD:
-                half.deliveries.append(Delivery(*note[5:]))  # type: ignore[arg-type]
-            half = half._replace(delivery_count=half.delivery_count + 1)
-        self._halves[serial, side] = half
+            if len(notes.deliveries) < MOST_TOLD:
+                notes.deliveries.append(Delivery(*note[5:]))  # type: ignore[arg-type]
+            notes = notes._replace(delivery_count=notes.delivery_count + 1)
+        self._halves[serial, side] = notes
 
-    def found(self, frame: int) -> FrameNotes:
-        """All of them."""
+    def found(self, frame: int, lives: list[Connection]) -> FrameNotes:
+        """All of them; ``lives`` are the connections that begin with the frame, or were ended by it."""
         gravest = sorted(self._findings.values(), key=lambda dated: SEVERITIES.index(dated.rule.severity))
-        return FrameNotes(frame, list(self._halves.values()), gravest, self._lives)
+        return FrameNotes(frame, list(self._halves.values()), gravest, lives)

@@ -14,7 +14,19 @@ from scapy.packet import Raw
 
 from scapy_mpa import MPA_am, MPASocket, RemoteProtocolError
 from scapy_mpa.framing import EnhancedData, decode_startup_frame, startup_frame
-from scapy_mpa.layers import FPDU, DDPTagged, DDPUntagged, RDMAPReadRequest, RDMAPSend, RDMAPTerminate
+from scapy_mpa.layers import (
+    FPDU,
+    DDPTagged,
+    DDPUntagged,
+    NVMeAdminCommand,
+    NVMeConnect,
+    NVMeConnectData,
+    NVMePrivateDataRequest,
+    NVMeResponse,
+    RDMAPReadRequest,
+    RDMAPSend,
+    RDMAPTerminate,
+)
 
 SECONDS = 20
 
@@ -186,3 +198,63 @@ def test_an_answering_machine_with_answers_of_ones_own(listener: socket.socket) 
     machine.close()
     machine.sniffer.join(SECONDS)
     assert not machine.sniffer.is_alive()
+
+
+# --- upper layers ---
+
+NVME_PRIVATE = NVMePrivateDataRequest(qid=0, hrqsize=32, hsqsize=31)
+CONNECT = NVMeConnect(cid=1) / NVMeConnectData(subnqn=b"nqn.a")
+
+
+def test_an_upper_layer_that_was_negotiated_is_dissected(listener: socket.socket) -> None:
+    """By Private Data, on any port: the command as its target sees it, the response as the host does."""
+    accepted = beside(lambda: MPASocket.accept(listener))
+    ours = MPASocket.connect(*listener.getsockname(), private_data=bytes(NVME_PRIVATE))
+    theirs = accepted()
+
+    def serve() -> Any:
+        command = theirs.recv()
+        theirs.send(FPDU() / DDPUntagged() / RDMAPSend() / NVMeResponse(cid=9))
+        theirs.send(FPDU() / DDPUntagged(msn=2) / RDMAPSend() / NVMeResponse(cid=command[NVMeConnect].cid))
+        return command
+
+    command = beside(serve)
+    answer = ours.sr1(FPDU() / DDPUntagged() / RDMAPSend() / CONNECT, timeout=SECONDS, verbose=0)
+    assert command()[NVMeConnectData].subnqn.rstrip(b"\0") == b"nqn.a"
+    assert answer[NVMeResponse].cid == 1
+    ours.send(FPDU() / DDPUntagged(msn=2) / RDMAPSend() / NVMeAdminCommand(cid=2))
+    assert theirs.recv()[NVMeAdminCommand].cid == 2
+    ours.close()
+    theirs.close()
+
+
+def test_nothing_is_guessed(listener: socket.socket) -> None:
+    """The same octets on a connection that has nothing to do with NVMe."""
+    accepted = beside(lambda: MPASocket.accept(listener))
+    ours = MPASocket.connect(*listener.getsockname())
+    theirs = accepted()
+    ours.send(FPDU() / DDPUntagged() / RDMAPSend() / CONNECT)
+    received = theirs.recv()
+    assert type(received[RDMAPSend].payload) is Raw
+    assert bytes(received[RDMAPSend].payload) == bytes(CONNECT)
+    ours.close()
+    theirs.close()
+
+
+@pytest.mark.parametrize("we_are", ["client", "server"])
+def test_a_socket_that_is_handed_over_goes_by_the_port(we_are: str) -> None:
+    with socket.socket() as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        server.bind(("127.0.0.1", 4420))
+        server.listen()
+        client = socket.create_connection(("127.0.0.1", 4420), timeout=SECONDS)
+        peer, _ = server.accept()
+    host, target = MPASocket(client), MPASocket(peer)
+    host.send(FPDU() / DDPUntagged() / RDMAPSend() / CONNECT)
+    target.send(FPDU() / DDPUntagged() / RDMAPSend() / NVMeResponse(cid=1))
+    if we_are == "server":
+        assert NVMeConnect in target.recv()
+    else:
+        assert NVMeResponse in host.recv()
+    host.close()
+    target.close()

@@ -1,7 +1,8 @@
 """What the layers above RDMAP have in fields, and what tshark dissects of the same octets, are the same.
 
 tshark dissects RPC-over-RDMA and SMB Direct in Sends of iWARP.  It dissects NVMe-oF on InfiniBand and TCP only, so the
-capsules of a capture are put into PDUs of NVMe/TCP, which carries them unchanged.
+capsules of a capture are put into PDUs of NVMe/TCP, which carries them unchanged; iSER on InfiniBand only, so its Sends
+are put into a connection of RoCE.
 """
 
 # mypy cannot follow Scapy's "/" where Python has no typing.Self.
@@ -18,14 +19,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scapy.layers.inet import IP, TCP
+from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import Ether
-from scapy.packet import Packet
+from scapy.packet import NoPayload, Packet, Raw
 from scapy.sendrecv import sniff
 from scapy.utils import wrpcap
 
 from scapy_mpa import iter_messages
-from scapy_mpa.layers import ISCSIHeader, MPASession, NVMeConnect, NVMeConnectData, NVMeResponse, RDMAPSend
+from scapy_mpa.layers import (
+    ISER,
+    ISCSIHeader,
+    ISERHello,
+    ISERHelloReply,
+    MPAConnection,
+    MPASession,
+    NVMeConnect,
+    NVMeConnectData,
+    NVMeResponse,
+    RDMAPSend,
+)
+from scapy_mpa.ulp.iser import PDUS
 from scapy_mpa.ulp.nfs import OPERATIONS
 from tests.conftest import named
 from tests.layers.uppercases import smb_direct_connection
@@ -257,8 +270,20 @@ def test_a_wrong_field_of_a_crafted_connect_is_seen(tmp_path: Path) -> None:
     assert theirs["nvme.fabrics.cmd.connect.recfmt"] == [7] and theirs["nvme.fabrics.cmd.cid"] == [3]
 
 
-# --- iSER: tshark dissects it on InfiniBand alone, after a CM exchange; the iSCSI PDU behind its header on TCP too ---
+# --- iSER: tshark dissects it in RC packets of InfiniBand, once it saw their connection opened for port 3260 ---
 
+ISER_FIELDS = {
+    "iser.flags.opcode": "opcode",
+    "iser.flags.wsv": "w",
+    "iser.flags.rsv": "r",
+    "iser.flags.rej": "rej",
+    "iser.write_stag": "write_stag",
+    "iser.write_base_offset": "write_base_offset",
+    "iser.read_stag": "read_stag",
+    "iser.read_base_offset": "read_base_offset",
+    "iser.ird": "iser_ird",
+    "iser.ord": "iser_ord",
+}
 ISCSI_FIELDS = {
     "iscsi.opcode": "opcode",
     "iscsi.I": "i",
@@ -266,20 +291,104 @@ ISCSI_FIELDS = {
     "iscsi.datasegmentlength": "data_segment_length",
     "iscsi.initiatortasktag": "initiator_task_tag",
 }
+#: tshark takes nothing shorter for iSER: a Hello message has 28 octets, an iSCSI PDU behind the header 76.
+_SHORTEST = 76
+_HOSTS, _QPS = ("10.0.0.1", "10.0.0.2"), (0x11, 0x22)
+#: The service of a TCP port, as RDMA CM names it (IBTA, annex A11).
+_SERVICE = 0x0106 << 16 | 3260
+_SEND_ONLY, _DATAGRAM_SEND_ONLY = 0x04, 0x64
+_REQUEST, _REPLY, _READY = 0x10, 0x13, 0x14
 
 
-def test_iscsi(tmp_path: Path) -> None:
-    pdus = [
-        ISCSIHeader(opcode="Text Request", i=1, initiator_task_tag=9) / b"SendTargets=All\0",
-        ISCSIHeader(opcode="SCSI Command", initiator_task_tag=0x12345678),
-    ]
-    seq, packets = 1, []
-    for pdu in pdus:
-        packets.append(Ether() / IP() / TCP(sport=40000, dport=3260, seq=seq, ack=1, flags="PA") / bytes(pdu))
-        seq += len(pdu)
-    capture = str(tmp_path / "iscsi.pcap")
-    wrpcap(capture, packets)
-    theirs = tshark(capture, *ISCSI_FIELDS, wanted="iscsi", by_port=True)
-    for (_, values), pdu in zip(theirs, pdus, strict=True):
-        read = ISCSIHeader(bytes(pdu))
-        assert values == {name: [read.getfieldval(field)] for name, field in ISCSI_FIELDS.items()}
+#: What an iSCSI PDU must have for tshark to take it for one, by opcode; those that may have data.
+_VALID: dict[int, dict[str, Any]] = {
+    0x00: {"specific_20": b"\xff\xff\xff\xff" + bytes(24)},
+    0x02: {"flags": 1},
+    0x03: {"f": 0, "i": 1},
+    0x05: {"i": 0},
+    0x10: {"i": 0},
+    0x23: {"f": 0},
+    0x31: {"specific_20": bytes(27) + b"\x01"},
+    0x32: {"initiator_task_tag": 0xFFFFFFFF},
+    0x3F: {"initiator_task_tag": 0xFFFFFFFF, "specific_2": b"\x04\x00"},
+}
+_WITH_DATA = (0x01, 0x04, 0x05, 0x10, 0x20, 0x21, 0x24, 0x25)
+
+
+def in_roce(messages: Sequence[tuple[bool, bytes]]) -> Iterator[Packet]:
+    """RoCE v2 packets of a connection that is opened, and of its Sends: whether the Initiator sends it, its octets."""
+
+    def packet(by_initiator: bool, opcode: int, qp: int, psn: int, payload: bytes) -> Packet:
+        source, target = _HOSTS if by_initiator else _HOSTS[::-1]
+        header = struct.pack(">BBHII", opcode, 0x40, 0xFFFF, qp, psn)
+        below = Ether() / IP(src=source, dst=target) / UDP(sport=0xC000, dport=4791)
+        return below / Raw(header + payload + bytes(4))
+
+    def managing(by_initiator: bool, attribute: int, octets: bytes) -> Packet:
+        head = struct.pack(">BBBBHHQHHI", 1, 7, 2, 3, 0, 0, 7, attribute, 0, 0)
+        datagram = struct.pack(">II", 0x80010000, 1) + head + octets.ljust(232, b"\0")
+        return packet(by_initiator, _DATAGRAM_SEND_ONLY, 1, attribute, datagram)
+
+    gids = b"".join(bytes(10) + b"\xff\xff" + bytes(map(int, host.split("."))) for host in _HOSTS)
+    request = struct.pack(">IIQQIIIIII", 1, 0, _SERVICE, 1, 0, 0, _QPS[0] << 8 | 4, 4, 0, 0x100 << 8)
+    yield managing(True, _REQUEST, request + struct.pack(">HBBHH", 0xFFFF, 0x37, 0xF0, 0xFFFF, 0xFFFF) + gids)
+    yield managing(False, _REPLY, struct.pack(">IIIIIIBBBBQ", 2, 1, 0, _QPS[1] << 8, 0, 0x200 << 8, 4, 4, 0, 0, 2))
+    yield managing(True, _READY, struct.pack(">II", 1, 2))
+    psns = [0x100, 0x200]
+    for by_initiator, octets in messages:
+        side = 0 if by_initiator else 1
+        yield packet(by_initiator, _SEND_ONLY, _QPS[1 - side], psns[side], octets.ljust(_SHORTEST, b"\0"))
+        psns[side] += 1
+
+
+def iser_connection() -> MPAConnection:
+    """Hello messages, and an iSCSI PDU of each kind with every combination of STags."""
+    connection = MPAConnection(ports=(40000, 3260))
+    connection.message("initiator", ISERHello(iser_ird=4)).message("responder", ISERHelloReply(rej=1, iser_ord=5))
+    number = 0
+    for opcode in PDUS:
+        for w, r in ((0, 0), (1, 0), (0, 1), (1, 1)):
+            number += 1
+            stags = {"write_stag": w * number, "read_stag": r * (number << 16), "write_base_offset": w << 63}
+            header = ISER(w=w, r=r, read_base_offset=r * (number << 32), **stags)
+            fields = {"i": number & 1 if opcode < 0x20 else 0, "initiator_task_tag": number << 8 | 7}
+            pdu = ISCSIHeader(opcode=opcode, **{**fields, **_VALID.get(opcode, {})})
+            data = bytes(4 * (number % 3)) if opcode in _WITH_DATA else b""
+            connection.message("initiator" if opcode < 0x20 else "responder", header / pdu / data)
+    return connection
+
+
+def test_iser(tmp_path: Path) -> None:
+    made, carried = str(tmp_path / "iser.pcap"), str(tmp_path / "roce.pcap")
+    wrpcap(made, iser_connection().packets())
+    ours = sends(made)
+    wrpcap(carried, list(in_roce([(one.dport == 3260, bytes(one[RDMAPSend].payload)) for one in ours])))
+    theirs = tshark(carried, *ISER_FIELDS, *ISCSI_FIELDS, wanted="iser", by_port=False)
+    assert len(ours) == len(theirs) == 2 + 4 * len(PDUS)
+    compared: Counter[str] = Counter()
+    for packet, (_, values) in zip(ours, theirs, strict=True):
+        message: Any = packet[RDMAPSend].payload
+        assert isinstance(message, (ISER, ISERHello, ISERHelloReply))
+        for fields, layer in ((ISER_FIELDS, message), (ISCSI_FIELDS, message.payload)):
+            names = {field.name for field in layer.fields_desc} if not isinstance(layer, NoPayload) else set()
+            for name, field in fields.items():
+                if not values[name] or field not in names:
+                    assert not values[name] or values[name] == [0], (name, packet.frame)
+                    continue
+                assert values[name] == [layer.getfieldval(field)], (name, packet.frame)
+                compared[name] += 1
+    assert compared["iser.write_stag"] == compared["iser.read_base_offset"] == 4 * len(PDUS)
+    assert compared["iser.ird"] == compared["iser.ord"] == compared["iser.flags.rej"] == 1
+    assert compared["iscsi.opcode"] == 4 * len(PDUS)
+    # A SNACK Request has no data segment.
+    assert compared["iscsi.datasegmentlength"] == 4 * (len(PDUS) - 1)
+    assert compared["iser.flags.opcode"] == len(ours)
+
+
+def test_a_lying_header_of_iser_is_seen(tmp_path: Path) -> None:
+    message = ISER(w=1, write_stag=0xDEAD) / ISCSIHeader(data_segment_length=0x8000, initiator_task_tag=1)
+    carried = str(tmp_path / "roce.pcap")
+    wrpcap(carried, list(in_roce([(True, bytes(message))])))
+    ((_, values),) = tshark(carried, *ISER_FIELDS, *ISCSI_FIELDS, wanted="iser", by_port=False)
+    assert values["iser.write_stag"] == [0xDEAD]
+    assert values["iscsi.datasegmentlength"] == [0x8000]

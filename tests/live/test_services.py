@@ -135,10 +135,6 @@ def test_a_connection_names_its_queue() -> None:
     assert len(NVME_PRIVATE_DATA) == 32
 
 
-def test_who_listens_asks_for_no_service() -> None:
-    assert CliRunner().invoke(cli, ["listen", "0", "--ulp", "nfs-null"]).exit_code == 2
-
-
 def test_one_call_is_not_counted() -> None:
     done = CliRunner().invoke(cli, ["connect", "127.0.0.1", "9", "--ulp", "nfs-null", "--count", "3"])
     assert done.exit_code == 2
