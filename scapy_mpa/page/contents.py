@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.page.svg import svg_of
-from scapy_mpa.page.worst import Glimpse, glimpses, worst_first
 from scapy_mpa.plot.kinds import draw_subject
 from scapy_mpa.plot.memory import memory_of
 from scapy_mpa.plot.reads import Asked, requests_of
 from scapy_mpa.plot.view import Stretch, Subject
+from scapy_mpa.plot.worst import Glimpse, glimpses, worst_first
 from scapy_mpa.report.buffers import WAY_WORDS, WAYS
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report

@@ -25,8 +25,8 @@ from scapy_mpa.page.contents import (
     happened,
 )
 from scapy_mpa.page.templates import check_jinja, environment, policy, source
-from scapy_mpa.page.worst import gravest
 from scapy_mpa.plot.look import DARK, LIGHT
+from scapy_mpa.plot.worst import gravest
 from scapy_mpa.report.beginning import remarkable_beginning
 from scapy_mpa.report.connection import Connection, connection_line
 from scapy_mpa.report.fields import KINDS

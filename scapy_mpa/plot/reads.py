@@ -21,6 +21,7 @@ from scapy_mpa.plot.look import (
     time_unit,
 )
 from scapy_mpa.plot.thin import COLUMNS, grid
+from scapy_mpa.plot.timeline import Timeline
 from scapy_mpa.plot.view import Stretch, Subject
 from scapy_mpa.reading.query import Query, Selection, query_of
 from scapy_mpa.report.connection import Connection
@@ -63,10 +64,28 @@ def reads(subject: Subject, window: Stretch, look: Look, asked: Asked | None = N
         asked = requests_of([connection])
     there = {direction: asked[connection.number, direction].inside(window) for direction in subject.directions}
     shown = [direction for direction in subject.directions if len(there[direction].asked)]
-    sheet = Sheet(len(shown), 1.9, each=2, nothing="there is no RDMA Read and no Atomic")
+    sheet = Sheet(len(shown), 1.9, each=2, nothing=_no_reads(connection, window))
+    import numpy as np
+
+    begun = connection.lifecycle.first[1]
+    times = [
+        (np.array([time for time in column if time]) - begun) / _SECOND
+        for direction in shown
+        for column in (there[direction].asked, there[direction].answered)
+    ]
+    marks = subject.marks(window)
+    timeline = Timeline.of(times, marks)
+    timeline.lay([ax for number in range(len(shown)) for ax in sheet.axes(number)])
     for number, direction in enumerate(shown):
-        _draw(connection, direction, there[direction], sheet.axes(number), look, sheet)
-    return sheet.finish(connection, "RDMA Reads and Atomics under way, and their latencies", window.words, look)
+        _draw(connection, direction, there[direction], sheet.axes(number), timeline, look, sheet)
+        timeline.mark(sheet.axes(number)[0], marks, shown, direction, look)
+    return sheet.finish(subject.heading("RDMA Reads and Atomics under way, and their latencies", window), look)
+
+
+def _no_reads(connection: Connection, window: Stretch) -> str:
+    """The sentence about a connection without any, with what draws its messages."""
+    where = "among what is drawn" if not window.is_open else f"in connection {connection.number}"
+    return f"there is no RDMA Read and no Atomic {where}; --kind latency draws calls, --kind ladder all messages"
 
 
 def requests_of(connections: Sequence[Connection]) -> Asked:
@@ -125,6 +144,7 @@ def _draw(
     direction: Role,
     requests: RequestTimes,
     axes: Sequence[Axes],
+    timeline: Timeline,
     look: Look,
     sheet: Sheet,
 ) -> None:
@@ -135,8 +155,7 @@ def _draw(
     asked = (np.array(requests.asked) - begun) / _SECOND
     is_answered = np.array(requests.answered) > 0
     answered = (np.array(requests.answered) - begun)[is_answered] / _SECOND
-    span = float(max(asked.max(), answered.max() if len(answered) else asked.max()) - asked.min())
-    unit = time_unit(span)
+    unit = timeline.unit
     times = np.concatenate((asked, answered)) * unit.a_second
     # Of what happens at one moment answers come first: a new Request may wait for them.
     steps = np.concatenate((np.ones(len(asked)), -np.ones(len(answered))))
@@ -179,11 +198,9 @@ def _draw(
         keys.append(Key(GREEN, "latency, Request to the end of its answer", "patch" if is_dense else "o"))
         lower.set_ylabel(f"latency, {small.name}")
         lower.set_ylim(bottom=0)
-    lower.set_xlabel(f"{unit.name} since the connection began")
-    lower.set_xlim(upper.get_xlim())
     for ax in axes:
-        number_axis(ax.xaxis, whole=False)
         number_axis(ax.yaxis, whole=ax is upper)
+        ax.grid(axis="y")
 
 
 def _draw_limits(connection: Connection, direction: Role, ax: Axes, most: float, keys: list[Key]) -> None:

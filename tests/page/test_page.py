@@ -21,10 +21,10 @@ from scapy_mpa.craft.traffic import Traffic
 from scapy_mpa.page import contents, write
 from scapy_mpa.page.contents import MOST_DRAWN, broken_rules
 from scapy_mpa.page.svg import svg_of
-from scapy_mpa.page.worst import glimpses, worst_first
 from scapy_mpa.page.write import page_of
 from scapy_mpa.plot.kinds import KINDS, draw_subject
 from scapy_mpa.plot.view import Stretch, Subject
+from scapy_mpa.plot.worst import glimpses, worst_first
 from scapy_mpa.report.buffers import buffers_of
 from scripts.dev.fuzz_captures import case
 from tests.conftest import PCAPS, captures
