@@ -1,4 +1,4 @@
-"""Pictures do not lie: what is drawn is compared with the data, octet by octet, on both axes; colours mean one thing."""
+"""Pictures do not lie: what is drawn is compared with the data, octet by octet, both axes; colours mean one thing."""
 
 from __future__ import annotations
 
@@ -271,9 +271,8 @@ def test_a_reset_is_marked_and_what_came_after_it(kind: str) -> None:
         1 for one in connection.initiator.fpdus if (one.placed_frame or one.frames[-1]) > (life.reset_frame or 0)
     )
     assert int(view.fpdus.count[view.fpdus.is_reset].sum()) == after > 10
-    said = " ".join(
-        [*words_of(connection.plot(kind)), *(ax.get_title(loc="right") for ax in connection.plot(kind).axes)]
-    )
+    figure = connection.plot(kind)
+    said = " ".join([*words_of(figure), *(ax.get_title(loc="right") for ax in figure.axes)])
     assert "RST" in said
     assert "82 times" in said
     assert "117,136 octets" in said
