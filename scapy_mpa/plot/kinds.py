@@ -63,19 +63,30 @@ def draw_connection(
     return figure
 
 
+def first_kinds(connection: Connection) -> tuple[str, ...]:
+    """The pictures of a connection as a whole, those first that show what one wants to know of it first.
+
+    Of one that ended before its work did, the end; of one that was out of order, the order; else what was slow.
+    """
+    if connection.lifecycle.is_unfinished or not connection.fpdu_count:
+        return "ladder", "lanes", "sequence", "latency"
+    if is_out_of_order(connection):
+        return "lanes", "sequence", "ladder", "latency"
+    return "latency", "lanes", "ladder", "sequence"
+
+
 def _draw_first(subject: Subject, window: Stretch, axis: str | None, dark: bool) -> Figure:
     """Draw what one wants to see first of a connection."""
-    connection = subject.connection
     if axis is not None:
         return draw_subject(subject, "lanes", window, axis, dark)
-    if connection.lifecycle.is_unfinished or not connection.fpdu_count:
-        return draw_subject(subject, "ladder", window, "octets", dark)
-    if is_out_of_order(connection):
-        return draw_subject(subject, "lanes", window, "octets", dark)
+    first, second, *_ = first_kinds(subject.connection)
     try:
-        return draw_subject(subject, "latency", window, "octets", dark)
+        return draw_subject(subject, first, window, "octets", dark)
     except NothingToDraw:
-        return draw_subject(subject, "lanes", window, "time", dark)
+        if first != "latency":
+            raise
+    # What has no answers has messages, which take time.
+    return draw_subject(subject, second, window, "time", dark)
 
 
 def draw_subject(

@@ -1,0 +1,72 @@
+"""How long answers took, for the page: a row for each kind of each connection, and the ten slowest answers of all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from scapy_mpa.framing.role import ROLES, Role
+from scapy_mpa.messages.reading import CapturedMessages
+from scapy_mpa.plot.reads import query_around, same_connection
+from scapy_mpa.plot.waits import Slowest, Wait, waits
+from scapy_mpa.rdmap.spread import Spread
+from scapy_mpa.report.connection import Connection
+
+#: Answers that the page lists; kinds of waits that it has rows for.
+MOST_SLOWEST, MOST_ROWS = 10, 40
+_SECOND = 1_000_000_000
+
+
+class LatencyRow(NamedTuple):
+    """The answered calls, RDMA Reads or Atomics of one side of a connection; times are in seconds."""
+
+    connection: int
+    side: Role
+    what: str
+    answered: int
+    least: float
+    median: float
+    percentile_99: float
+    most: float
+    most_frame: int
+
+
+class Latencies(NamedTuple):
+    """What was found: rows, how many there are in all, the slowest answers, the slowest first, and in how many."""
+
+    rows: list[LatencyRow]
+    total: int
+    slowest: list[Wait]
+    answers: int
+
+
+def latencies_of(connections: Sequence[Connection]) -> Latencies:
+    """How long answers took in some connections of a report.
+
+    Raises as :class:`~scapy_mpa.messages.reading.CapturedMessages` does.
+    """
+    found: dict[tuple[int, int, str], tuple[Spread, list[int]]] = {}
+    slowest = Slowest(MOST_SLOWEST)
+    if not connections:
+        return Latencies([], 0, [], 0)
+    with CapturedMessages(query_around(connections)) as messages:
+        numbers = {same_connection(one, messages.report.connections): one.number for one in connections}
+        for wait in waits(messages):
+            if wait.connection not in numbers:
+                continue
+            key = numbers[wait.connection], ROLES.index(wait.side), wait.what
+            spread, most = found.setdefault(key, (Spread(), [0]))
+            if not spread.count or wait.latency > spread.most:
+                most[0] = wait.frame
+            spread.add(wait.latency)
+            slowest.add(wait)
+        worst = [one._replace(connection=numbers[one.connection]) for one in slowest.found(messages)]
+    rows = [_row(number, ROLES[side], what, *found[number, side, what]) for number, side, what in sorted(found)]
+    rows.sort(key=lambda row: -row.most)
+    return Latencies(rows[:MOST_ROWS], len(rows), worst, sum(row.answered for row in rows))
+
+
+def _row(connection: int, side: Role, what: str, spread: Spread, most: list[int]) -> LatencyRow:
+    times = (spread.least, spread.percentile(50), spread.percentile(99), spread.most)
+    least, median, high, highest = (time / _SECOND for time in times)
+    return LatencyRow(connection, side, what, spread.count, least, median, high, highest, most[0])
