@@ -40,6 +40,7 @@ from scapy_mpa.plot.view import (
     Stretch,
     Subject,
     holes,
+    unacknowledged,
 )
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.values.words import plural
@@ -103,6 +104,8 @@ def lanes(subject: Subject, window: Stretch, axis: Axis, look: Look) -> Figure:
     for ax, view in zip(drawn, shown, strict=True):
         parts = subject.parts(view.direction, window)
         drawing = _Lanes(subject.connection, view, parts, axis, look, ax, timeline)
+        if not window.is_open and axis == "octets":
+            drawing.draw_others()
         drawing.draw(marks, [one.direction for one in shown])
         sheet.keys += drawing.keys
         sheet.said.append(drawing.said)
@@ -136,6 +139,15 @@ class _Lanes:
         self._timeline = timeline
         self._unit = timeline.unit
         self._is_dense = max(len(view.segments.start), view.fpdu_count) > MOST_RECORDS
+
+    def draw_others(self) -> None:
+        """Shade the octets between those that are drawn: unless they are hatched, other frames brought them."""
+        places = [*self._view.segments.start, *self._view.segments.end, *self._view.fpdus.start, *self._view.fpdus.end]
+        if places:
+            first, last = max(float(min(places)), 0.0), float(max(places))
+            for lane in (_SEGMENTS, _FPDUS):
+                self._ax.broken_barh([(first, last - first)], lane, facecolor=self._look.grid, zorder=0.5)
+            self.keys.append(Key(self._look.grid, "of other frames"))
 
     def draw(self, marks: list[Mark], shown: list[Role]) -> None:
         """Draw them; ``shown`` are those who have axes."""
@@ -372,15 +384,15 @@ class _Lanes:
     def _draw_end(self, marks: list[Mark]) -> None:
         """How the stream ends: octets that were never acknowledged, the FIN of its sender, a RST of either."""
         view, ax = self._view, self._ax
-        if not len(view.segments.end):
-            return
-        last, mine = int(view.segments.end.max()), self._connection.lifecycle.half(view.direction)
+        mine = self._connection.lifecycle.half(view.direction)
         ends = [mark for mark in marks if mark.what == "RST" or (mark.what == "FIN" and mark.side == view.direction)]
         words = [mark.words(names_side=mark.side != view.direction) for mark in ends]
         is_bad = bool(mine.unacknowledged_octets)
         if is_bad:
             words.insert(0, f"{mine.unacknowledged_octets:,} octets never acknowledged")
-            ax.axvspan(last - mine.unacknowledged_octets, last, facecolor=VERMILION, alpha=0.15, linewidth=0, zorder=0)
+            found = unacknowledged(self._connection, view)
+            if found is not None:
+                ax.axvspan(*found, facecolor=VERMILION, alpha=0.15, linewidth=0, zorder=0)
         if words:
             colour = VERMILION if is_bad else self._look.soft
             ax.set_title("; ".join(words), loc="right", fontsize=8, color=colour)

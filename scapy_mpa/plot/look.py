@@ -37,6 +37,8 @@ _WIDTH, _DPI = 11.0, 120
 _SENTENCE, _NOTE, _CHARACTERS = 150, 182, 150
 #: Inches of a line: of the title, of a sentence below it, of a note, of the legend; around all.
 _TITLE_LINE, _SENTENCE_LINE, _NOTE_LINE, _LEGEND_LINE, _EDGE = 0.27, 0.19, 0.16, 0.19, 0.12
+#: Inches of a character of the title, and of the name of the connection.
+_TITLE_CHARACTER, _NAME_CHARACTER = 0.12, 0.085
 
 
 class Look(NamedTuple):
@@ -241,8 +243,13 @@ def _notes(said: Sequence[str]) -> list[str]:
     return textwrap.wrap("; ".join(dict.fromkeys(part for part in said if part)), _NOTE)
 
 
+def _is_beside(heading: Heading) -> bool:
+    """Whether the name of the connection has room beside the title."""
+    return len(heading.what) * _TITLE_CHARACTER + len(heading.whose) * _NAME_CHARACTER < _WIDTH - 0.6
+
+
 def _heading_height(heading: Heading, said: Sequence[str]) -> float:
-    sentences, notes = len(_sentences(heading)), len(_notes(said))
+    sentences, notes = len(_sentences(heading)) + (not _is_beside(heading)), len(_notes(said))
     return 2 * _EDGE + _TITLE_LINE + sentences * _SENTENCE_LINE + notes * _NOTE_LINE + 0.04
 
 
@@ -251,8 +258,10 @@ def _write_heading(figure: Figure, heading: Heading, said: Sequence[str], look: 
     from matplotlib.patches import Rectangle
 
     left, y = 0.022, height - _EDGE
+    is_beside = _is_beside(heading)
     lines: list[tuple[str, float, str, float, str]] = [
         (heading.what, 12.5, look.ink, _TITLE_LINE, "bold"),
+        *([] if is_beside else [(heading.whose, 9.5, look.soft, _SENTENCE_LINE, "normal")]),
         *((line, 9.5, look.ink, _SENTENCE_LINE, "normal") for line in _sentences(heading)),
         *((line, 8, look.soft, _NOTE_LINE, "normal") for line in _notes(said)),
     ]
@@ -261,7 +270,8 @@ def _write_heading(figure: Figure, heading: Heading, said: Sequence[str], look: 
     figure.add_artist(
         Rectangle((0.01, bottom / height), 0.004, (y - bottom) / height, color=colour, transform=figure.transFigure)
     )
-    figure.text(0.988, y / height, heading.whose, ha="right", va="top", fontsize=9.5, color=look.soft)
+    if is_beside:
+        figure.text(0.988, y / height, heading.whose, ha="right", va="top", fontsize=9.5, color=look.soft)
     for text, size, ink, step, weight in lines:
         figure.text(left, y / height, text, ha="left", va="top", fontsize=size, color=ink, weight=weight)
         y -= step

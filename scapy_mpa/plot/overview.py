@@ -142,12 +142,13 @@ def _draw_bar(connection: Connection, row: int, begun: int, scale: float, ax: Ax
     ax.broken_barh([(first, max(middle - first, least))], (row - 0.2, 0.4), facecolor=look.faint)
     if middle < last:
         ax.broken_barh([(middle, max(last - middle, least))], (row - 0.2, 0.4), facecolor=colour)
+        sheet.keys.append(Key(colour, _bar_words(colour)))
     words, marker, is_bad_end = _ENDS[life.ended]
     moment = life.ended_time or life.last[1]
     place = (moment - begun) * scale
     ink = VERMILION if is_bad_end else look.ink
     ax.plot([place], [row], marker, color=ink, markersize=9, markeredgewidth=1.8, clip_on=False, zorder=4)
-    sheet.keys += [Key(look.faint, "startup"), Key(colour, _bar_words(colour)), Key(ink, words, marker)]
+    sheet.keys += [Key(look.faint, "startup"), Key(ink, words, marker)]
     if life.reset_frame is not None and life.ended != "rst" and life.is_unfinished:
         ax.plot([last], [row], "x", color=VERMILION, markersize=9, markeredgewidth=1.8, clip_on=False, zorder=4)
         sheet.keys.append(Key(VERMILION, "RST", "x"))

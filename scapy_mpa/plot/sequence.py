@@ -20,7 +20,7 @@ from scapy_mpa.plot.look import (
 )
 from scapy_mpa.plot.thin import COLUMNS, Grid, grid
 from scapy_mpa.plot.timeline import Timeline
-from scapy_mpa.plot.view import MOST_EACH, NOTHING, HalfView, Mark, Stretch, Subject, holes
+from scapy_mpa.plot.view import MOST_EACH, NOTHING, HalfView, Mark, Stretch, Subject, holes, unacknowledged
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.rules.findings import Finding
 
@@ -94,14 +94,13 @@ class _Sequence:
 
     def _draw_unacknowledged(self) -> None:
         """The octets at the end of the stream that the peer never acknowledged."""
-        end = self._connection.lifecycle.half(self._view.direction)
-        if not end.unacknowledged_octets or not len(self._view.segments.end):
+        found = unacknowledged(self._connection, self._view)
+        if found is None:
             return
-        last = int(self._view.segments.end.max())
-        first = last - end.unacknowledged_octets
-        self._ax.axhspan(first, last, facecolor=VERMILION, alpha=0.12, linewidth=0)
-        words = f"{end.unacknowledged_octets:,} octets never acknowledged"
-        self._ax.text(0.005, last, words, transform=self._ax.get_yaxis_transform(), va="top", fontsize=8.5)
+        octets = self._connection.lifecycle.half(self._view.direction).unacknowledged_octets
+        self._ax.axhspan(*found, facecolor=VERMILION, alpha=0.12, linewidth=0)
+        words = f"{octets:,} octets never acknowledged"
+        self._ax.text(0.005, found[1], words, transform=self._ax.get_yaxis_transform(), va="top", fontsize=8.5)
 
     def _draw_each(self) -> None:
         import numpy as np

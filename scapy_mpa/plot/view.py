@@ -548,6 +548,16 @@ class _Gaps:
         return found
 
 
+def unacknowledged(connection: Connection, view: HalfView) -> tuple[int, int] | None:
+    """The octets that are drawn of those at the end of the stream that were never acknowledged; None without any."""
+    octets = connection.lifecycle.half(view.direction).unacknowledged_octets
+    if not octets or not len(view.segments.end):
+        return None
+    last = max(map(sum, zip(view.track.starts, view.track.lengths, strict=True)))
+    first, end = max(last - octets, int(view.segments.start.min())), min(last, int(view.segments.end.max()))
+    return (first, end) if first < end else None
+
+
 def holes(view: HalfView) -> list[tuple[int, int]]:
     """Octets that no segment brought, between the first and the last that are drawn."""
     import numpy as np
