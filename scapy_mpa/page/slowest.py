@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.messages.reading import CapturedMessages
+from scapy_mpa.plot.answers import Answered, Slowest, answers
 from scapy_mpa.plot.reads import query_around, same_connection
-from scapy_mpa.plot.waits import Slowest, Wait, waits
 from scapy_mpa.rdmap.spread import Spread
 from scapy_mpa.report.connection import Connection
 
-#: Answers that the page lists; kinds of waits that it has rows for.
+#: Answers that the page lists; kinds of answers that it has rows for.
 MOST_SLOWEST, MOST_ROWS = 10, 40
 _SECOND = 1_000_000_000
 
@@ -36,7 +36,7 @@ class Latencies(NamedTuple):
 
     rows: list[LatencyRow]
     total: int
-    slowest: list[Wait]
+    slowest: list[Answered]
     answers: int
 
 
@@ -51,7 +51,7 @@ def latencies_of(connections: Sequence[Connection]) -> Latencies:
         return Latencies([], 0, [], 0)
     with CapturedMessages(query_around(connections)) as messages:
         numbers = {same_connection(one, messages.report.connections): one.number for one in connections}
-        for wait in waits(messages):
+        for wait in answers(messages):
             if wait.connection not in numbers:
                 continue
             key = numbers[wait.connection], ROLES.index(wait.side), wait.what

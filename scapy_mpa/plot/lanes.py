@@ -35,10 +35,10 @@ from scapy_mpa.plot.view import (
     NOTHING,
     DrawnParts,
     HalfView,
-    Mark,
     OctetParts,
     Stretch,
     Subject,
+    TimeMark,
     holes,
     unacknowledged,
 )
@@ -149,7 +149,7 @@ class _Lanes:
                 self._ax.broken_barh([(first, last - first)], lane, facecolor=self._look.grid, zorder=0.5)
             self.keys.append(Key(self._look.grid, "of other frames"))
 
-    def draw(self, marks: list[Mark], shown: list[Role]) -> None:
+    def draw(self, marks: list[TimeMark], shown: list[Role]) -> None:
         """Draw them; ``shown`` are those who have axes."""
         view, ax = self._view, self._ax
         lanes = {
@@ -381,7 +381,7 @@ class _Lanes:
         if view.markers and len(view.segments.start):
             self._draw_markers(max(0, int(view.segments.start.min())), int(view.segments.end.max()))
 
-    def _draw_end(self, marks: list[Mark]) -> None:
+    def _draw_end(self, marks: list[TimeMark]) -> None:
         """How the stream ends: octets that were never acknowledged, the FIN of its sender, a RST of either."""
         view, ax = self._view, self._ax
         mine = self._connection.lifecycle.half(view.direction)

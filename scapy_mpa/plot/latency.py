@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.messages.reading import CapturedMessages
 from scapy_mpa.messages.row import MessageRow
+from scapy_mpa.plot.answers import Answered, Slowest, answers
 from scapy_mpa.plot.look import GREEN, PURPLE, Key, Look, NothingToDraw, Sheet, time_text
 from scapy_mpa.plot.reads import query_around, same_connection
 from scapy_mpa.plot.thin import COLUMNS
 from scapy_mpa.plot.timeline import Timeline
-from scapy_mpa.plot.view import Mark, Stretch, Subject
-from scapy_mpa.plot.waits import Slowest, Wait, waits
+from scapy_mpa.plot.view import Stretch, Subject, TimeMark
 from scapy_mpa.rdmap.spread import Spread
 from scapy_mpa.values.words import plural
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Waits that are drawn one by one; that are named.
-_MOST_WAITS, _NAMED = 2000, 6
-#: Rows of a decade where waits are not drawn one by one.
+#: Answers that are drawn one by one; that are named.
+_MOST_ANSWERS, _NAMED = 2000, 6
+#: Rows of a decade where answers are not drawn one by one.
 _DECADE = 40
 _SECOND = 1_000_000_000
 _MARKERS: dict[Role, str] = {"initiator": "o", "responder": "s"}
@@ -36,7 +36,7 @@ _WIDTH, _LIST, _LINE = 0.64, 1.03, 0.046
 
 
 class _Kind:
-    """The waits of one kind of one side: exactly as long as they are few, else by the place in the picture."""
+    """The answers of one kind to one side: exactly as long as they are few, else by the place in the picture."""
 
     def __init__(self) -> None:
         self.spread = Spread()
@@ -50,7 +50,7 @@ class _Found(NamedTuple):
     """What is drawn: kinds, the slowest, from when to when."""
 
     kinds: dict[tuple[Role, str], _Kind]
-    slowest: list[Wait]
+    slowest: list[Answered]
 
 
 def latency(subject: Subject, window: Stretch, look: Look) -> Figure:
@@ -81,7 +81,7 @@ def latency(subject: Subject, window: Stretch, look: Look) -> Figure:
     ax.set_title("by when it was asked")
     timeline.mark(ax, marks, (), "initiator", look, _WIDTH)
     if any(kind.cells for kind in found.kinds.values()):
-        sheet.said.append(f"aggregated: more than {_MOST_WAITS:,} of a kind, so a dot stands for all at its place")
+        sheet.said.append(f"aggregated: more than {_MOST_ANSWERS:,} of a kind, so a dot stands for all at its place")
     heading = subject.heading("Latency: how long each answer took", window)
     protocol = connection.upper_layer.protocol
     said = tuple(_words(what, side, kind, protocol) for (side, what), kind in found.kinds.items())
@@ -99,7 +99,7 @@ def _found(subject: Subject, window: Stretch, column: float) -> _Found:
         def rows() -> Iterator[MessageRow]:
             return (row for row in messages if row.connection == number)
 
-        for wait in waits(rows()):
+        for wait in answers(rows()):
             if wait.side not in subject.directions or not window.has(wait.frame, wait.time):
                 continue
             kind = kinds.setdefault((wait.side, wait.what), _Kind())
@@ -115,7 +115,7 @@ def _found(subject: Subject, window: Stretch, column: float) -> _Found:
 def _place(kind: _Kind, time: float, seconds: float, column: float) -> None:
     if not kind.cells:
         kind.exact.append((time, seconds))
-        if len(kind.exact) <= _MOST_WAITS:
+        if len(kind.exact) <= _MOST_ANSWERS:
             return
     for at, took in kind.exact or [(time, seconds)]:
         kind.cells.add((int(at / column), round(log10(took) * _DECADE)))
@@ -126,7 +126,7 @@ def _time(cell: int, column: float) -> float:
     return (cell + 0.5) * column
 
 
-def _timeline(found: _Found, marks: list[Mark], column: float) -> Timeline:
+def _timeline(found: _Found, marks: list[TimeMark], column: float) -> Timeline:
     import numpy as np
 
     times: list[float] = []

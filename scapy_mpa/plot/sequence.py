@@ -20,7 +20,7 @@ from scapy_mpa.plot.look import (
 )
 from scapy_mpa.plot.thin import COLUMNS, Grid, grid
 from scapy_mpa.plot.timeline import Timeline
-from scapy_mpa.plot.view import MOST_EACH, NOTHING, HalfView, Mark, Stretch, Subject, holes, unacknowledged
+from scapy_mpa.plot.view import MOST_EACH, NOTHING, HalfView, Stretch, Subject, TimeMark, holes, unacknowledged
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.rules.findings import Finding
 
@@ -67,7 +67,7 @@ class _Sequence:
         self._timeline = timeline
         self._unit = timeline.unit
 
-    def draw(self, marks: list[Mark], shown: list[Role]) -> None:
+    def draw(self, marks: list[TimeMark], shown: list[Role]) -> None:
         """Draw it; ``shown`` are those who have axes."""
         view, ax = self._view, self._ax
         is_dense = max(len(view.segments.start), view.fpdu_count) > MOST_EACH

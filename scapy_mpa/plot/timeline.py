@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scapy_mpa.framing.role import Role
 from scapy_mpa.plot.look import VERMILION, Look, TimeUnit, number_axis, time_unit
-from scapy_mpa.plot.view import Mark
+from scapy_mpa.plot.view import TimeMark
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,7 +28,7 @@ class Timeline(NamedTuple):
     unit: TimeUnit
 
     @classmethod
-    def of(cls, columns: Iterable[Column], marks: Sequence[Mark] = ()) -> Timeline:
+    def of(cls, columns: Iterable[Column], marks: Sequence[TimeMark] = ()) -> Timeline:
         """That of all these times and marks."""
         times = [float(end) for column in columns if len(column) for end in (column.min(), column.max())]
         times += [mark.time for mark in marks]
@@ -52,7 +52,13 @@ class Timeline(NamedTuple):
         axes[-1].set_xlabel(f"{self.unit.name} since the connection began")
 
     def mark(
-        self, ax: Axes, marks: Sequence[Mark], shown: Sequence[Role], direction: Role, look: Look, width: float = 1.0
+        self,
+        ax: Axes,
+        marks: Sequence[TimeMark],
+        shown: Sequence[Role],
+        direction: Role,
+        look: Look,
+        width: float = 1.0,
     ) -> None:
         """Draw the marks on the axes of one side, which have their title and their limits.
 
@@ -89,9 +95,9 @@ class Timeline(NamedTuple):
             ax.set_title(ax.get_title(loc="left"), loc="left", pad=8 + used * _ROW_POINTS)
 
 
-def _together(marks: Sequence[Mark], near: float) -> Iterable[list[Mark]]:
+def _together(marks: Sequence[TimeMark], near: float) -> Iterable[list[TimeMark]]:
     """Marks that lie near each other have one label; what is no good has its own."""
-    found: list[list[Mark]] = []
+    found: list[list[TimeMark]] = []
     for mark in marks:
         if found and mark.time - found[-1][0].time <= near and mark.is_bad == found[-1][0].is_bad:
             found[-1].append(mark)

@@ -131,7 +131,7 @@ class OctetParts(NamedTuple):
     repeats: DrawnParts
 
 
-class Mark(NamedTuple):
+class TimeMark(NamedTuple):
     """What begins or ends a connection: frame, seconds since that began, who sent it, a word, whether it is no good.
 
     ``last_frame`` is that of the last one, if there were several, which ``times`` says.
@@ -252,27 +252,27 @@ class Subject:
             verdict = (said[:1].upper() + said[1:] + ".", *order_sentences(connection))
         return Heading(what, whose, verdict, connection.lifecycle.is_unfinished)
 
-    def marks(self, window: Stretch) -> list[Mark]:
+    def marks(self, window: Stretch) -> list[TimeMark]:
         """What begins and ends the connection, in the order of capture."""
         connection, begun = self.connection, self.connection.lifecycle.first[1]
         found = [
-            Mark(one.frame, (one.time - begun) / _SECOND, one.side, one.what, "rejects" in one.what)
+            TimeMark(one.frame, (one.time - begun) / _SECOND, one.side, one.what, "rejects" in one.what)
             for one in connection.startup_events
             if one.what not in ("FIN", "RST") and window.has(one.frame, one.time)
         ]
         for side in ROLES:
             terminated = connection.lifecycle.half(side).terminated
             if terminated is not None and window.has(terminated.frame, terminated.time):
-                found.append(Mark(terminated.frame, (terminated.time - begun) / _SECOND, side, "Terminate", True))
+                found.append(TimeMark(terminated.frame, (terminated.time - begun) / _SECOND, side, "Terminate", True))
             for name, sign in self.track(side).signs.items():
                 if name == "SYN" or not window.has(sign.frame, sign.time):
                     continue
                 time, is_reset = (sign.time - begun) / _SECOND, name == "RST"
                 times = sign.segments if is_reset else 1
-                found.append(Mark(sign.frame, time, side, name, is_reset, sign.last_frame, times))
+                found.append(TimeMark(sign.frame, time, side, name, is_reset, sign.last_frame, times))
         if connection.lifecycle.ended == "lost" and connection.lifecycle.ended_frame is not None:
             time = (connection.lifecycle.ended_time - begun) / _SECOND
-            found.append(Mark(connection.lifecycle.ended_frame, time, None, "last retransmission in vain", True))
+            found.append(TimeMark(connection.lifecycle.ended_frame, time, None, "last retransmission in vain", True))
         return sorted(found, key=lambda mark: mark.frame)
 
     def parts(self, direction: Role, window: Stretch) -> OctetParts:

@@ -23,10 +23,10 @@ from scapy_mpa.page import contents, write
 from scapy_mpa.page.contents import MOST_DRAWN, broken_rules
 from scapy_mpa.page.svg import svg_of
 from scapy_mpa.page.write import page_of
+from scapy_mpa.plot.answers import answers
 from scapy_mpa.plot.kinds import KINDS, draw_subject
 from scapy_mpa.plot.look import time_text
 from scapy_mpa.plot.view import Stretch, Subject
-from scapy_mpa.plot.waits import waits
 from scapy_mpa.plot.worst import glimpses, worst_first
 from scapy_mpa.report.buffers import buffers_of
 from scripts.dev.fuzz_captures import case
@@ -361,7 +361,7 @@ def test_the_slowest_answers_are_listed(tmp_path: Path) -> None:
     path = PCAPS / "siw-nvme.pcap.zst"
     text = Parsed(page(path, tmp_path / "x.html")).text
     with CapturedMessages(path) as messages:
-        found = sorted(waits(messages), key=lambda one: -one.latency)
+        found = sorted(answers(messages), key=lambda one: -one.latency)
         asked = {(row.connection, row.first_frame): row.text for row in messages}
     assert f"The slowest 10 of {len(found)} answers" in text
     listed = text.partition("What the upper layer says")[2].partition("How long answers took")[0]

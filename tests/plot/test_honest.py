@@ -24,12 +24,12 @@ from scapy_mpa.craft.bulk import BulkConnection, BulkPlan
 from scapy_mpa.craft.pcapfile import PcapWriter
 from scapy_mpa.messages.reading import CapturedMessages
 from scapy_mpa.plot import ladder, overview
+from scapy_mpa.plot.answers import answers
 from scapy_mpa.plot.lanes import _FPDUS, _MESSAGES, _SEGMENTS
 from scapy_mpa.plot.look import NothingToDraw
 from scapy_mpa.plot.overview import draw_overview
 from scapy_mpa.plot.thin import COLUMNS, grid
 from scapy_mpa.plot.view import DrawnSegments, OctetParts, Stretch, Subject, _parts
-from scapy_mpa.plot.waits import waits
 from scapy_mpa.report.connection import Connection
 from tests.conftest import PCAPS, named
 
@@ -365,7 +365,7 @@ def test_retransmissions_have_arrows() -> None:
 def test_the_slowest_answers_are_named(name: str) -> None:
     connection = largest(name)
     with CapturedMessages(named(name)) as messages:
-        found = sorted((one for one in waits(messages) if one.connection == connection.number), reverse=True)
+        found = sorted((one for one in answers(messages) if one.connection == connection.number), reverse=True)
         texts = {row.first_frame: row.text for row in messages if row.connection == connection.number}
     figure = connection.plot("latency")
     said = words_of(figure)
@@ -378,7 +378,7 @@ def test_the_slowest_answers_are_named(name: str) -> None:
 def test_many_answers_are_aggregated(monkeypatch: pytest.MonkeyPatch) -> None:
     from scapy_mpa.plot import latency
 
-    monkeypatch.setattr(latency, "_MOST_WAITS", 50)
+    monkeypatch.setattr(latency, "_MOST_ANSWERS", 50)
     figure = largest("siw-nfs4").plot("latency")
     assert "aggregated: more than 50 of a kind" in " ".join(words_of(figure))
     assert 20 < max(len(line.get_xdata()) for line in figure.axes[0].lines) <= 175

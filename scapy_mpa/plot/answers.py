@@ -17,7 +17,7 @@ _SECOND = 1_000_000_000
 _REQUESTS = {"RDMA Read Request": "RDMA Read", "Atomic Request": "Atomic"}
 
 
-class Wait(NamedTuple):
+class Answered(NamedTuple):
     """A Request or a call that was answered.
 
     Attributes:
@@ -28,7 +28,7 @@ class Wait(NamedTuple):
         side: who asked.
         what: "call", "RDMA Read" or "Atomic".
         time: nanoseconds since the epoch at which it was there.
-        octets: of the answer's payload.
+        octets: of the answer's payload; of a call also those of the RDMA that was done for it.
         text: what the upper layer says in it, "" if that is not known.
     """
 
@@ -43,19 +43,19 @@ class Wait(NamedTuple):
     text: str = ""
 
 
-def waits(rows: Iterable[MessageRow]) -> Iterator[Wait]:
+def answers(rows: Iterable[MessageRow]) -> Iterator[Answered]:
     """Those of some messages, in their order."""
     for row in rows:
-        wait = _wait_of(row)
-        if wait is not None:
-            yield wait
+        one = _answered(row)
+        if one is not None:
+            yield one
 
 
-def _wait_of(row: MessageRow) -> Wait | None:
+def _answered(row: MessageRow) -> Answered | None:
     answer = row.answer
     if answer is not None:
         what = _REQUESTS.get(row.message or "", "RDMA Read")
-        return Wait(
+        return Answered(
             answer.latency_ns, row.last_frame, answer.frame, row.connection, row.direction, what, row.time_ns,
             answer.octets,
         )  # fmt: skip
@@ -65,27 +65,28 @@ def _wait_of(row: MessageRow) -> Wait | None:
     latency = round(ulp["latency"] * _SECOND)
     octets = row.octets + ulp["rdma_write_octets"] + ulp["rdma_read_octets"]
     side = peer_of(row.direction)
-    return Wait(latency, ulp["call_frame"], row.last_frame, row.connection, side, "call", row.time_ns - latency, octets)
+    time = row.time_ns - latency
+    return Answered(latency, ulp["call_frame"], row.last_frame, row.connection, side, "call", time, octets)
 
 
 class Slowest:
-    """The slowest waits of many."""
+    """The slowest of many answers."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._heap: list[tuple[int, int, Wait]] = []
+        self._heap: list[tuple[int, int, Answered]] = []
 
-    def add(self, wait: Wait) -> None:
+    def add(self, one: Answered) -> None:
         """One more; of equal ones those of the first frames stay."""
-        item = wait.latency, -wait.frame, wait
+        item = one.latency, -one.frame, one
         (heappush if len(self._heap) < self._most else heappushpop)(self._heap, item)
 
-    def found(self, rows: Iterable[MessageRow]) -> list[Wait]:
+    def found(self, rows: Iterable[MessageRow]) -> list[Answered]:
         """The slowest ones, the slowest first, with what the messages say in which they asked."""
-        waits = [wait for _, _, wait in sorted(self._heap, reverse=True)]
-        asked = {(wait.connection, wait.side, wait.frame): "" for wait in waits if wait.what == "call"}
+        found = [one for _, _, one in sorted(self._heap, reverse=True)]
+        asked = {(one.connection, one.side, one.frame): "" for one in found if one.what == "call"}
         for row in rows if asked else ():
             key = row.connection, row.direction, row.first_frame
             if row.text and asked.get(key) == "":
                 asked[key] = row.text
-        return [wait._replace(text=asked.get((wait.connection, wait.side, wait.frame), "")) for wait in waits]
+        return [one._replace(text=asked.get((one.connection, one.side, one.frame), "")) for one in found]
