@@ -96,8 +96,10 @@ def lanes(subject: Subject, window: Stretch, axis: Axis, look: Look) -> Figure:
     shown = subject.views(window)
     sheet = Sheet(len(shown), 2.2, nothing=NOTHING)
     marks = subject.marks(window)
-    columns = [column for view in shown for column in (view.segments.time, view.fpdus.first_time, view.fpdus.turn_time)]
-    timeline = Timeline.of(columns, marks)
+    times = [column for view in shown for column in (view.segments.time, view.fpdus.first_time, view.fpdus.turn_time)]
+    columns: list[str] = []
+    markers = 0
+    timeline = Timeline.of(times, marks)
     drawn = [sheet.axes(number)[0] for number in range(len(shown))]
     if axis == "time":
         timeline.lay(drawn)
@@ -108,7 +110,15 @@ def lanes(subject: Subject, window: Stretch, axis: Axis, look: Look) -> Figure:
             drawing.draw_others()
         drawing.draw(marks, [one.direction for one in shown])
         sheet.keys += drawing.keys
-        sheet.said.append(drawing.said)
+        columns += drawing.columns
+        markers += drawing.markers
+    if columns:
+        sheet.said.append(
+            f"aggregated, as there are too many to draw one by one: each of {COLUMNS} columns stands for "
+            f"{' and '.join(dict.fromkeys(columns))}, and its heights are shares of these"
+        )
+    if markers:
+        sheet.said.append(f"{markers:,} Markers as a band")
     if any(key.words == _LOCATED[1][1] for key in sheet.keys):
         sheet.said.append(_BEHIND)
     along = "along the octets of the stream" if axis == "octets" else "along time"
@@ -135,7 +145,9 @@ class _Lanes:
         self._look = look
         self._ax = ax
         self.keys: list[Key] = []
-        self.said = ""
+        #: What each column stands for, if it is aggregated; Markers that are not drawn one by one.
+        self.columns: list[str] = []
+        self.markers = 0
         self._timeline = timeline
         self._unit = timeline.unit
         self._is_dense = max(len(view.segments.start), view.fpdu_count) > MOST_RECORDS
@@ -145,9 +157,12 @@ class _Lanes:
         places = [*self._view.segments.start, *self._view.segments.end, *self._view.fpdus.start, *self._view.fpdus.end]
         if places:
             first, last = max(float(min(places)), 0.0), float(max(places))
-            for lane in (_SEGMENTS, _FPDUS):
-                self._ax.broken_barh([(first, last - first)], lane, facecolor=self._look.grid, zorder=0.5)
-            self.keys.append(Key(self._look.grid, "of other frames"))
+            fpdus, parts = self._view.fpdus, self._parts
+            drawn = [int((one.end - one.start).sum()) for one in (parts.ahead, parts.filling, fpdus)]
+            for lane, octets in ((_SEGMENTS, drawn[0] + drawn[1]), (_FPDUS, drawn[2])):
+                if octets < last - first:
+                    self._ax.broken_barh([(first, last - first)], lane, facecolor=self._look.grid, zorder=0.5)
+                    self.keys.append(Key(self._look.grid, "of other frames"))
 
     def draw(self, marks: list[TimeMark], shown: list[Role]) -> None:
         """Draw them; ``shown`` are those who have axes."""
@@ -250,6 +265,8 @@ class _Lanes:
                 self.keys.append(Key(lane.colour, lane.words))
 
     def _width(self, lanes: dict[tuple[float, float], list[_Lane]]) -> float:
+        if self._axis == "time":
+            return self._timeline.span * self._unit.a_second or 1.0
         there = [lane for kinds in lanes.values() for lane in kinds if len(lane.start)]
         if not there:
             return 1.0
@@ -259,9 +276,12 @@ class _Lanes:
         """Columns: along octets as high as the part of them that is there, along time as the share of each kind."""
         import numpy as np
 
-        columns = grid([column for kinds in lanes.values() for lane in kinds for column in (lane.start, lane.end)])
-        edges = np.array(columns.edges)
         is_octets = self._axis == "octets"
+        if is_octets:
+            columns = grid([column for kinds in lanes.values() for lane in kinds for column in (lane.start, lane.end)])
+        else:
+            columns = self._timeline.columns(COLUMNS)
+        edges = np.array(columns.edges)
         for (low, height), kinds in lanes.items():
             sums = [columns.spread(lane.start, lane.end, lane.octets.astype(float)) for lane in kinds]
             total = np.sum(sums, axis=0)
@@ -275,11 +295,9 @@ class _Lanes:
                 self._ax.stairs(tops, edges, baseline=bottom, fill=True, color=lane.colour, linewidth=0)
                 bottom = tops
                 self.keys.append(Key(lane.colour, lane.words))
-        what = f"{columns.width:,.0f} octets" if is_octets else f"the octets of {columns.width:.4g} {self._unit.name}"
-        self.said = (
-            f"{self._view.direction} aggregated: too many to draw one by one, so each of {COLUMNS} columns stands for "
-            f"{what}, and its heights are shares of these"
-        )
+        side = self._view.direction
+        octets_each = f"{columns.width:,.0f} octets of the {side}"
+        self.columns = [octets_each if is_octets else f"the octets of {columns.width:.4g} {self._unit.name}"]
 
     # --- messages ---
 
@@ -405,4 +423,4 @@ class _Lanes:
             self.keys.append(Key(self._look.ink, "Marker", "|"))
         else:
             self._ax.broken_barh([(first, end - first)], (low, height), facecolor=self._look.faint)
-            self.said += f", {len(places):,} Markers as a band"
+            self.markers = len(places)

@@ -78,7 +78,7 @@ def latency(subject: Subject, window: Stretch, look: Look) -> Figure:
         )  # fmt: skip
         sheet.keys.append(Key(colours[what], f"{what} of the {side}", _MARKERS[side]))
     _label(ax, found, begun, timeline, look)
-    ax.set_title("by when it was asked")
+    ax.set_title("each dot is an answer, by when it was asked for")
     timeline.mark(ax, marks, (), "initiator", look, _WIDTH)
     if any(kind.cells for kind in found.kinds.values()):
         sheet.said.append(f"aggregated: more than {_MOST_ANSWERS:,} of a kind, so a dot stands for all at its place")
@@ -164,7 +164,7 @@ def _label(ax: Axes, found: _Found, begun: int, timeline: Timeline, look: Look) 
     y = 1.0 - 1.5 * _LINE
     for number, wait in enumerate(found.slowest, 1):
         place = (wait.time - begun) / _SECOND * timeline.unit.a_second, max(wait.latency, 1) / _SECOND
-        ax.annotate(str(number), place, xytext=(5, 2), textcoords="offset points", fontsize=8, weight="bold")
+        ax.annotate(str(number), place, xytext=(5 if number % 2 else -10, 2), textcoords="offset points", fontsize=8)
         words = f"{number}   {time_text(wait.latency / _SECOND)}, frames {wait.frame} to {wait.answer_frame}"
         ax.text(_LIST, y, words, transform=ax.transAxes, fontsize=8.5, va="top", in_layout=False)
         y -= _LINE

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scapy_mpa.framing.role import Role
 from scapy_mpa.plot.look import VERMILION, Look, TimeUnit, number_axis, time_unit
+from scapy_mpa.plot.thin import Grid
 from scapy_mpa.plot.view import TimeMark
 
 if TYPE_CHECKING:
@@ -39,6 +40,11 @@ class Timeline(NamedTuple):
     def span(self) -> float:
         """Seconds from end to end."""
         return self.last - self.first
+
+    def columns(self, count: int) -> Grid:
+        """So many columns of it, in the unit of the axes."""
+        width = self.span / count or 1e-9
+        return Grid(self.first * self.unit.a_second, width * self.unit.a_second, count)
 
     def lay(self, axes: Sequence[Axes]) -> None:
         """Have axes go from the first time to the last one, the lowest of them with labels."""

@@ -29,6 +29,7 @@ from scapy_mpa.plot.lanes import _FPDUS, _MESSAGES, _SEGMENTS
 from scapy_mpa.plot.look import NothingToDraw
 from scapy_mpa.plot.overview import draw_overview
 from scapy_mpa.plot.thin import COLUMNS, grid
+from scapy_mpa.plot.timeline import Timeline
 from scapy_mpa.plot.view import DrawnSegments, OctetParts, Stretch, Subject, _parts
 from scapy_mpa.report.connection import Connection
 from tests.conftest import PCAPS, named
@@ -165,15 +166,16 @@ def test_time_has_columns_where_something_happened(name: str) -> None:
     views = subject.views(Stretch())
     figure = connection.plot("lanes", axis="time")
     assert len({ax.get_xlim() for ax in figure.axes}) == 1
+    all_times = [one for view in views for one in (view.segments.time, view.fpdus.first_time, view.fpdus.turn_time)]
+    timeline = Timeline.of(all_times, subject.marks(Stretch()))
+    columns = timeline.columns(COLUMNS)
     for ax, view in zip(figure.axes, views, strict=True):
         drawn = heights(ax, _SEGMENTS)
         if drawn is None:
             continue
         parts = subject.parts(view.direction, Stretch())
         times = np.concatenate((parts.ahead.time, parts.filling.time))
-        lanes = [*times, *parts.repeats.time, *view.fpdus.first_time, *view.fpdus.time]
-        columns = grid([np.array(lanes)])
-        assert [*np.flatnonzero(drawn)] == [*np.unique(columns.of(times))]
+        assert [*np.flatnonzero(drawn)] == [*np.unique(columns.of(times * timeline.unit.a_second))]
         assert drawn[drawn > 0] == pytest.approx(1.0)
 
 
@@ -188,8 +190,14 @@ def test_what_one_side_sent_first_lies_left() -> None:
     """startup-responder-first is to be seen: the first octets of the Responder lie left of those of the Initiator."""
     connection = largest("siw-eight-connections")
     assert any(found.rule.id == "startup-responder-first" for found in connection.findings)
-    first = [min(box[0] for box in bars_in(ax, _FPDUS)) for ax in connection.plot("lanes", axis="time").axes]
+    figure = connection.plot("lanes", axis="time")
+    first = [min(box[0] for box in bars_in(ax, _FPDUS)) for ax in figure.axes]
     assert first[1] < first[0]
+    # What takes no time is wide enough to be seen.
+    for ax in figure.axes:
+        left, right = ax.get_xlim()
+        for lane in (_SEGMENTS, _FPDUS):
+            assert min(end - start for start, end in bars_in(ax, lane)) > 0.0015 * (right - left)
 
 
 @st.composite

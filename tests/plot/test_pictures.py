@@ -144,7 +144,7 @@ def test_too_many_are_aggregated_and_the_picture_says_so() -> None:
     connection = analyze(REORDERED).connections[0]
     assert connection.initiator.counts.fpdus > MOST_RECORDS
     said = title(connection.plot("lanes", directions=("initiator",)))
-    assert "initiator aggregated: too many to draw one by one" in said.replace("\n", " ")
+    assert "aggregated, as there are too many to draw one by one" in said.replace("\n", " ")
     assert "only" not in said
     both = connection.plot("lanes")
     legend = [
