@@ -1,10 +1,13 @@
-"""What a capture shows of the order in which the octets of one side came, in words: beside pictures and on the page."""
+"""What a capture shows of the order of octets, and which rules were broken, in words: above pictures, on the page."""
 
 from __future__ import annotations
 
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.values.words import plural
+
+#: Rules that a sentence names.
+_MOST_RULES = 4
 
 
 def order_words(connection: Connection, direction: Role) -> list[str]:
@@ -36,6 +39,17 @@ def sentence(connection: Connection, direction: Role, parts: list[str]) -> str:
     names_it = counts.out_of_order_segments + counts.retransmitted_segments
     said = ("" if names_it else f"of the {direction.capitalize()}, ") + "; ".join(parts)
     return said[0].upper() + said[1:] + "."
+
+
+def findings_sentence(connection: Connection) -> str:
+    """The errors and warnings of a connection, those first that matter most; "" if there is none."""
+    said: dict[str, str] = {}
+    for found in connection.findings:
+        if found.severity != "note":
+            said.setdefault(found.rule.id, f"{found.severity} {found.rule.id} (frame {found.frame})")
+    more = f" and {len(said) - _MOST_RULES} more rules" if len(said) > _MOST_RULES else ""
+    words = "; ".join([*said.values()][:_MOST_RULES]) + more
+    return f"{words[0].upper()}{words[1:]}." if words else ""
 
 
 def is_out_of_order(connection: Connection) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from scapy_mpa.framing.ddp import OPCODE_NAMES
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.plot.look import Heading, kind_of
-from scapy_mpa.plot.order import order_sentences
+from scapy_mpa.plot.order import findings_sentence, order_sentences
 from scapy_mpa.report.buffers import AtOnce, BufferCount, HalfBuffers, Leaving, half_buffers, turns
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.track import HalfTrack, tracks
@@ -249,7 +249,7 @@ class Subject:
         verdict: tuple[str, ...] = ()
         if self.says_verdict:
             said = connection.verdict
-            verdict = (said[:1].upper() + said[1:] + ".", *order_sentences(connection))
+            verdict = (said[:1].upper() + said[1:] + ".", *order_sentences(connection), findings_sentence(connection))
         return Heading(what, whose, verdict, connection.lifecycle.is_unfinished)
 
     def marks(self, window: Stretch) -> list[TimeMark]:

@@ -25,6 +25,7 @@ from scapy_mpa.craft.pcapfile import PcapWriter
 from scapy_mpa.messages.reading import CapturedMessages
 from scapy_mpa.plot import ladder, overview
 from scapy_mpa.plot.answers import answers
+from scapy_mpa.plot.kinds import draw_subject
 from scapy_mpa.plot.lanes import _FPDUS, _MESSAGES, _SEGMENTS
 from scapy_mpa.plot.look import NothingToDraw
 from scapy_mpa.plot.overview import draw_overview
@@ -254,20 +255,22 @@ def test_weights_are_spread_without_loss(items: list[tuple[float, float, int]]) 
 # --- one thing, one colour; how it ended ---
 
 
-def test_colours_are_the_same_zoomed_and_aggregated() -> None:
-    for name in ("siw-nfs4", "siw-nvme", "markers-lossy"):
-        connection = largest(name)
-        colours: dict[str, str] = {}
-        drawn = [connection.plot("lanes"), connection.plot("lanes", axis="time")]
-        first = connection.lifecycle.first[0]
-        drawn += [connection.plot("lanes", frames=(first + 10 * part, first + 10 * part + 60)) for part in range(6)]
-        for figure in drawn:
-            for words, colour in legend(figure).items():
+@pytest.mark.parametrize("name", ["siw-nfs4", "siw-nvme", "markers-lossy"])
+def test_colours_are_the_same_zoomed_and_aggregated(name: str) -> None:
+    connection = largest(name)
+    subject = Subject(connection, ("initiator", "responder"))
+    first = connection.lifecycle.first[0]
+    stretches = [Stretch(), *(Stretch((first + 30 * part, first + 30 * part + 60)) for part in range(3))]
+    colours: dict[str, str] = {}
+    for stretch in stretches:
+        with suppress(NothingToDraw):
+            for words, colour in legend(draw_subject(subject, "lanes", stretch)).items():
                 assert colours.setdefault(words, colour) == colour, (name, words)
-        assert "Send" in colours
-    assert {"RDMA Read", "RDMA Write", "Send"} <= {*legend(largest("siw-nfs4").plot("lanes"))}
-    read, plain = legend(largest("siw-nfs4").plot("lanes"))["RDMA Read"], legend(drawn[0])["segment"]
-    assert read != plain
+    assert {"Send", "segment", "FPDU located by length"} <= {*colours}
+    assert len({*colours.values()} - {colours["segment"]}) >= 3
+    if name == "siw-nfs4":
+        assert {"RDMA Read", "RDMA Write"} <= {*colours}
+        assert colours["RDMA Read"] != colours["segment"]
 
 
 @pytest.mark.parametrize("kind", ["sequence", "lanes", "ladder"])
@@ -307,6 +310,8 @@ def test_a_picture_says_what_became_of_the_connection(name: str) -> None:
         said = " ".join(" ".join(words_of(connection.plot())).split())
         verdict = " ".join(connection.verdict.split())
         assert verdict[1:] in said
+        rules = {found.rule.id for found in connection.findings if found.severity != "note"}
+        assert all(rule in said for rule in rules)
 
 
 # --- ladder ---
@@ -465,20 +470,22 @@ def test_what_is_not_there_is_no_picture(tmp_path: Path) -> None:
 
 
 def test_seconds_as_the_axis_has_them(tmp_path: Path) -> None:
-    path, drawn = named("siw-nfs4"), []
-    begun = largest("siw-nfs4").lifecycle.first[1]
+    path, drawn = named("markers-lossy"), []
+    begun = largest("markers-lossy").lifecycle.first[1]
+    first, last = begun + 30_000_000, begun + 50_000_000
     moments = [
-        ("+0.3", "+0.31"),
-        ("0.3", "0.31"),
-        ("300ms", "310ms"),
-        (f"{(begun + 300_000_000) / 1e9:.9f}", f"{(begun + 310_000_000) // 10**9}.{(begun + 310_000_000) % 10**9:09}"),
+        ("+0.03", "+0.05"),
+        ("0.03", "0.05"),
+        ("30ms", "50ms"),
+        (f"{first // 10**9}.{first % 10**9:09}", f"{last // 10**9}.{last % 10**9:09}"),
     ]
     for since, until in moments:
         words = ("--since", since, "--until", until, "--kind", "sequence", "-o", tmp_path / "x.svg")
         assert run("plot", path, *words).exit_code == 0
         octets = (tmp_path / "x.svg").read_text()
+        assert "only from 0.03 s on, up to 0.05 s" in octets
         drawn.append(re.findall(r"[\d,]+ segments, [\d,]+ FPDUs", octets))
-    assert drawn[0] == drawn[1] == drawn[2]
+    assert drawn[0] == drawn[1] == drawn[2] == drawn[3]
     assert drawn[0] != []
     assert "of which only plot draws one" in str(run("analyze", path, "--since", "+0.3").exception)
 
