@@ -16,6 +16,7 @@ from scapy_mpa.plot.overview import draw_overview
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report
 from scapy_mpa.system.names import printable
+from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -79,7 +80,7 @@ def plot_command(
     report = whole.analyze(fpdus=kind != _OVERVIEW)
     whole.select(report)
     if kind == _OVERVIEW:
-        figure, what = _draw_all(reading, report, dark), f"{len(report.connections)} connections"
+        figure, what = _draw_all(reading, report, dark), plural(len(report.connections), "connection")
     else:
         connection = _connection(report)
         figure = _draw_one(reading, connection, kind, axis, stag, dark)

@@ -19,7 +19,8 @@ from scapy_mpa.plot.look import NothingToDraw
 from scapy_mpa.plot.memory import memory_of
 from scapy_mpa.plot.order import order_words, sentence
 from scapy_mpa.plot.overview import draw_overview
-from scapy_mpa.plot.reads import Asked, requests_of
+from scapy_mpa.plot.reads import Asked, requests_in
+from scapy_mpa.plot.rows import ConnectionRows
 from scapy_mpa.plot.view import Stretch, Subject
 from scapy_mpa.plot.worst import Glimpse, glimpses, worst_first
 from scapy_mpa.report.buffers import WAY_WORDS, WAYS
@@ -119,6 +120,8 @@ class Drawing:
         self.drawn = self.order[:MOST_DRAWN]
         self.remarks: list[str] = []
         read = tracks(self.drawn, acks=True) if self.drawn else {}
+        self._read = self._reads_messages()
+        self._messages = ConnectionRows(self._read) if self._read else None
         self.subjects = {
             one.number: Subject(one, directions, {side: read[one.number, side] for side in ROLES}, says_verdict=False)
             for one in self.drawn
@@ -136,10 +139,10 @@ class Drawing:
         """The pictures of a connection, that first which one wants to see first."""
         subject = self.subjects[connection.number]
         is_whole = connection in self.whole
-        has_few = connection.fpdu_count <= _MOST_READ
+        is_read = not connection.fpdu_count or connection in self._read
         drawn = 0
         for kind in first_kinds(connection):
-            if kind in ("ladder", "latency") and not has_few:
+            if kind in ("ladder", "latency") and not is_read:
                 continue
             if kind == "lanes":
                 pictures = [self._lanes(connection, one) for one in self._glimpses(subject, most=2 if is_whole else 1)]
@@ -178,15 +181,24 @@ class Drawing:
         return svg_of(figure, "p0-", f"{len(report.connections)} connections: when each began and ended, and how")
 
     def latencies(self) -> Latencies | None:
-        """How long answers took in all connections, or in those with all pictures; None if that was not looked into."""
-        for some in (self._report.connections, self.whole):
+        """How long answers took in the connections whose messages are read; None if none are."""
+        return latencies_of(self._read, self._messages) if self._messages is not None else None
+
+    def _reads_messages(self) -> list[Connection]:
+        """The connections whose messages are read: all, those that are drawn, those with all pictures, or none."""
+        for some in (self._report.connections, self.drawn, self.whole):
             if sum(one.fpdu_count for one in some) <= _MOST_READ:
-                return latencies_of(some)
+                return [one for one in some if one.fpdu_count]
         self.remarks.append(
-            f"Latencies are not listed: there are more than {_MOST_READ:,} FPDUs, whose messages would have to be "
-            "reassembled; messages --summary does it"
+            "Latencies are not listed, and ladders and RDMA Reads are not drawn: there are more than "
+            f"{_MOST_READ:,} FPDUs, whose messages would have to be reassembled; messages --summary and plot do it"
         )
-        return None
+        return []
+
+    def close(self) -> None:
+        """Let go of the messages."""
+        if self._messages is not None:
+            self._messages.close()
 
     def _lanes(self, connection: Connection, glimpse: Glimpse) -> Picture:
         subject = self.subjects[connection.number].only(glimpse.directions)
@@ -200,14 +212,8 @@ class Drawing:
     def _requests(self) -> Asked:
         """What the connections with all pictures asked for."""
         if self._asked is None:
-            self._asked = {}
-            if sum(one.initiator.counts.fpdus + one.responder.counts.fpdus for one in self.whole) <= _MOST_READ:
-                self._asked = requests_of(self.whole)
-            else:
-                self.remarks.append(
-                    f"RDMA Reads are not drawn: there are more than {_MOST_READ:,} FPDUs, whose messages would have "
-                    "to be reassembled; plot --kind reads does it"
-                )
+            read = [one for one in self.whole if one in self._read]
+            self._asked = requests_in(read, self._messages.of(read)) if self._messages is not None else {}
         return self._asked
 
     def memory(self, connection: Connection) -> list[STagRow]:

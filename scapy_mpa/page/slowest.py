@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from scapy_mpa.framing.role import ROLES, Role
-from scapy_mpa.messages.reading import CapturedMessages
 from scapy_mpa.plot.answers import Answered, Slowest, answers
-from scapy_mpa.plot.reads import query_around, same_connection
+from scapy_mpa.plot.rows import ConnectionRows
 from scapy_mpa.rdmap.spread import Spread
 from scapy_mpa.report.connection import Connection
 
@@ -40,27 +39,17 @@ class Latencies(NamedTuple):
     answers: int
 
 
-def latencies_of(connections: Sequence[Connection]) -> Latencies:
-    """How long answers took in some connections of a report.
-
-    Raises as :class:`~scapy_mpa.messages.reading.CapturedMessages` does.
-    """
+def latencies_of(connections: Sequence[Connection], messages: ConnectionRows) -> Latencies:
+    """How long answers took in some connections of a report, of which the messages were read."""
     found: dict[tuple[int, int, str], tuple[Spread, list[int]]] = {}
     slowest = Slowest(MOST_SLOWEST)
-    if not connections:
-        return Latencies([], 0, [], 0)
-    with CapturedMessages(query_around(connections)) as messages:
-        numbers = {same_connection(one, messages.report.connections): one.number for one in connections}
-        for wait in answers(messages):
-            if wait.connection not in numbers:
-                continue
-            key = numbers[wait.connection], ROLES.index(wait.side), wait.what
-            spread, most = found.setdefault(key, (Spread(), [0]))
-            if not spread.count or wait.latency > spread.most:
-                most[0] = wait.frame
-            spread.add(wait.latency)
-            slowest.add(wait)
-        worst = [one._replace(connection=numbers[one.connection]) for one in slowest.found(messages)]
+    for one in answers(messages.of(connections)):
+        spread, most = found.setdefault((one.connection, ROLES.index(one.side), one.what), (Spread(), [0]))
+        if not spread.count or one.latency > spread.most:
+            most[0] = one.frame
+        spread.add(one.latency)
+        slowest.add(one)
+    worst = slowest.found(messages.of(connections))
     rows = [_row(number, ROLES[side], what, *found[number, side, what]) for number, side, what in sorted(found)]
     rows.sort(key=lambda row: -row.most)
     return Latencies(rows[:MOST_ROWS], len(rows), worst, sum(row.answered for row in rows))

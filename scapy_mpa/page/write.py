@@ -125,7 +125,11 @@ def page_of(
         MPAError: jinja2 or matplotlib are not installed, or a capture cannot be read again.
     """
     check_jinja()
-    return _Page(report, Commands(words), directions, most_octets).render(assumed(report, told, left_out))
+    page = _Page(report, Commands(words), directions, most_octets)
+    try:
+        return page.render(assumed(report, told, left_out))
+    finally:
+        page.close()
 
 
 class _Page:
@@ -140,6 +144,10 @@ class _Page:
         self._drawing = Drawing(report, directions)
         #: Octets that are on the page already, by the name of their place.
         self._places: set[str] = set()
+
+    def close(self) -> None:
+        """Let go of what was read."""
+        self._drawing.close()
 
     def render(self, said: list[str]) -> str:
         """The page."""

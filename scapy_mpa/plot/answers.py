@@ -14,7 +14,8 @@ from scapy_mpa.framing.role import Role, peer_of
 from scapy_mpa.messages.row import MessageRow
 
 _SECOND = 1_000_000_000
-_REQUESTS = {"RDMA Read Request": "RDMA Read", "Atomic Request": "Atomic"}
+#: Messages that ask for an answer, and what they are called here.
+REQUEST_NAMES = {"RDMA Read Request": "RDMA Read", "Atomic Request": "Atomic"}
 
 
 class Answered(NamedTuple):
@@ -54,7 +55,7 @@ def answers(rows: Iterable[MessageRow]) -> Iterator[Answered]:
 def _answered(row: MessageRow) -> Answered | None:
     answer = row.answer
     if answer is not None:
-        what = _REQUESTS.get(row.message or "", "RDMA Read")
+        what = REQUEST_NAMES.get(row.message or "", "RDMA Read")
         return Answered(
             answer.latency_ns, row.last_frame, answer.frame, row.connection, row.direction, what, row.time_ns,
             answer.octets,

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from heapq import heappush, heappushpop
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.framing.startup import StartupFrame
-from scapy_mpa.messages.reading import CapturedMessages
 from scapy_mpa.messages.row import MessageRow
 from scapy_mpa.plot.look import PURPLE, VERMILION, Key, Look, MessageKind, NothingToDraw, Sheet, kind_named, time_text
-from scapy_mpa.plot.reads import query_around, same_connection
 from scapy_mpa.plot.view import Stretch, Subject
 from scapy_mpa.values.words import plural
 
@@ -192,34 +190,26 @@ def _messages(subject: Subject, window: Stretch, look: Look) -> Iterator[_Arrow]
     connection = subject.connection
     if not connection.fpdu_count:
         return
-    with CapturedMessages(query_around([connection])) as messages:
-        number = same_connection(connection, messages.report.connections)
-        signs = [subject.track(side).signs.get(name) for side in ROLES for name in ("FIN", "RST")]
-        terminates = [connection.lifecycle.half(side).terminated for side in ROLES]
-        ends = sorted(one.frame for one in (*signs, *terminates) if one is not None)
-        marked = {found.frame: None for found in connection.findings[:_MOST_FINDINGS]}
+    signs = [subject.track(side).signs.get(name) for side in ROLES for name in ("FIN", "RST")]
+    terminates = [connection.lifecycle.half(side).terminated for side in ROLES]
+    ends = sorted(one.frame for one in (*signs, *terminates) if one is not None)
+    marked = {found.frame for found in connection.findings[:_MOST_FINDINGS]}
+    with subject.rows() as rows:
 
         def runs() -> Iterator[_Run]:
-            return _runs(messages, number, subject, window, marked, ends)
+            return _runs(rows(), subject, window, marked, ends)
 
         kept = _chosen(runs, marked, ends_badly=connection.lifecycle.is_unfinished)
         yield from _drawn(runs(), kept, connection, look)
 
 
 def _runs(
-    messages: CapturedMessages,
-    number: int | None,
-    subject: Subject,
-    window: Stretch,
-    marked: dict[int, None],
-    ends: Sequence[int],
+    rows: Iterable[MessageRow], subject: Subject, window: Stretch, marked: Set[int], ends: Sequence[int]
 ) -> Iterator[_Run]:
     """The messages that are drawn, those one after the other together; what a finding is about stays alone."""
     last: _Run | None = None
-    for row in messages:
-        if row.connection != number or row.direction not in subject.directions:
-            continue
-        if not window.has(row.first_frame, row.first_time_ns):
+    for row in rows:
+        if row.direction not in subject.directions or not window.has(row.first_frame, row.first_time_ns):
             continue
         run = _run_of(row, bisect_left(ends, row.last_frame))
         joined = last.joined(run) if last is not None and row.last_frame not in marked else None
@@ -247,7 +237,7 @@ def _run_of(row: MessageRow, ends: int) -> _Run:
     )  # fmt: skip
 
 
-def _chosen(runs: Callable[[], Iterator[_Run]], marked: dict[int, None], *, ends_badly: bool) -> set[int] | None:
+def _chosen(runs: Callable[[], Iterator[_Run]], marked: Set[int], *, ends_badly: bool) -> set[int] | None:
     """The numbers of the runs that are drawn, None for all."""
     first, last = (_FIRST, _LAST) if ends_badly else (_LAST, _FIRST)
     kept: set[int] = set()

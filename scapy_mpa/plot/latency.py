@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import log10
 from textwrap import wrap
 from typing import TYPE_CHECKING, NamedTuple
 
 from scapy_mpa.framing.role import ROLES, Role
-from scapy_mpa.messages.reading import CapturedMessages
-from scapy_mpa.messages.row import MessageRow
 from scapy_mpa.plot.answers import Answered, Slowest, answers
 from scapy_mpa.plot.look import GREEN, PURPLE, Key, Look, NothingToDraw, Sheet, time_text
-from scapy_mpa.plot.reads import query_around, same_connection
 from scapy_mpa.plot.thin import COLUMNS
 from scapy_mpa.plot.timeline import Timeline
 from scapy_mpa.plot.view import Stretch, Subject, TimeMark
@@ -93,12 +89,7 @@ def _found(subject: Subject, window: Stretch, column: float) -> _Found:
     begun = connection.lifecycle.first[1]
     kinds: dict[tuple[Role, str], _Kind] = {}
     slowest = Slowest(_NAMED)
-    with CapturedMessages(query_around([connection])) as messages:
-        number = same_connection(connection, messages.report.connections)
-
-        def rows() -> Iterator[MessageRow]:
-            return (row for row in messages if row.connection == number)
-
+    with subject.rows() as rows:
         for wait in answers(rows()):
             if wait.side not in subject.directions or not window.has(wait.frame, wait.time):
                 continue

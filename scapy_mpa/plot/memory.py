@@ -15,7 +15,7 @@ from scapy_mpa.framing.ddp import OPCODE_NAMES, TAGGED, TAGGED_HEADER, TAGGED_HE
 from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.messages.stags import CapturedMemory, STagRow
 from scapy_mpa.plot.look import GREEN, Key, Look, Sheet, number_axis
-from scapy_mpa.plot.reads import query_around, same_connection
+from scapy_mpa.plot.rows import query_around, same_connection
 from scapy_mpa.plot.thin import COLUMNS, grid
 from scapy_mpa.plot.timeline import Timeline
 from scapy_mpa.plot.view import Stretch, Subject

@@ -43,13 +43,17 @@ def sentence(connection: Connection, direction: Role, parts: list[str]) -> str:
 
 def findings_sentence(connection: Connection) -> str:
     """The errors and warnings of a connection, those first that matter most; "" if there is none."""
-    said: dict[str, str] = {}
-    for found in connection.findings:
-        if found.severity != "note":
-            said.setdefault(found.rule.id, f"{found.severity} {found.rule.id} (frame {found.frame})")
-    more = f" and {len(said) - _MOST_RULES} more rules" if len(said) > _MOST_RULES else ""
-    words = "; ".join([*said.values()][:_MOST_RULES]) + more
-    return f"{words[0].upper()}{words[1:]}." if words else ""
+    said = []
+    for severity in ("error", "warning"):
+        rules: dict[str, str] = {}
+        for found in connection.findings:
+            if found.severity == severity:
+                rules.setdefault(found.rule.id, f"{found.rule.id} (frame {found.frame})")
+        if rules:
+            more = f" and {len(rules) - _MOST_RULES} more" if len(rules) > _MOST_RULES else ""
+            name = severity.capitalize() + ("s" if len(rules) > 1 else "")
+            said.append(f"{name}: {', '.join([*rules.values()][:_MOST_RULES])}{more}.")
+    return " ".join(said)
 
 
 def is_out_of_order(connection: Connection) -> bool:

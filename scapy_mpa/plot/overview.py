@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from textwrap import wrap
+from textwrap import shorten, wrap
 from typing import TYPE_CHECKING
 
 from scapy_mpa.plot.look import (
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 
 #: Connections that have a bar, and findings of each that have a mark.
 _MOST_BARS, _MOST_FINDINGS = 40, 12
-#: Inches of a bar, and of the picture of how many are open; what part of the width has bars; characters of a verdict.
-_ROW, _OPEN, _BARS, _VERDICT = 0.36, 1.1, 0.6, 74
+#: Inches of a bar, and of the picture of how many are open; what part of the width has bars; characters of a verdict
+#: and of a name.
+_ROW, _OPEN, _BARS, _VERDICT, _NAME = 0.36, 1.1, 0.6, 74, 46
 _SECOND = 1_000_000_000
 _SIGNS = {"error": "X", "warning": "^", "note": "o"}
 #: How a connection ended: words, marker, and whether that is no good.
@@ -99,7 +100,7 @@ def _overview(connections: Sequence[Connection], captures: Sequence[str], look: 
             each.grid(axis="x")
     for row, connection in enumerate(drawn):
         _draw_bar(connection, row, begun, scale, ax, look, sheet)
-    ax.set_yticks(range(len(drawn)), [f"{one.number}  {one.name}" for one in drawn])
+    ax.set_yticks(range(len(drawn)), [_name(one) for one in drawn])
     ax.tick_params(axis="y", length=0, labelcolor=look.ink)
     ax.spines["left"].set_visible(False)
     ax.set_xlabel(f"{unit.name} since the first frame of these connections")
@@ -166,6 +167,15 @@ def _draw_bar(connection: Connection, row: int, begun: int, scale: float, ax: Ax
         1.015, row, "\n".join(lines), transform=ax.get_yaxis_transform(), va="center", fontsize=7.5,
         color=look.ink if is_bad else look.soft, in_layout=False,
     )  # fmt: skip
+
+
+def _name(connection: Connection) -> str:
+    """The name of a connection, on two lines if it is long."""
+    name = f"{connection.number}  {connection.name}"
+    if len(name) <= _NAME:
+        return name
+    lines = (f"{connection.number}  {connection.initiator.endpoint}", name.partition(" > ")[2])
+    return " >\n".join(shorten(line, _NAME, placeholder="…") for line in lines)
 
 
 def _bar_words(colour: str) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.messages.reading import CapturedMessages
+from scapy_mpa.messages.row import MessageRow
 from scapy_mpa.messages.store import REQUEST_OPCODES, RequestStore
+from scapy_mpa.plot.answers import REQUEST_NAMES
 from scapy_mpa.plot.look import (
     GREEN,
     ORANGE,
@@ -20,13 +22,12 @@ from scapy_mpa.plot.look import (
     number_axis,
     time_unit,
 )
+from scapy_mpa.plot.rows import query_around, same_connection
 from scapy_mpa.plot.thin import COLUMNS, grid
 from scapy_mpa.plot.timeline import Timeline
 from scapy_mpa.plot.view import Stretch, Subject
-from scapy_mpa.reading.query import Query, Selection, query_of
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import FPDURecords
-from scapy_mpa.values.segment import addresses_of
 from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:
@@ -94,11 +95,7 @@ def requests_of(connections: Sequence[Connection]) -> Asked:
     The report must hold FPDUs. The captures are received once more if there are Requests; raises as
     :class:`~scapy_mpa.messages.reading.CapturedMessages` does.
     """
-    found: Asked = {
-        (connection.number, direction): RequestTimes(array("Q"), array("q"), array("q"))
-        for connection in connections
-        for direction in ROLES
-    }
+    found = _nothing_asked(connections)
     asking = [one for one in connections if any(map(_asks, (one.initiator.fpdus, one.responder.fpdus)))]
     if not asking:
         return found
@@ -113,22 +110,24 @@ def requests_of(connections: Sequence[Connection]) -> Asked:
     return found
 
 
-def query_around(connections: Sequence[Connection]) -> Query:
-    """What reads some connections of a report once more, and as little else as can be said."""
-    index = connections[0].index
-    selection = Selection(
-        (min(one.lifecycle.first[0] for one in connections), max(one.lifecycle.last[0] for one in connections)),
-        tuple({int.from_bytes(one.initiator.key[-4:-2], "big") for one in connections}),
-        tuple({addresses_of(one.initiator.key)[0] for one in connections}),
-    )
-    return query_of(index.sources, selection, connections[0].assumptions, index.limits)
+def requests_in(connections: Sequence[Connection], rows: Iterable[MessageRow]) -> Asked:
+    """The same of messages that were read already, with their numbers in the report."""
+    found = _nothing_asked(connections)
+    for row in rows:
+        if row.message in REQUEST_NAMES:
+            answered = 0 if row.answer is None else row.time_ns + row.answer.latency_ns
+            values = row.last_frame, row.time_ns, answered
+            for column, value in zip(found[row.connection, row.direction], values, strict=True):
+                column.append(value)
+    return found
 
 
-def same_connection(connection: Connection, others: Sequence[Connection]) -> int | None:
-    """The number that a connection has among those of another report; there may be several on its ports."""
-    first = connection.lifecycle.first[0]
-    there = [one for one in others if one.initiator.key == connection.initiator.key]
-    return min(there, key=lambda one: abs(one.lifecycle.first[0] - first)).number if there else None
+def _nothing_asked(connections: Sequence[Connection]) -> Asked:
+    return {
+        (connection.number, direction): RequestTimes(array("Q"), array("q"), array("q"))
+        for connection in connections
+        for direction in ROLES
+    }
 
 
 def _asks(fpdus: FPDURecords) -> bool:

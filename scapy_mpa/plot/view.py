@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from scapy_mpa.framing.ddp import OPCODE_NAMES
 from scapy_mpa.framing.role import ROLES, Role
+from scapy_mpa.messages.row import MessageRow
 from scapy_mpa.plot.look import Heading, kind_of
 from scapy_mpa.plot.order import findings_sentence, order_sentences
+from scapy_mpa.plot.rows import ConnectionRows
 from scapy_mpa.report.buffers import AtOnce, BufferCount, HalfBuffers, Leaving, half_buffers, turns
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.track import HalfTrack, tracks
@@ -191,11 +194,14 @@ class Subject:
         read: dict[Role, HalfTrack] | None = None,
         *,
         says_verdict: bool = True,
+        messages: ConnectionRows | None = None,
     ) -> None:
         self.connection = connection
         self.directions = tuple(directions)
         #: Whether pictures say what became of the connection; else that is said beside them.
         self.says_verdict = says_verdict
+        #: Its messages, if they were read already.
+        self.messages = messages
         self._tracks = read
         self._has_acks = self._wants_all = read is not None
         self._whole: dict[Role, WholeHalf] = {}
@@ -240,6 +246,19 @@ class Subject:
         """The half connections that are drawn: those that have FPDUs or segments of Full Operation in the window."""
         views = [self._view(direction, window, acks) for direction in self.directions]
         return [view for view in views if len(view.fpdus.start) or len(view.segments.start)]
+
+    @contextmanager
+    def rows(self) -> Iterator[Callable[[], Iterator[MessageRow]]]:
+        """Have what yields the messages of the connection, as often as one likes.
+
+        Raises as :class:`~scapy_mpa.plot.rows.ConnectionRows` does.
+        """
+        shared = self.messages
+        if shared is not None:
+            yield lambda: shared.of([self.connection])
+            return
+        with ConnectionRows([self.connection]) as mine:
+            yield lambda: mine.of([self.connection])
 
     def heading(self, what: str, window: Stretch) -> Heading:
         """What stands above a picture."""

@@ -380,7 +380,7 @@ def test_the_slowest_answers_are_listed(tmp_path: Path) -> None:
 def test_too_many_fpdus_for_latencies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contents, "_MOST_READ", 10)
     parsed = Parsed(page(PCAPS / "siw-nvme.pcap.zst", tmp_path / "x.html"))
-    assert "Latencies are not listed: there are more than 10 FPDUs" in parsed.text
+    assert "ladders and RDMA Reads are not drawn: there are more than 10 FPDUs" in parsed.text
     assert {there["class"] for there in parsed.of("figure")} == {"overview", "lanes", "sequence", "held"}
 
 
