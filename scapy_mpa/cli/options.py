@@ -42,6 +42,7 @@ Found = TypeVar("Found", "FoundFPDUs", "FoundMessages")
 
 
 _SECOND = 1_000_000_000
+_NANOSECONDS = {"": _SECOND, "s": _SECOND, "ms": 1_000_000, "us": 1_000}
 _Decorator: TypeAlias = Callable[[Callable[..., int]], Callable[..., int]]
 
 
@@ -90,17 +91,27 @@ class Host(ParamType[bytes]):
             self.fail(f"{value!r} is not an IP address", param, ctx)
 
 
+class AfterBeginning(int):
+    """Nanoseconds since a connection began."""
+
+
 class Time(ParamType[int]):
-    """A moment: seconds since the epoch, or a date and time as ISO 8601 has it, of UTC unless it says another zone."""
+    """A moment: seconds since the epoch, or a date and time as ISO 8601 has it, of UTC unless it says another zone.
+
+    With + before it, or a unit behind it (s, ms, us), a number counts from where a connection began.
+    """
 
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Nanoseconds since the epoch."""
+        """Nanoseconds since the epoch, or an :class:`AfterBeginning`."""
         if isinstance(value, int):
             return value
         from datetime import datetime, timedelta, timezone
 
+        parsed = re.fullmatch(r"(?:\+(\d{1,9}(?:\.\d{1,9})?)|(\d{1,9}(?:\.\d{1,9})?)(?=m?s|us))(s|ms|us|)", value)
+        if parsed is not None:
+            return AfterBeginning(round(float(parsed[1] or parsed[2]) * _NANOSECONDS[parsed[3]]))
         parsed = re.fullmatch(r"(\d{1,12})(?:\.(\d{1,9}))?", value)
         if parsed is not None:
             seconds, fraction = parsed.groups()
@@ -393,6 +404,12 @@ class _Given(NamedTuple):
             raise click.UsageError(str(error)) from None
         if not self.captures and not self.streams and self.interface is None:
             raise click.UsageError("Missing argument 'CAPTURE...'.")
+        if click.get_current_context().info_name != "plot" and any(
+            isinstance(one, AfterBeginning) for one in (self.since, self.until)
+        ):
+            raise click.UsageError(
+                "a time such as +0.3 counts from where a connection began, of which only plot draws one"
+            )
         if self.poll is not None and not self.is_ongoing:
             raise click.UsageError("--poll sets how often --follow looks for more: --follow is missing")
         workers = cluster_of(self.cluster, self.shared)

@@ -89,19 +89,30 @@ def _place(subject: Subject, finding: Finding) -> tuple[Role, int] | None:
     startup = startup_of(subject.connection, direction)
     if offset < 0 and startup is not None and -offset <= startup[0].wire_length:
         return None
-    number = int(np.searchsorted(whole.fpdus.start, offset, side="right")) - 1
-    return direction, max(0, number)
+    entry = max(0, int(np.searchsorted(whole.fpdus.start, offset, side="right")) - 1)
+    first = int(whole.fpdus.count[:entry].sum())
+    records = half.fpdus.some(range(first, first + int(whole.fpdus.count[entry])))
+    end = int(whole.fpdus.start[entry])
+    for number in sorted(records):
+        end += records[number].wire_length
+        if offset < end:
+            return direction, number
+    return direction, max(records, default=first)
 
 
 def _places(subject: Subject, records: dict[Role, dict[int, FPDURecord]]) -> Iterator[NumberedFPDU]:
     for direction, some in records.items():
-        starts = subject.whole(direction).fpdus.start if some else ()
+        half = subject.connection.half(direction)
+        fpdus = subject.whole(direction).fpdus if some else None
         for number, record in some.items():
             before = some.get(number - 1)
             if number and before is None:
                 continue  # it is there for the one behind it
             previous = Neighbour(number - 1, before) if before is not None else None
-            yield NumberedFPDU(number, record, int(starts[number]), previous)
+            assert fpdus is not None and half.seq_start is not None
+            entry = int(fpdus.count.cumsum().searchsorted(number, side="right"))
+            offset = unwrap(record.seq, int(fpdus.start[entry]), half.seq_start)
+            yield NumberedFPDU(number, record, offset, previous)
 
 
 def _item(subject: Subject, place: NumberedFPDU) -> Item | None:

@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scapy_mpa.framing.role import ROLES, Role
+from scapy_mpa.page.slowest import Latencies, latencies_of
 from scapy_mpa.page.svg import svg_of
-from scapy_mpa.page.worst import Glimpse, glimpses, worst_first
-from scapy_mpa.plot.kinds import draw_subject
+from scapy_mpa.plot.kinds import draw_subject, first_kinds
+from scapy_mpa.plot.look import NothingToDraw
 from scapy_mpa.plot.memory import memory_of
-from scapy_mpa.plot.reads import Asked, requests_of
+from scapy_mpa.plot.order import order_words, sentence
+from scapy_mpa.plot.overview import draw_overview
+from scapy_mpa.plot.reads import Asked, requests_in
+from scapy_mpa.plot.rows import ConnectionRows
 from scapy_mpa.plot.view import Stretch, Subject
+from scapy_mpa.plot.worst import Glimpse, glimpses, worst_first
 from scapy_mpa.report.buffers import WAY_WORDS, WAYS
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report
@@ -30,13 +36,22 @@ if TYPE_CHECKING:
 
     from scapy_mpa.messages.stags import STagRow
 
-#: Connections that are described in detail, with lanes; with all pictures; in the table.
+#: Connections that are described in detail, with a picture; with all pictures; in the table.
 MOST_DRAWN, MOST_WHOLE, MOST_LISTED = 20, 5, 1000
 #: FPDUs beyond which RDMA Reads, and memory, are not looked into: all messages are put together for it.
 _MOST_READ = 100_000
 #: STags of a connection in its table.
 MOST_STAGS = 20
 _SECOND = 1_000_000_000
+#: What a picture of all of a connection shows.
+_WORDS = {
+    "ladder": "who sent what, downwards",
+    "latency": "how long each answer took",
+    "sequence": "time and sequence",
+    "reads": "RDMA Reads and Atomics under way",
+    "held": "octets a receiver had to hold",
+    "memory": "a buffer over time",
+}
 
 
 class Picture(NamedTuple):
@@ -100,12 +115,16 @@ class Drawing:
     """
 
     def __init__(self, report: Report, directions: Sequence[Role]) -> None:
+        self._report = report
         self.order = worst_first(report.connections)
         self.drawn = self.order[:MOST_DRAWN]
         self.remarks: list[str] = []
         read = tracks(self.drawn, acks=True) if self.drawn else {}
+        self._read = self._reads_messages()
+        self._messages = ConnectionRows(self._read) if self._read else None
         self.subjects = {
-            one.number: Subject(one, directions, {side: read[one.number, side] for side in ROLES}) for one in self.drawn
+            one.number: Subject(one, directions, {side: read[one.number, side] for side in ROLES}, says_verdict=False)
+            for one in self.drawn
         }
         self._asked: Asked | None = None
         self._memory: dict[int, list[STagRow]] | None = None
@@ -117,28 +136,69 @@ class Drawing:
         return self.drawn[:MOST_WHOLE]
 
     def pictures(self, connection: Connection) -> Iterator[Picture]:
-        """The pictures of a connection, those first that matter most."""
+        """The pictures of a connection, that first which one wants to see first."""
         subject = self.subjects[connection.number]
-        seen = list(glimpses(subject))
         is_whole = connection in self.whole
-        for glimpse in seen if is_whole else seen[:1]:
-            yield self._lanes(connection, glimpse)
-        if not is_whole or not seen:
+        is_read = not connection.fpdu_count or connection in self._read
+        drawn = 0
+        for kind in first_kinds(connection):
+            if kind in ("ladder", "latency") and not is_read:
+                continue
+            if kind == "lanes":
+                pictures = [self._lanes(connection, one) for one in self._glimpses(subject, most=2 if is_whole else 1)]
+            else:
+                pictures = [*self._whole_picture(connection, kind)]
+            yield from pictures
+            drawn += bool(pictures)
+            if drawn and not is_whole:
+                return
+        if not is_whole:
             return
-        everything = Stretch()
-        yield self._picture(connection, "sequence", "time and sequence", draw_subject(subject, "sequence", everything))
         asked = self._requests()
         if any(len(found.asked) for (number, _), found in asked.items() if number == connection.number):
-            figure = draw_subject(subject, "reads", everything, asked=asked)
-            yield self._picture(connection, "reads", "RDMA Reads and Atomics under way", figure)
+            yield from self._whole_picture(connection, "reads", asked=asked)
         if any(row.peak for row in self.held(connection)):
-            figure = draw_subject(subject, "held", everything)
-            yield self._picture(connection, "held", "octets a receiver had to hold", figure)
+            yield from self._whole_picture(connection, "held")
         written = [row for row in self.memory(connection) if row.writes]
         if written:
-            stag = written[0].stag if written[0].counts else None
-            figure = draw_subject(subject, "memory", everything, stag=stag)
-            yield self._picture(connection, "memory", "a buffer over time", figure)
+            yield from self._whole_picture(connection, "memory", stag=written[0].stag if written[0].counts else None)
+
+    def _glimpses(self, subject: Subject, most: int) -> list[Glimpse]:
+        return [*glimpses(subject)][:most]
+
+    def _whole_picture(self, connection: Connection, kind: str, **more: Any) -> Iterator[Picture]:
+        """A picture of all of a connection, if there is anything to draw."""
+        with suppress(NothingToDraw):
+            figure = draw_subject(self.subjects[connection.number], kind, Stretch(), **more)
+            yield self._picture(connection, kind, _WORDS[kind], figure)
+
+    def overview(self) -> str:
+        """The connections as bars, as SVG; "" of a single one."""
+        report = self._report
+        if len(report.connections) < 2:
+            return ""
+        figure = draw_overview(report.connections, report.captures)
+        return svg_of(figure, "p0-", f"{len(report.connections)} connections: when each began and ended, and how")
+
+    def latencies(self) -> Latencies | None:
+        """How long answers took in the connections whose messages are read; None if none are."""
+        return latencies_of(self._read, self._messages) if self._messages is not None else None
+
+    def _reads_messages(self) -> list[Connection]:
+        """The connections whose messages are read: all, those that are drawn, those with all pictures, or none."""
+        for some in (self._report.connections, self.drawn, self.whole):
+            if sum(one.fpdu_count for one in some) <= _MOST_READ:
+                return [one for one in some if one.fpdu_count]
+        self.remarks.append(
+            "Latencies are not listed, and ladders and RDMA Reads are not drawn: there are more than "
+            f"{_MOST_READ:,} FPDUs, whose messages would have to be reassembled; messages --summary and plot do it"
+        )
+        return []
+
+    def close(self) -> None:
+        """Let go of the messages."""
+        if self._messages is not None:
+            self._messages.close()
 
     def _lanes(self, connection: Connection, glimpse: Glimpse) -> Picture:
         subject = self.subjects[connection.number].only(glimpse.directions)
@@ -152,14 +212,8 @@ class Drawing:
     def _requests(self) -> Asked:
         """What the connections with all pictures asked for."""
         if self._asked is None:
-            self._asked = {}
-            if sum(one.initiator.counts.fpdus + one.responder.counts.fpdus for one in self.whole) <= _MOST_READ:
-                self._asked = requests_of(self.whole)
-            else:
-                self.remarks.append(
-                    f"RDMA Reads are not drawn: there are more than {_MOST_READ:,} FPDUs, whose messages would have "
-                    "to be reassembled; plot --kind reads does it"
-                )
+            read = [one for one in self.whole if one in self._read]
+            self._asked = requests_in(read, self._messages.of(read)) if self._messages is not None else {}
         return self._asked
 
     def memory(self, connection: Connection) -> list[STagRow]:
@@ -202,32 +256,15 @@ def happened(connection: Connection, held: Sequence[HeldRow]) -> list[str]:
     said = []
     for direction in ROLES:
         peaks = {row.way: row.peak for row in held if row.direction == direction}
-        half = connection.half(direction)
-        counts, parts = half.counts, []
-        odd = counts.out_of_order_segments + counts.retransmitted_segments
-        if odd:
-            of = plural(counts.segments, "segment", thousands=True)
-            parts.append(f"{odd:,} of {of} of the {direction.capitalize()} arrived out of order or were repeated")
-        if counts.delivered_late:
-            was = (
-                "FPDU was placed before its turn"
-                if counts.delivered_late == 1
-                else "FPDUs were placed before their turn"
-            )
-            parts.append(f"{counts.delivered_late:,} {was}")
+        parts = order_words(connection, direction)
         order, marker = (peaks.get(WAY_WORDS[way], 0) for way in ("order", "marker"))
         if order:
-            with_markers = f", {marker:,} with Markers" if half.markers else ""
+            with_markers = f", {marker:,} with Markers" if connection.half(direction).markers else ""
             parts.append(
                 f"a receiver had to hold {plural(order, 'octet', thousands=True)} for full order{with_markers}"
             )
-        if counts.missing_octets:
-            was = "was" if counts.missing_octets == 1 else "were"
-            parts.append(f"{plural(counts.missing_octets, 'octet', thousands=True)} {was} never captured")
         if parts:
-            whose = "" if odd else f"of the {direction.capitalize()}, "
-            sentence = whose + "; ".join(parts)
-            said.append(sentence[0].upper() + sentence[1:] + ".")
+            said.append(sentence(connection, direction, parts))
     return said
 
 

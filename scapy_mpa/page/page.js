@@ -56,6 +56,31 @@
     document.querySelectorAll("details.connection").forEach(function (one) { one.open = isOpen; });
   }
 
+  function enlarge(figure) {
+    const isLarge = !figure.classList.contains("large");
+    close();
+    figure.classList.toggle("large", isLarge);
+    figure.querySelector("button.enlarge").textContent = isLarge ? "Close" : "Enlarge";
+  }
+
+  function close() {
+    document.querySelectorAll("figure.large").forEach(function (one) {
+      one.classList.remove("large");
+      one.querySelector("button.enlarge").textContent = "Enlarge";
+    });
+  }
+
+  document.querySelectorAll("figure").forEach(function (figure) {
+    const button = figure.querySelector("button.enlarge");
+    if (button) {
+      button.addEventListener("click", function () { enlarge(figure); });
+      figure.querySelector("svg").addEventListener("click", function () { enlarge(figure); });
+    }
+  });
+  document.addEventListener("keydown", function (event) {
+    if (event.key === "Escape") { close(); }
+  });
+
   heads.forEach(function (head, column) {
     head.querySelector("button").addEventListener("click", function () { sort(column); });
   });

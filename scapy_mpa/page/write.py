@@ -25,8 +25,8 @@ from scapy_mpa.page.contents import (
     happened,
 )
 from scapy_mpa.page.templates import check_jinja, environment, policy, source
-from scapy_mpa.page.worst import gravest
-from scapy_mpa.plot.look import DARK, LIGHT
+from scapy_mpa.plot.look import DARK, LIGHT, time_text
+from scapy_mpa.plot.worst import gravest
 from scapy_mpa.report.beginning import remarkable_beginning
 from scapy_mpa.report.connection import Connection, connection_line
 from scapy_mpa.report.fields import KINDS
@@ -125,7 +125,11 @@ def page_of(
         MPAError: jinja2 or matplotlib are not installed, or a capture cannot be read again.
     """
     check_jinja()
-    return _Page(report, Commands(words), directions, most_octets).render(assumed(report, told, left_out))
+    page = _Page(report, Commands(words), directions, most_octets)
+    try:
+        return page.render(assumed(report, told, left_out))
+    finally:
+        page.close()
 
 
 class _Page:
@@ -141,11 +145,16 @@ class _Page:
         #: Octets that are on the page already, by the name of their place.
         self._places: set[str] = set()
 
+    def close(self) -> None:
+        """Let go of what was read."""
+        self._drawing.close()
+
     def render(self, said: list[str]) -> str:
         """The page."""
         style, script = self._text("page.css") + _dark_rules(), self._text("page.js")
         listed = self._drawing.order[:MOST_LISTED]
         rules = broken_rules(self._report)
+        overview, latencies = self._drawing.overview(), self._drawing.latencies()
         table = self._template(
             "table.html",
             ended=ENDED_WORDS,
@@ -170,6 +179,9 @@ class _Page:
             "plural": plural,
             "ended": ENDED_WORDS,
             "ended_words": ended_words,
+            "overview": self._markup(overview),
+            "latencies": latencies,
+            "time_text": time_text,
         }
         bare = self._template("page.html", **frame, sections=[], said=[])
         sections = [self._markup(text) for text in self._sections(self._most - len(bare.encode()) - _RESERVED)]
@@ -186,7 +198,7 @@ class _Page:
         if len(drawn) > MOST_WHOLE:
             yield (
                 f"The first {MOST_WHOLE} of these have all pictures, "
-                f"{', '.join(str(one.number) for one in self._drawing.whole)}; the others lanes alone."
+                f"{', '.join(str(one.number) for one in self._drawing.whole)}; the others one."
             )
         if total > listed:
             yield f"The table lists the worst {listed} of {total} connections; analyze --all and JSON have all of them."
@@ -230,7 +242,12 @@ class _Page:
 
         def rendered() -> str:
             return self._template(
-                "section.html", section=section, commands=self._commands, is_open=is_open, kinds=KINDS
+                "section.html",
+                section=section,
+                commands=self._commands,
+                is_open=is_open,
+                kinds=KINDS,
+                severity=gravest,
             )
 
         room -= len(rendered().encode())
@@ -339,7 +356,8 @@ def _dark_rules() -> str:
         for what in ("fill", "stroke")
     ]
     # Text has no colour of its own where it is that of the settings.
-    return f"@media screen and (prefers-color-scheme: dark){{svg.picture text{{fill:{DARK.ink}}}{''.join(rules)}}}\n"
+    plain = f"svg.picture text:not([fill]){{fill:{DARK.ink}}}"
+    return f"@media screen and (prefers-color-scheme: dark){{{plain}{''.join(rules)}}}\n"
 
 
 def _rules_of(connection: Connection) -> Iterable[str]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scapy_mpa.plot.look import ORANGE, PURPLE, Key, Look, Sheet, number_axis, time_unit
+from scapy_mpa.plot.look import ORANGE, PURPLE, Key, Look, Sheet, number_axis
 from scapy_mpa.plot.thin import COLUMNS, grid
-from scapy_mpa.plot.view import Stretch, Subject, inside
+from scapy_mpa.plot.timeline import Timeline
+from scapy_mpa.plot.view import NOTHING, Stretch, Subject, inside
 from scapy_mpa.report.buffers import WAY_WORDS, WAYS, Way
 from scapy_mpa.values.words import plural
 
@@ -28,7 +29,7 @@ def held(subject: Subject, window: Stretch, look: Look) -> Figure:
 
     connection = subject.connection
     shown = [direction for direction in subject.directions if len(connection.half(direction).fpdus)]
-    sheet = Sheet(len(shown), 2.3, nothing="there are no FPDUs")
+    sheet = Sheet(len(shown), 2.1, nothing=NOTHING)
     begun = connection.lifecycle.first[1]
     colours = dict(zip(WAYS, (ORANGE, PURPLE, look.blue), strict=True))
     drawn = {}
@@ -37,14 +38,13 @@ def held(subject: Subject, window: Stretch, look: Look) -> Figure:
         frames, all_times = np.frombuffer(track.frames, dtype=np.uint64), np.frombuffer(track.times, dtype=np.int64)
         chosen = inside(frames, all_times, window)
         drawn[direction] = chosen, (all_times[chosen] - begun) / _SECOND
-    # One time axis for both: what one side sent is seen above what the other did meanwhile.
-    ends = [float(end) for _, seconds in drawn.values() if len(seconds) for end in (seconds.min(), seconds.max())]
-    first, last = min(ends, default=0.0), max(ends, default=0.0)
-    unit = time_unit(last - first)
-    margin = (last - first) * 0.01 or 1.0
-    for number, (direction, (chosen, seconds)) in enumerate(drawn.items()):
-        (ax,), found = sheet.axes(number), subject.buffers(direction)
-        times = seconds * unit.a_second
+    marks = subject.marks(window)
+    timeline = Timeline.of([seconds for _, seconds in drawn.values()], marks)
+    panels = [sheet.axes(number)[0] for number in range(len(drawn))]
+    timeline.lay(panels)
+    for ax, (direction, (chosen, seconds)) in zip(panels, drawn.items(), strict=True):
+        found = subject.buffers(direction)
+        times = seconds * timeline.unit.a_second
         is_dense = len(seconds) > _MOST_STEPS
         peaks = []
         series = {way: np.array(found.series[way], dtype=np.int64)[chosen] for way in WAYS}
@@ -70,12 +70,11 @@ def held(subject: Subject, window: Stretch, look: Look) -> Figure:
             )
         ax.set_title(f"{direction} ({connection.half(direction).endpoint}) sends; {'; '.join(peaks)}")
         ax.set_ylabel("octets held")
-        ax.set_xlabel(f"{unit.name} since the connection began")
         ax.set_ylim(0, max(1.0, ax.get_ylim()[1]))
-        ax.set_xlim((first - margin) * unit.a_second, (last + margin) * unit.a_second)
-        number_axis(ax.xaxis, whole=False)
         number_axis(ax.yaxis)
-    return sheet.finish(connection, "Octets a receiver had to hold (RFC 5044 appendix B)", window.words, look)
+        ax.grid(axis="y")
+        timeline.mark(ax, marks, shown, direction, look)
+    return sheet.finish(subject.heading("Octets a receiver had to hold (RFC 5044 appendix B)", window), look)
 
 
 def _alike(series: dict[Way, Column]) -> list[tuple[Way, ...]]:

@@ -9,24 +9,39 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.errors import MPAError
-from scapy_mpa.framing.ddp import OPCODE_NAMES, TaggedHeader, decode_ddp
+from scapy_mpa.framing.ddp import TaggedHeader, decode_ddp
 from scapy_mpa.framing.markers import MARKER_INTERVAL
+from scapy_mpa.framing.role import Role
 from scapy_mpa.plot.look import (
-    BLUE,
-    GREEN,
+    MESSAGE_KINDS,
+    OLIVE,
     ORANGE,
+    OTHER_MESSAGE,
     PURPLE,
     SKY,
     VERMILION,
     YELLOW,
     Key,
     Look,
+    MessageKind,
     Sheet,
+    kind_named,
     number_axis,
-    time_unit,
 )
 from scapy_mpa.plot.thin import COLUMNS, grid
-from scapy_mpa.plot.view import MOST_RECORDS, HalfView, Stretch, Subject, holes
+from scapy_mpa.plot.timeline import Timeline
+from scapy_mpa.plot.view import (
+    MOST_RECORDS,
+    NOTHING,
+    DrawnParts,
+    HalfView,
+    OctetParts,
+    Stretch,
+    Subject,
+    TimeMark,
+    holes,
+    unacknowledged,
+)
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.values.words import plural
 
@@ -49,7 +64,7 @@ _LETTER, _SMALLEST = 0.0072, 0.002
 #: Messages under way at one time that lie in rows of their own, along time.
 _ROWS = 5
 #: Not the green of what ``sequence`` shows as placed before its turn for those located by Marker: they are fewer.
-_LOCATED = ((SKY, "FPDU located by length"), (YELLOW, "FPDU located by Marker"), (GREEN, "FPDU located by searching"))
+_LOCATED = ((SKY, "FPDU located by length"), (YELLOW, "FPDU located by Marker"), (OLIVE, "FPDU located by searching"))
 _BEHIND = "an FPDU found by length behind one found by a Marker counts as located by length"
 #: What LOCATED_BY's places are to the eye: the first FPDU is located as if by length.
 _LOCATED_AS = (0, 0, 1, 2)
@@ -79,47 +94,85 @@ class _Lane(NamedTuple):
 def lanes(subject: Subject, window: Stretch, axis: Axis, look: Look) -> Figure:
     """Draw the lanes of a connection; raises as :meth:`Connection.plot` does."""
     shown = subject.views(window)
-    sheet = Sheet(len(shown), 2.3)
-    for number, view in enumerate(shown):
-        drawing = _Lanes(subject.connection, view, axis, look, *sheet.axes(number))
-        drawing.draw()
+    sheet = Sheet(len(shown), 2.2, nothing=NOTHING)
+    marks = subject.marks(window)
+    times = [column for view in shown for column in (view.segments.time, view.fpdus.first_time, view.fpdus.turn_time)]
+    columns: list[str] = []
+    markers = 0
+    timeline = Timeline.of(times, marks)
+    drawn = [sheet.axes(number)[0] for number in range(len(shown))]
+    if axis == "time":
+        timeline.lay(drawn)
+    for ax, view in zip(drawn, shown, strict=True):
+        parts = subject.parts(view.direction, window)
+        drawing = _Lanes(subject.connection, view, parts, axis, look, ax, timeline)
+        if not window.is_open and axis == "octets":
+            drawing.draw_others()
+        drawing.draw(marks, [one.direction for one in shown])
         sheet.keys += drawing.keys
-        sheet.said.append(drawing.said)
+        columns += drawing.columns
+        markers += drawing.markers
+    if columns:
+        sheet.said.append(
+            f"aggregated, as there are too many to draw one by one: each of {COLUMNS} columns stands for "
+            f"{' and '.join(dict.fromkeys(columns))}, and its heights are shares of these"
+        )
+    if markers:
+        sheet.said.append(f"{markers:,} Markers as a band")
     if any(key.words == _LOCATED[1][1] for key in sheet.keys):
         sheet.said.append(_BEHIND)
-    along = "octets of the stream" if axis == "octets" else "time"
-    return sheet.finish(subject.connection, f"Segments, FPDUs and messages along {along}", window.words, look)
+    along = "along the octets of the stream" if axis == "octets" else "along time"
+    return sheet.finish(subject.heading(f"Segments, FPDUs and messages {along}", window), look)
 
 
 class _Lanes:
     """The lanes of one half connection."""
 
-    def __init__(self, connection: Connection, view: HalfView, axis: Axis, look: Look, ax: Axes) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        view: HalfView,
+        parts: OctetParts,
+        axis: Axis,
+        look: Look,
+        ax: Axes,
+        timeline: Timeline,
+    ) -> None:
         self._connection = connection
         self._view = view
+        self._parts = parts
         self._axis = axis
         self._look = look
         self._ax = ax
         self.keys: list[Key] = []
-        self.said = ""
-        seconds = [
-            column for column in (view.segments.time, view.fpdus.first_time, view.fpdus.turn_time) if len(column)
-        ]
-        first = min((float(column.min()) for column in seconds), default=0.0)
-        last = max((float(column.max()) for column in seconds), default=0.0)
-        self._unit = time_unit(last - first)
-        self._is_dense = max(len(view.segments.start), len(view.fpdus.start)) > MOST_RECORDS
+        #: What each column stands for, if it is aggregated; Markers that are not drawn one by one.
+        self.columns: list[str] = []
+        self.markers = 0
+        self._timeline = timeline
+        self._unit = timeline.unit
+        self._is_dense = max(len(view.segments.start), view.fpdu_count) > MOST_RECORDS
 
-    def draw(self) -> None:
-        """Draw them."""
+    def draw_others(self) -> None:
+        """Shade the octets between those that are drawn: unless they are hatched, other frames brought them."""
+        places = [*self._view.segments.start, *self._view.segments.end, *self._view.fpdus.start, *self._view.fpdus.end]
+        if places:
+            first, last = max(float(min(places)), 0.0), float(max(places))
+            fpdus, parts = self._view.fpdus, self._parts
+            drawn = [int((one.end - one.start).sum()) for one in (parts.ahead, parts.filling, fpdus)]
+            for lane, octets in ((_SEGMENTS, drawn[0] + drawn[1]), (_FPDUS, drawn[2])):
+                if octets < last - first:
+                    self._ax.broken_barh([(first, last - first)], lane, facecolor=self._look.grid, zorder=0.5)
+                    self.keys.append(Key(self._look.grid, "of other frames"))
+
+    def draw(self, marks: list[TimeMark], shown: list[Role]) -> None:
+        """Draw them; ``shown`` are those who have axes."""
         view, ax = self._view, self._ax
-        segments, fpdus = view.segments, view.fpdus
         lanes = {
             _SEGMENTS: [
-                self._segments(self._look.plain, "segment", segments.is_new & ~segments.is_late),
-                self._segments(ORANGE, "segment that fills a hole", segments.is_new & segments.is_late),
+                self._segments(self._look.plain, "segment", self._parts.ahead),
+                self._segments(ORANGE, "segment that fills a hole", self._parts.filling),
             ],
-            _REPEATS: [self._segments(PURPLE, "segment sent again", ~segments.is_new)],
+            _REPEATS: [self._segments(PURPLE, "sent again", self._parts.repeats)],
             _FPDUS: [*self._fpdus()],
         }
         if self._is_dense:
@@ -129,32 +182,34 @@ class _Lanes:
             self._draw_each(lanes)
             self._draw_messages()
         self._draw_marks()
-        ax.set_ylim(0, 3.75)
-        rows = (_REPEATS, _SEGMENTS, _FPDUS, _MESSAGES)
-        names = ("again", "segments", "FPDUs", "messages")
+        ax.set_ylim(0, 3.75 if len(self._parts.repeats.start) else 3.3)
+        rows = [_SEGMENTS, _FPDUS, _MESSAGES]
+        names = ["segments", "FPDUs", "messages"]
+        if len(self._parts.repeats.start):
+            rows, names = [*rows, _REPEATS], [*names, "again"]
         if view.markers and self._axis == "octets":
-            rows, names = (*rows, _MARKERS), (*names, "Markers")  # type: ignore[assignment]
+            rows, names = [*rows, _MARKERS], [*names, "Markers"]
         ax.set_yticks([low + height / 2 for low, height in rows], names)
         ax.tick_params(axis="y", length=0)
         ax.spines["left"].set_visible(False)
-        number_axis(ax.xaxis, whole=self._axis == "octets")
-        if self._axis == "octets":
-            ax.set_xlabel("octet of the stream, from the first one of Full Operation")
-        else:
-            ax.set_xlabel(f"{self._unit.name} since the connection began")
         endpoint = self._connection.half(view.direction).endpoint
         ax.set_title(
-            f"{view.direction} ({endpoint}): {plural(len(segments.start), 'segment', thousands=True)}, "
-            f"{plural(len(fpdus.start), 'FPDU', thousands=True)}"
+            f"{view.direction} ({endpoint}): {plural(len(view.segments.start), 'segment', thousands=True)}, "
+            f"{plural(view.fpdu_count, 'FPDU', thousands=True)}"
         )
+        if self._axis == "time":
+            self._timeline.mark(ax, marks, shown, view.direction, self._look)
+            return
+        number_axis(ax.xaxis)
+        ax.set_xlabel("octet of the stream, from the first one of Full Operation")
         ax.margins(x=0.01)
+        self._draw_end(marks)
 
-    def _segments(self, colour: str, words: str, which: Column) -> _Lane:
-        segments = self._view.segments
-        octets = (segments.end - segments.start)[which]
+    def _segments(self, colour: str, words: str, parts: DrawnParts) -> _Lane:
+        octets = parts.end - parts.start
         if self._axis == "octets":
-            return _Lane(colour, words, segments.start[which], segments.end[which], octets)
-        times = segments.time[which] * self._unit.a_second
+            return _Lane(colour, words, parts.start, parts.end, octets)
+        times = parts.time * self._unit.a_second
         return _Lane(colour, words, times, times, octets)
 
     def _fpdus(self) -> Iterator[_Lane]:
@@ -162,20 +217,22 @@ class _Lanes:
 
         fpdus = self._view.fpdus
         located = np.array(_LOCATED_AS, dtype=np.int8)[fpdus.located]
+        is_placed = ~fpdus.is_bad & ~fpdus.is_reset
         for kind, (colour, words) in enumerate(_LOCATED):
-            yield self._lane(colour, words, (located == kind) & ~fpdus.is_bad)
+            yield self._lane(colour, words, (located == kind) & is_placed)
         yield self._lane(VERMILION, "FPDU with a bad CRC", fpdus.is_bad)
+        yield self._lane(self._look.faint, "FPDU sent after the RST", fpdus.is_reset & ~fpdus.is_bad)
 
     def _opcodes(self) -> Iterator[_Lane]:
         import numpy as np
 
-        # None of the colours of the lanes above, and the same in both half connections.
         opcodes = self._view.fpdus.opcode
-        is_write = opcodes == OPCODE_NAMES.index("RDMA Write")
-        is_send = np.isin(opcodes, [opcode for opcode, name in enumerate(OPCODE_NAMES) if name and "Send" in name])
-        yield self._lane(BLUE, "RDMA Write", is_write)
-        yield self._lane(self._look.ink, "Send", is_send)
-        yield self._lane(self._look.faint, "RDMA Read, or another message", ~is_write & ~is_send)
+        rest = np.ones(len(opcodes), dtype=bool)
+        for kind in MESSAGE_KINDS:
+            which = np.isin(opcodes, [*kind.opcodes])
+            rest &= ~which
+            yield self._lane(kind.of(self._look), kind.words, which)
+        yield self._lane(OTHER_MESSAGE.of(self._look), OTHER_MESSAGE.words, rest)
 
     def _lane(self, colour: str, words: str, which: Column) -> _Lane:
         fpdus = self._view.fpdus
@@ -192,47 +249,55 @@ class _Lanes:
             for lane in kinds:
                 if not len(lane.start):
                     continue
+                # Along time a moment is widened to be seen; along octets that would cover others.
+                is_time = self._axis == "time"
+                least = width * _SMALLEST
                 bars = [
-                    (start, max(end - start, width * _SMALLEST))
+                    (start, max(end - start, least) if is_time else end - start)
                     for start, end in zip(lane.start.tolist(), lane.end.tolist(), strict=True)
                 ]
-                # Along time bars lie above each other: an edge would hide what is thin.
-                line, alpha = (0.5, 1.0) if self._axis == "octets" else (0.0, 0.75)
+                # An edge would hide what is thin, and what lies above other bars, as along time.
+                edges = [self._look.back if size > 2 * least else lane.colour for _, size in bars]
+                line, alpha = (0.0, 0.75) if is_time else (0.5, 1.0)
                 self._ax.broken_barh(
-                    bars, (low, height), facecolor=lane.colour, edgecolor=self._look.back, linewidth=line, alpha=alpha
+                    bars, (low, height), facecolor=lane.colour, edgecolor=edges, linewidth=line, alpha=alpha
                 )
                 self.keys.append(Key(lane.colour, lane.words))
 
     def _width(self, lanes: dict[tuple[float, float], list[_Lane]]) -> float:
+        if self._axis == "time":
+            return self._timeline.span * self._unit.a_second or 1.0
         there = [lane for kinds in lanes.values() for lane in kinds if len(lane.start)]
         if not there:
             return 1.0
         return max(float(lane.end.max()) for lane in there) - min(float(lane.start.min()) for lane in there) or 1.0
 
     def _draw_dense(self, lanes: dict[tuple[float, float], list[_Lane]]) -> None:
-        """Columns, in each of which the height says what part of the octets is of which kind."""
+        """Columns: along octets as high as the part of them that is there, along time as the share of each kind."""
         import numpy as np
 
-        columns = grid([column for kinds in lanes.values() for lane in kinds for column in (lane.start, lane.end)])
+        is_octets = self._axis == "octets"
+        if is_octets:
+            columns = grid([column for kinds in lanes.values() for lane in kinds for column in (lane.start, lane.end)])
+        else:
+            columns = self._timeline.columns(COLUMNS)
         edges = np.array(columns.edges)
         for (low, height), kinds in lanes.items():
-            sums = [columns.sums((lane.start + lane.end) / 2, lane.octets) for lane in kinds]
+            sums = [columns.spread(lane.start, lane.end, lane.octets.astype(float)) for lane in kinds]
             total = np.sum(sums, axis=0)
-            total[total == 0] = 1
+            # Copies may be more than there is room for.
+            full = np.maximum(total, columns.width) if is_octets else np.where(total > 0, total, 1.0)
             bottom = np.full(columns.columns, low)
             for lane, octets in zip(kinds, sums, strict=True):
                 if not len(lane.start):
                     continue
-                # Copies are a part of all that there is in the lane of segments.
-                tops = bottom + height * octets / total
+                tops = bottom + height * octets / full
                 self._ax.stairs(tops, edges, baseline=bottom, fill=True, color=lane.colour, linewidth=0)
                 bottom = tops
                 self.keys.append(Key(lane.colour, lane.words))
-        what = f"{columns.width:,.0f} octets" if self._axis == "octets" else f"{columns.width:.4g} {self._unit.name}"
-        self.said = (
-            f"{self._view.direction} aggregated: too many to draw one by one, so each of {COLUMNS} columns stands for "
-            f"{what} and its heights are shares of the octets there"
-        )
+        side = self._view.direction
+        octets_each = f"{columns.width:,.0f} octets of the {side}"
+        self.columns = [octets_each if is_octets else f"the octets of {columns.width:.4g} {self._unit.name}"]
 
     # --- messages ---
 
@@ -281,6 +346,7 @@ class _Lanes:
         left, right = ax.get_xlim()
         full = max(right - left, 1e-9)
         # Along time messages are under way together: each lies in a row that is free, as long as there is one.
+        kinds: dict[MessageKind, None] = {}
         ends = [float("-inf")] * (1 if self._axis == "octets" else _ROWS)
         for (start, end), one in zip(bars, messages, strict=True):
             end = max(end, start + full * _SMALLEST)
@@ -291,19 +357,23 @@ class _Lanes:
             ends[row] = max(ends[row], end)
             each = height / len(ends)
             bottom = low + height - (row + 1) * each
+            kind = kind_named(one.name)
+            kinds[kind] = None
             ax.broken_barh(
                 [(start, end - start)],
                 (bottom, each * 0.94),
-                facecolor=self._look.faint,
+                facecolor=kind.of(self._look),
                 edgecolor=self._look.back,
                 linewidth=0.8 if self._axis == "octets" else 0.3,
                 alpha=1.0 if is_free else 0.5,
             )
             if is_free and len(ends) == 1 and end - start >= full * _LETTER * len(one.name):
+                colour = self._look.ink if kind is OTHER_MESSAGE else self._look.back
                 ax.text(
-                    (start + end) / 2, low + height / 2, one.name, ha="center", va="center", fontsize=7.5, clip_on=True
-                )
-        self.keys.append(Key(self._look.faint, "message"))
+                    *((start + end) / 2, low + height / 2, one.name), ha="center", va="center", fontsize=7.5,
+                    color=colour, clip_on=True,
+                )  # fmt: skip
+        self.keys += [Key(kind.of(self._look), kind.words) for kind in kinds]
 
     # --- marks ---
 
@@ -329,6 +399,22 @@ class _Lanes:
         if view.markers and len(view.segments.start):
             self._draw_markers(max(0, int(view.segments.start.min())), int(view.segments.end.max()))
 
+    def _draw_end(self, marks: list[TimeMark]) -> None:
+        """How the stream ends: octets that were never acknowledged, the FIN of its sender, a RST of either."""
+        view, ax = self._view, self._ax
+        mine = self._connection.lifecycle.half(view.direction)
+        ends = [mark for mark in marks if mark.what == "RST" or (mark.what == "FIN" and mark.side == view.direction)]
+        words = [mark.words(names_side=mark.side != view.direction) for mark in ends]
+        is_bad = bool(mine.unacknowledged_octets)
+        if is_bad:
+            words.insert(0, f"{mine.unacknowledged_octets:,} octets never acknowledged")
+            found = unacknowledged(self._connection, view)
+            if found is not None:
+                ax.axvspan(*found, facecolor=VERMILION, alpha=0.15, linewidth=0, zorder=0)
+        if words:
+            colour = VERMILION if is_bad else self._look.soft
+            ax.set_title("; ".join(words), loc="right", fontsize=8, color=colour)
+
     def _draw_markers(self, first: int, end: int) -> None:
         places = range(-(-first // MARKER_INTERVAL) * MARKER_INTERVAL, end, MARKER_INTERVAL)
         low, height = _MARKERS
@@ -337,4 +423,4 @@ class _Lanes:
             self.keys.append(Key(self._look.ink, "Marker", "|"))
         else:
             self._ax.broken_barh([(first, end - first)], (low, height), facecolor=self._look.faint)
-            self.said += f", {len(places):,} Markers as a band"
+            self.markers = len(places)

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from scapy_mpa.framing.ddp import OPCODE_NAMES, TAGGED, TAGGED_HEADER, TAGGED_HEADER_LENGTH
 from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.messages.stags import CapturedMemory, STagRow
-from scapy_mpa.plot.look import GREEN, ORANGE, Key, Look, Sheet, number_axis, time_unit
-from scapy_mpa.plot.reads import query_around, same_connection
+from scapy_mpa.plot.look import GREEN, Key, Look, Sheet, number_axis
+from scapy_mpa.plot.rows import query_around, same_connection
 from scapy_mpa.plot.thin import COLUMNS, grid
+from scapy_mpa.plot.timeline import Timeline
 from scapy_mpa.plot.view import Stretch, Subject
 from scapy_mpa.rdmap.assembly import Assembly, DDPSegment, MessageHalf
 from scapy_mpa.report.connection import Connection
@@ -107,9 +108,14 @@ def memory(subject: Subject, window: Stretch, look: Look, stag: int | None = Non
     nothing = "nothing was written to named memory" if stag is None else f"nothing was written to STag {stag:#010x}"
     buffers = _buffers(connection, subject.directions, window, stag)
     sheet = Sheet(len(buffers), 3.4, nothing=nothing)
-    for number, buffer in enumerate(buffers):
-        _draw(connection, buffer, sheet.axes(number)[0], look, sheet)
-    return sheet.finish(connection, "A buffer over time", window.words, look)
+    marks = subject.marks(window)
+    timeline = Timeline.of([column for one in buffers for column in (one.time, one.delivered)], marks)
+    drawn = [sheet.axes(number)[0] for number in range(len(buffers))]
+    timeline.lay(drawn)
+    for ax, buffer in zip(drawn, buffers, strict=True):
+        _draw(connection, buffer, ax, timeline, look, sheet)
+        timeline.mark(ax, marks, [one.direction for one in buffers], buffer.direction, look)
+    return sheet.finish(subject.heading("A buffer over time", window), look)
 
 
 def memory_of(connections: Sequence[Connection]) -> dict[int, list[STagRow]]:
@@ -163,14 +169,13 @@ def _buffers(connection: Connection, directions: Sequence[Role], window: Stretch
     return buffers
 
 
-def _draw(connection: Connection, buffer: _Buffer, ax: Axes, look: Look, sheet: Sheet) -> None:
-    span = float(buffer.delivered.max() - buffer.time.min())
-    unit = time_unit(span)
+def _draw(connection: Connection, buffer: _Buffer, ax: Axes, timeline: Timeline, look: Look, sheet: Sheet) -> None:
+    unit = timeline.unit
     time, delivered = buffer.time * unit.a_second, buffer.delivered * unit.a_second
     early = buffer.is_early
     if len(time) > _MOST_FPDUS:
         columns = grid([time])
-        for there, colour in ((~early, look.blue), (early, ORANGE)):
+        for there, colour in ((~early, look.blue), (early, GREEN)):
             if there.any():
                 low, high = columns.extremes(time[there], buffer.first[there], buffer.end[there])
                 ax.stairs(high, columns.edges, baseline=low, fill=True, color=colour, lw=0)
@@ -179,8 +184,8 @@ def _draw(connection: Connection, buffer: _Buffer, ax: Axes, look: Look, sheet: 
             "to the highest"
         )
     else:
-        least = max(float(delivered.max() - time.min()), 1e-9) / 400
-        for there, colour in ((~early, look.blue), (early, ORANGE)):
+        least = max(timeline.span * unit.a_second, 1e-9) / 400
+        for there, colour in ((~early, look.blue), (early, GREEN)):
             spans = [
                 [(begin, low), (begin, high), (max(end, begin + least), high), (max(end, begin + least), low)]
                 for begin, end, low, high in zip(
@@ -191,11 +196,11 @@ def _draw(connection: Connection, buffer: _Buffer, ax: Axes, look: Look, sheet: 
     if (~early).any():
         sheet.keys.append(Key(look.blue, "placed and delivered by the same frame"))
     if early.any():
-        sheet.keys.append(Key(ORANGE, "placed before it was delivered, until then"))
-    _draw_bounds(buffer, ax, sheet)
-    ax.set_xlabel(f"{unit.name} since the connection began")
+        sheet.keys.append(Key(GREEN, "placed before it was delivered, until then"))
+    _draw_bounds(buffer, ax, look, sheet)
     ax.set_ylabel(f"octets from TO {buffer.base:#x} on")
-    ax.margins(x=0.01, y=0.03)
+    ax.margins(y=0.03)
+    ax.grid(axis="y")
     others = f"; it wrote to {plural(buffer.others, 'other STag', thousands=True)}" if buffer.others else ""
     octets = int((buffer.end - buffer.first).sum())
     ax.set_title(
@@ -203,7 +208,6 @@ def _draw(connection: Connection, buffer: _Buffer, ax: Axes, look: Look, sheet: 
         f"{octets:,} octets in {plural(len(time), 'FPDU', thousands=True)}, {int(early.sum()):,} placed before "
         f"delivered{others}"
     )
-    number_axis(ax.xaxis, whole=False)
     number_axis(ax.yaxis)
 
 
@@ -215,7 +219,7 @@ def _add_bars(ax: Axes, spans: list[list[tuple[float, float]]], colour: str, loo
         ax.autoscale_view()
 
 
-def _draw_bounds(buffer: _Buffer, ax: Axes, sheet: Sheet) -> None:
+def _draw_bounds(buffer: _Buffer, ax: Axes, look: Look, sheet: Sheet) -> None:
     """What was named, and what was wrong with it."""
     row = buffer.row
     if row is None or row.to is None or not row.length:
@@ -223,8 +227,8 @@ def _draw_bounds(buffer: _Buffer, ax: Axes, sheet: Sheet) -> None:
     low = row.to - buffer.base
     for place in (low, low + row.length):
         if abs(place) < 4 * max(float(buffer.end.max()), 1.0):
-            ax.axhline(place, color=GREEN, linestyle="--", linewidth=1.0, zorder=1)
-    sheet.keys.append(Key(GREEN, "bounds of what was named", "dashes"))
+            ax.axhline(place, color=look.ink, linestyle="--", linewidth=1.0, zorder=1)
+    sheet.keys.append(Key(look.ink, "bounds of what was named", "dashes"))
     wrong = [one for one in row.findings if one.severity == "error"]
     if wrong:
         sheet.said.append(f"{buffer.direction}: {wrong[0].rule} at frame {wrong[0].frame}")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.messages.reading import CapturedMessages
+from scapy_mpa.messages.row import MessageRow
 from scapy_mpa.messages.store import REQUEST_OPCODES, RequestStore
+from scapy_mpa.plot.answers import REQUEST_NAMES
 from scapy_mpa.plot.look import (
     GREEN,
     ORANGE,
@@ -20,12 +22,12 @@ from scapy_mpa.plot.look import (
     number_axis,
     time_unit,
 )
+from scapy_mpa.plot.rows import query_around, same_connection
 from scapy_mpa.plot.thin import COLUMNS, grid
+from scapy_mpa.plot.timeline import Timeline
 from scapy_mpa.plot.view import Stretch, Subject
-from scapy_mpa.reading.query import Query, Selection, query_of
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import FPDURecords
-from scapy_mpa.values.segment import addresses_of
 from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:
@@ -63,10 +65,28 @@ def reads(subject: Subject, window: Stretch, look: Look, asked: Asked | None = N
         asked = requests_of([connection])
     there = {direction: asked[connection.number, direction].inside(window) for direction in subject.directions}
     shown = [direction for direction in subject.directions if len(there[direction].asked)]
-    sheet = Sheet(len(shown), 1.9, each=2, nothing="there is no RDMA Read and no Atomic")
+    sheet = Sheet(len(shown), 1.9, each=2, nothing=_no_reads(connection, window))
+    import numpy as np
+
+    begun = connection.lifecycle.first[1]
+    times = [
+        (np.array([time for time in column if time]) - begun) / _SECOND
+        for direction in shown
+        for column in (there[direction].asked, there[direction].answered)
+    ]
+    marks = subject.marks(window)
+    timeline = Timeline.of(times, marks)
+    timeline.lay([ax for number in range(len(shown)) for ax in sheet.axes(number)])
     for number, direction in enumerate(shown):
-        _draw(connection, direction, there[direction], sheet.axes(number), look, sheet)
-    return sheet.finish(connection, "RDMA Reads and Atomics under way, and their latencies", window.words, look)
+        _draw(connection, direction, there[direction], sheet.axes(number), timeline, look, sheet)
+        timeline.mark(sheet.axes(number)[0], marks, shown, direction, look)
+    return sheet.finish(subject.heading("RDMA Reads and Atomics under way, and their latencies", window), look)
+
+
+def _no_reads(connection: Connection, window: Stretch) -> str:
+    """The sentence about a connection without any, with what draws its messages."""
+    where = "among what is drawn" if not window.is_open else f"in connection {connection.number}"
+    return f"there is no RDMA Read and no Atomic {where}; --kind latency draws calls, --kind ladder all messages"
 
 
 def requests_of(connections: Sequence[Connection]) -> Asked:
@@ -75,11 +95,7 @@ def requests_of(connections: Sequence[Connection]) -> Asked:
     The report must hold FPDUs. The captures are received once more if there are Requests; raises as
     :class:`~scapy_mpa.messages.reading.CapturedMessages` does.
     """
-    found: Asked = {
-        (connection.number, direction): RequestTimes(array("Q"), array("q"), array("q"))
-        for connection in connections
-        for direction in ROLES
-    }
+    found = _nothing_asked(connections)
     asking = [one for one in connections if any(map(_asks, (one.initiator.fpdus, one.responder.fpdus)))]
     if not asking:
         return found
@@ -94,22 +110,24 @@ def requests_of(connections: Sequence[Connection]) -> Asked:
     return found
 
 
-def query_around(connections: Sequence[Connection]) -> Query:
-    """What reads some connections of a report once more, and as little else as can be said."""
-    index = connections[0].index
-    selection = Selection(
-        (min(one.lifecycle.first[0] for one in connections), max(one.lifecycle.last[0] for one in connections)),
-        tuple({int.from_bytes(one.initiator.key[-4:-2], "big") for one in connections}),
-        tuple({addresses_of(one.initiator.key)[0] for one in connections}),
-    )
-    return query_of(index.sources, selection, connections[0].assumptions, index.limits)
+def requests_in(connections: Sequence[Connection], rows: Iterable[MessageRow]) -> Asked:
+    """The same of messages that were read already, with their numbers in the report."""
+    found = _nothing_asked(connections)
+    for row in rows:
+        if row.message in REQUEST_NAMES:
+            answered = 0 if row.answer is None else row.time_ns + row.answer.latency_ns
+            values = row.last_frame, row.time_ns, answered
+            for column, value in zip(found[row.connection, row.direction], values, strict=True):
+                column.append(value)
+    return found
 
 
-def same_connection(connection: Connection, others: Sequence[Connection]) -> int | None:
-    """The number that a connection has among those of another report; there may be several on its ports."""
-    first = connection.lifecycle.first[0]
-    there = [one for one in others if one.initiator.key == connection.initiator.key]
-    return min(there, key=lambda one: abs(one.lifecycle.first[0] - first)).number if there else None
+def _nothing_asked(connections: Sequence[Connection]) -> Asked:
+    return {
+        (connection.number, direction): RequestTimes(array("Q"), array("q"), array("q"))
+        for connection in connections
+        for direction in ROLES
+    }
 
 
 def _asks(fpdus: FPDURecords) -> bool:
@@ -125,6 +143,7 @@ def _draw(
     direction: Role,
     requests: RequestTimes,
     axes: Sequence[Axes],
+    timeline: Timeline,
     look: Look,
     sheet: Sheet,
 ) -> None:
@@ -135,8 +154,7 @@ def _draw(
     asked = (np.array(requests.asked) - begun) / _SECOND
     is_answered = np.array(requests.answered) > 0
     answered = (np.array(requests.answered) - begun)[is_answered] / _SECOND
-    span = float(max(asked.max(), answered.max() if len(answered) else asked.max()) - asked.min())
-    unit = time_unit(span)
+    unit = timeline.unit
     times = np.concatenate((asked, answered)) * unit.a_second
     # Of what happens at one moment answers come first: a new Request may wait for them.
     steps = np.concatenate((np.ones(len(asked)), -np.ones(len(answered))))
@@ -179,11 +197,9 @@ def _draw(
         keys.append(Key(GREEN, "latency, Request to the end of its answer", "patch" if is_dense else "o"))
         lower.set_ylabel(f"latency, {small.name}")
         lower.set_ylim(bottom=0)
-    lower.set_xlabel(f"{unit.name} since the connection began")
-    lower.set_xlim(upper.get_xlim())
     for ax in axes:
-        number_axis(ax.xaxis, whole=False)
         number_axis(ax.yaxis, whole=ax is upper)
+        ax.grid(axis="y")
 
 
 def _draw_limits(connection: Connection, direction: Role, ax: Axes, most: float, keys: list[Key]) -> None:

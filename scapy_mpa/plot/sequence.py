@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import unwrap
 from scapy_mpa.plot.look import (
     GREEN,
@@ -15,12 +16,11 @@ from scapy_mpa.plot.look import (
     Key,
     Look,
     Sheet,
-    TimeUnit,
     number_axis,
-    time_unit,
 )
 from scapy_mpa.plot.thin import COLUMNS, Grid, grid
-from scapy_mpa.plot.view import HalfView, Stretch, Subject, holes
+from scapy_mpa.plot.timeline import Timeline
+from scapy_mpa.plot.view import MOST_EACH, NOTHING, HalfView, Stretch, Subject, TimeMark, holes, unacknowledged
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.rules.findings import Finding
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Segments that are drawn one by one; holes; findings.
-_MOST_SEGMENTS, _MOST_HOLES, _MOST_FINDINGS = 1000, 100, 12
+#: Holes that are drawn one by one; findings.
+_MOST_HOLES, _MOST_FINDINGS = 100, 12
 _SECOND = 1_000_000_000
 _SIGNS = {"error": "X", "warning": "^", "note": "o"}
 
@@ -37,19 +37,26 @@ _SIGNS = {"error": "X", "warning": "^", "note": "o"}
 def sequence(subject: Subject, window: Stretch, look: Look) -> Figure:
     """Draw the time-sequence graph; raises as :meth:`Connection.plot` does."""
     shown = subject.views(window, acks=True)
-    sheet = Sheet(len(shown), 3.6)
-    for number, view in enumerate(shown):
-        drawing = _Sequence(subject.connection, view, window, look, *sheet.axes(number))
-        drawing.draw()
+    sheet = Sheet(len(shown), 3.4, nothing=NOTHING)
+    marks = subject.marks(window)
+    columns = [column for view in shown for column in (view.segments.time, view.fpdus.time)]
+    timeline = Timeline.of(columns, marks)
+    drawn = [sheet.axes(number)[0] for number in range(len(shown))]
+    timeline.lay(drawn)
+    for ax, view in zip(drawn, shown, strict=True):
+        drawing = _Sequence(subject.connection, view, window, look, ax, timeline)
+        drawing.draw(marks, [one.direction for one in shown])
         sheet.keys += drawing.keys
         sheet.said += drawing.said
-    return sheet.finish(subject.connection, "Time and sequence", window.words, look)
+    return sheet.finish(subject.heading("Time and sequence", window), look)
 
 
 class _Sequence:
     """The graph of one half connection."""
 
-    def __init__(self, connection: Connection, view: HalfView, window: Stretch, look: Look, ax: Axes) -> None:
+    def __init__(
+        self, connection: Connection, view: HalfView, window: Stretch, look: Look, ax: Axes, timeline: Timeline
+    ) -> None:
         self._connection = connection
         self._view = view
         self._window = window
@@ -57,15 +64,13 @@ class _Sequence:
         self._ax = ax
         self.keys: list[Key] = []
         self.said: list[str] = []
-        there = [column for column in (view.segments.time, view.fpdus.time) if len(column)]
-        first, last = min(float(one.min()) for one in there), max(float(one.max()) for one in there)
-        self._span = first, last
-        self._unit: TimeUnit = time_unit(last - first)
+        self._timeline = timeline
+        self._unit = timeline.unit
 
-    def draw(self) -> None:
-        """Draw it."""
+    def draw(self, marks: list[TimeMark], shown: list[Role]) -> None:
+        """Draw it; ``shown`` are those who have axes."""
         view, ax = self._view, self._ax
-        is_dense = max(len(view.segments.start), len(view.fpdus.start)) > _MOST_SEGMENTS
+        is_dense = max(len(view.segments.start), view.fpdu_count) > MOST_EACH
         # What is known of the window before and behind what is drawn would only stretch the picture.
         if is_dense:
             self._draw_dense()
@@ -75,18 +80,27 @@ class _Sequence:
         self._draw_holes()
         self._draw_findings()
         ax.set_ylabel("octet of the stream")
-        ax.set_xlabel(f"{self._unit.name} since the connection began")
-        number_axis(ax.xaxis, whole=False)
         number_axis(ax.yaxis)
-        first, last = (moment * self._unit.a_second for moment in self._span)
-        margin = (last - first) * 0.01 or 1.0
-        ax.set_xlim(first - margin, last + margin)
+        ax.grid(axis="y")
         ax.set_ylim(bottom=max(ax.get_ylim()[0], -0.03 * ax.get_ylim()[1]))
-        early, placed = int(view.fpdus.is_early.sum()), int((~view.fpdus.is_bad).sum())
-        ax.set_title(
-            f"{view.direction} ({self._connection.half(view.direction).endpoint}): {len(view.segments.start):,} "
-            f"segments, {placed:,} FPDUs placed, {early:,} of them before their turn"
-        )
+        self._draw_unacknowledged()
+        fpdus = view.fpdus
+        early, reset = int(fpdus.is_early.sum()), int(fpdus.count[fpdus.is_reset].sum())
+        said = [f"{len(view.segments.start):,} segments, {view.fpdu_count:,} FPDUs"]
+        said += [f"{early:,} placed before their turn"] if early else []
+        said += [f"{reset:,} sent after the RST"] if reset else []
+        ax.set_title(f"{view.direction} ({self._connection.half(view.direction).endpoint}): {', '.join(said)}")
+        self._timeline.mark(ax, marks, shown, view.direction, self._look)
+
+    def _draw_unacknowledged(self) -> None:
+        """The octets at the end of the stream that the peer never acknowledged."""
+        found = unacknowledged(self._connection, self._view)
+        if found is None:
+            return
+        octets = self._connection.lifecycle.half(self._view.direction).unacknowledged_octets
+        self._ax.axhspan(*found, facecolor=VERMILION, alpha=0.12, linewidth=0)
+        words = f"{octets:,} octets never acknowledged"
+        self._ax.text(0.005, found[1], words, transform=self._ax.get_yaxis_transform(), va="top", fontsize=8.5)
 
     def _draw_each(self) -> None:
         import numpy as np
@@ -109,9 +123,10 @@ class _Sequence:
                 self.keys.append(Key(colour, words, mark))
         middle = (fpdus.start + fpdus.end) / 2
         for which, colour, words, mark, size in (
-            (~fpdus.is_early & ~fpdus.is_bad, SKY, "FPDU placed at its turn", ".", 4),
+            (~fpdus.is_early & ~fpdus.is_bad & ~fpdus.is_reset, SKY, "FPDU placed at its turn", ".", 6),
             (fpdus.is_early, GREEN, "FPDU placed before its turn", "D", 3.5),
             (fpdus.is_bad, VERMILION, "FPDU with a bad CRC", "x", 6),
+            (fpdus.is_reset, VERMILION, "FPDU sent after the RST", "1", 6),
         ):
             if np.any(which):
                 ax.plot(fpdus.time[which] * scale, middle[which], mark, color=colour, markersize=size)
@@ -139,6 +154,7 @@ class _Sequence:
         for which, colour, words, mark in (
             (fpdus.is_early, GREEN, "FPDUs placed before their turn", "s"),
             (fpdus.is_bad, VERMILION, "FPDUs with a bad CRC", "x"),
+            (fpdus.is_reset, VERMILION, "FPDUs sent after the RST", "1"),
         ):
             if np.any(which):
                 cells = np.unique(columns.of(fpdus.time[which]) * COLUMNS + rows.of(fpdus.start[which]))
@@ -148,7 +164,7 @@ class _Sequence:
                     rows.first + (up + 0.5) * rows.width,
                     mark,
                     color=colour,
-                    markersize=1.6,
+                    markersize=1.6 if mark == "s" else 5,
                 )
                 self.keys.append(Key(colour, words, mark))
         self.said.append(
@@ -160,7 +176,7 @@ class _Sequence:
         import numpy as np
 
         acks, ax = self._view.acks, self._ax
-        first, last = self._span
+        first, last = self._timeline.first, self._timeline.last
         kept = (acks.time >= first) & (acks.time <= last)
         times, ack, edge = acks.time[kept], acks.ack[kept], acks.edge[kept]
         if not len(times):
@@ -210,7 +226,7 @@ class _Sequence:
         top = self._ax.get_ylim()[1]
         for number, found in enumerate(there[:_MOST_FINDINGS], 1):
             time = (found.time_ns - begun) / _SECOND
-            if half.seq_start is None or not self._span[0] <= time <= self._span[1]:
+            if half.seq_start is None or not self._timeline.first <= time <= self._timeline.last:
                 continue
             near = self._near(time)
             place = unwrap(found.seq, near, half.seq_start)

@@ -36,6 +36,27 @@ class Grid(NamedTuple):
 
         return np.bincount(self.of(places), weights=weights, minlength=self.columns)
 
+    def spread(self, starts: Column, ends: Column, weights: Column) -> Column:
+        """The sum of the weights in each column, each spread evenly from where it starts to where it ends."""
+        import numpy as np
+
+        first, last = self.of(starts), self.of(ends)
+        is_one = first == last
+        sums = np.bincount(first[is_one], weights=weights[is_one], minlength=self.columns).astype(float)
+        if is_one.all():
+            return sums
+        first, last = first[~is_one], last[~is_one]
+        starts, ends = starts[~is_one], ends[~is_one]
+        density = weights[~is_one] / (ends - starts)
+        edges = self.first + np.arange(self.columns + 1) * self.width
+        sums += np.bincount(first, weights=density * (edges[first + 1] - starts), minlength=self.columns)
+        sums += np.bincount(last, weights=density * (ends - edges[last]), minlength=self.columns)
+        # Columns between the first and the last are full: what begins behind one ends before another.
+        steps = np.bincount(first + 1, weights=density, minlength=self.columns + 1)
+        steps -= np.bincount(last, weights=density, minlength=self.columns + 1)
+        full: Column = sums + np.maximum(np.cumsum(steps)[: self.columns], 0.0) * self.width
+        return full
+
     def extremes(self, places: Column, low: Column, high: Column) -> tuple[Column, Column]:
         """The smallest and the largest value in each column; not a number in an empty one."""
         import numpy as np

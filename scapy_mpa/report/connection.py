@@ -236,30 +236,33 @@ class Connection:
 
     def plot(
         self,
-        kind: str = "lanes",
+        kind: str | None = None,
         *,
         directions: Sequence[Role] = ROLES,
         frames: tuple[int, int | None] | None = None,
         since: int | None = None,
         until: int | None = None,
-        axis: str = "octets",
+        axis: str | None = None,
         dark: bool = False,
         stag: int | None = None,
     ) -> Figure:
         """Draw the connection; the capture is read once more for it.
 
         Args:
-            kind: One of "lanes", "sequence", "reads", "held", "sizes", "throughput" and "memory".
+            kind: One of "ladder", "lanes", "sequence", "latency", "reads", "held", "sizes", "throughput" and "memory".
+                None: the ladder of a connection that ended before its work did or has no FPDU; the lanes of one whose
+                octets came out of order; else the latency of its answers, or lanes along time if it has none.
             directions: Whose half connections are drawn.
             frames: The first and the last frame that are drawn.
             since: A time (nanoseconds since the epoch) before which nothing is drawn.
             until: A time after which nothing is drawn.
-            axis: What lanes are drawn along: "octets" or "time".
+            axis: What lanes are drawn along: "octets" or "time"; None: octets.
             dark: Whether the background is dark.
             stag: Of memory, which STag; None: the one that most octets were written to.
 
         Raises:
-            MPAError: matplotlib is not installed, there is no such kind or axis, or the capture cannot be read again.
+            MPAError: matplotlib is not installed, there is no such kind or axis, there is nothing to draw, or the
+                capture cannot be read again.
         """
         # Drawing needs the whole report, and is imported by the package only when it is asked for.
         figure: Figure = offered.draw_connection(self, kind, directions, frames, (since, until), axis, dark, stag)

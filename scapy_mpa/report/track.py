@@ -18,7 +18,9 @@ from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff, unwrap
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.values.options import Announced, announced, window_of
-from scapy_mpa.values.segment import ACK_FLAG, SYN, Segment
+from scapy_mpa.values.segment import ACK_FLAG, FIN, RST, SYN, Segment
+
+_SIGNS = ((SYN, "SYN"), (FIN, "FIN"), (RST, "RST"))
 
 
 class Part(NamedTuple):
@@ -26,6 +28,15 @@ class Part(NamedTuple):
 
     frame: int
     octets: int
+
+
+class Sign(NamedTuple):
+    """Segments with one TCP control bit: the first one, its time (nanoseconds since the epoch), the last, how many."""
+
+    frame: int
+    time: int
+    last_frame: int
+    segments: int
 
 
 class HalfTrack:
@@ -40,6 +51,7 @@ class HalfTrack:
         lengths: octets of payload that were captured.
         acks: of what the peer acknowledges: frame, time, offset up to which it has everything, and the offset up to
             which it lets its peer send, -1 where that is not known.
+        signs: of the segments with SYN, FIN or RST, by that name.
     """
 
     __slots__ = (
@@ -51,6 +63,7 @@ class HalfTrack:
         "acks",
         "frames",
         "lengths",
+        "signs",
         "starts",
         "times",
     )
@@ -60,6 +73,7 @@ class HalfTrack:
         self.starts, self.lengths = array("q"), array("I")
         self.ack_frames, self.ack_times = array("Q"), array("q")
         self.acks, self.ack_edges = array("q"), array("q")
+        self.signs: dict[str, Sign] = {}
         self._origin = half.seq_start if half.seq_start is not None else 0
         self._highest = 0
 
@@ -87,6 +101,13 @@ class HalfTrack:
         self.ack_times.append(seg.time)
         self.acks.append(offset)
         self.ack_edges.append(unwrap(edge, offset, self._origin) if edge >= 0 else -1)
+
+    def sign(self, seg: Segment) -> None:
+        """Note a segment with SYN, FIN or RST."""
+        for bit, name in _SIGNS:
+            if seg.flags & bit:
+                first = self.signs.get(name, Sign(seg.frame, seg.time, seg.frame, 0))
+                self.signs[name] = first._replace(last_frame=seg.frame, segments=first.segments + 1)
 
     def index_of(self, frame: int) -> int:
         """The place of a frame among :attr:`frames`, or of the next one there."""
@@ -152,6 +173,8 @@ class _Follower:
         if not self._first <= seg.frame <= self._last:
             return
         other = peer_of(direction)
+        if seg.flags & (SYN | FIN | RST):
+            self.tracks[direction].sign(seg)
         if seg.end > seg.start:
             self.tracks[direction].take(seg)
         elif seg.frame in self._startup:

@@ -61,7 +61,7 @@ EXAMPLES: Final[dict[str, Example]] = {
         )
     ),
     "rules": Example(("scapy-mpa rules fpduptr-origin",)),
-    "plot": Example(("scapy-mpa plot pcaps/siw-terminate.pcap -o lanes.svg",)),
+    "plot": Example(("scapy-mpa plot pcaps/siw-terminate.pcap -o ladder.svg",)),
     "report": Example(("scapy-mpa report pcaps/siw-terminate.pcap -o page.html",)),
     "extract": Example(("scapy-mpa extract pcaps/siw-three-in-a-row.pcap --connection 1 -o one.pcap",)),
     "craft": Example(("scapy-mpa craft lossy-network -o lossy.pcap --truth lossy.jsonl",)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import captures
+from tests.conftest import named as captures_named
 from tests.page.making import hurting, page, write_talks
 
 OPTIONS = (
@@ -92,12 +94,12 @@ def test_every_page(browser: Any, path: Path, tmp_path: Path) -> None:
         for is_rising in (True, False):
             click(browser, "#table thead button", column)
             values = [row[column] for row in shown_rows(browser)]
-            if column in (0, 3, 4, 7, 8, 9, 10):
+            if column in (0, 5, 6, 9, 10, 11, 12):
                 assert values == sorted(values, key=lambda text: float(text.replace(",", "")), reverse=not is_rising)
             assert sorted(values) == sorted(row[column] for row in rows)
     if rows:
-        write_filter(browser, rows[-1][1])
-        assert {row[1] for row in shown_rows(browser)} == {rows[-1][1]}
+        write_filter(browser, rows[-1][3])
+        assert {row[3] for row in shown_rows(browser)} == {rows[-1][3]}
         write_filter(browser, "nothing that is there")
         assert shown_rows(browser) == []
         write_filter(browser, "")
@@ -113,9 +115,16 @@ def test_every_page(browser: Any, path: Path, tmp_path: Path) -> None:
     assert all(browser.execute_script(seen))
     sizes = "return Array.from(document.querySelectorAll('svg.picture')).map(one => one.getBoundingClientRect().height)"
     assert all(height > 50 for height in browser.execute_script(sizes))
-    for width in (400, 1400):
+    for width in (400, 800, 1400):
         resize(browser, width)
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+        # Verdicts are seen without scrolling sideways, wherever they stand.
+        verdicts = (
+            "return Array.from(document.querySelectorAll('.verdict, .verdicts li')).map(one => one.getClientRects())"
+        )
+        for boxes in browser.execute_script(verdicts):
+            assert boxes
+            assert all(box["left"] >= 0 and box["right"] <= width for box in boxes)
         # No row of FPDUs is tall because something wraps where nobody sees it.
         rows_of = "return Array.from(document.querySelectorAll('table.fpdus tbody > tr:not(.octets)'))"
         assert all(one < 50 for one in browser.execute_script(f"{rows_of}.map(r => r.getBoundingClientRect().height)"))
@@ -136,7 +145,56 @@ def test_a_link_opens_what_it_leads_to(browser: Any, tmp_path: Path) -> None:
     )
     least = "const one = document.getElementById('least'); one.value = '0'; one.dispatchEvent(new Event('change'))"
     browser.execute_script(least)
-    assert {row[11].split()[0] for row in shown_rows(browser)} <= {"error"}
+    assert {row[2].split()[0] for row in shown_rows(browser)} <= {"error"}
+
+
+def test_a_click_enlarges_a_picture(browser: Any, tmp_path: Path) -> None:
+    out = tmp_path / "x.html"
+    page(write_talks(tmp_path / "x.pcap", [b"one", b"three"]), out)
+    open_page(browser, out)
+    resize(browser, 800)
+    sizes = "return Array.from(document.querySelectorAll('figure svg')).map(one => one.getBoundingClientRect().width)"
+    before = browser.execute_script(sizes)
+    assert len(before) > 3
+    assert max(before) < 800
+    large = "return Array.from(document.querySelectorAll('figure')).map(one => one.classList.contains('large'))"
+    browser.execute_script("document.querySelectorAll('figure svg')[1].dispatchEvent(new MouseEvent('click'))")
+    assert browser.execute_script(large)[:2] == [False, True]
+    assert browser.execute_script(sizes)[1] > 1000
+    click(browser, "button.enlarge", 2)
+    assert browser.execute_script(large)[:3] == [False, False, True]
+    browser.execute_script("document.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape' }))")
+    assert not any(browser.execute_script(large))
+    assert browser.execute_script(sizes) == before
+
+
+@pytest.mark.parametrize("is_dark", [False, True])
+def test_pictures_can_be_read_light_and_dark(browser: Any, is_dark: bool, tmp_path: Path) -> None:
+    """No text of a picture has nearly the colour of the page."""
+    out = tmp_path / "x.html"
+    page(captures_named("siw-crc-rping"), out)
+    scheme = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+    try:
+        open_page(browser, out)
+        texts = (
+            "return Array.from(document.querySelectorAll('svg.picture text')).map(one => getComputedStyle(one).fill)"
+        )
+        back = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+        colours = {*browser.execute_script(texts)}
+        assert colours
+        for colour in colours:
+            # Text inside of a dark bar has the colour of the page.
+            assert colour == back or abs(luminance(colour) - luminance(back)) > 0.15, colour
+        body = "return getComputedStyle(document.querySelector('svg.picture path')).fill"
+        assert luminance(browser.execute_script(body)) == pytest.approx(luminance(back), abs=0.01)
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def luminance(colour: str) -> float:
+    red, green, blue = (int(part) / 255 for part in re.findall(r"\d+", colour)[:3])
+    return float(0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2)
 
 
 def test_the_page_of_a_probe(browser: Any, tmp_path: Path) -> None:

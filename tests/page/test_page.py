@@ -18,13 +18,16 @@ import pytest
 from scapy_mpa import CaptureError, MPAError, analyze
 from scapy_mpa.craft.conversation import Conversation
 from scapy_mpa.craft.traffic import Traffic
+from scapy_mpa.messages.reading import CapturedMessages
 from scapy_mpa.page import contents, write
 from scapy_mpa.page.contents import MOST_DRAWN, broken_rules
 from scapy_mpa.page.svg import svg_of
-from scapy_mpa.page.worst import glimpses, worst_first
 from scapy_mpa.page.write import page_of
+from scapy_mpa.plot.answers import answers
 from scapy_mpa.plot.kinds import KINDS, draw_subject
+from scapy_mpa.plot.look import time_text
 from scapy_mpa.plot.view import Stretch, Subject
+from scapy_mpa.plot.worst import glimpses, worst_first
 from scapy_mpa.report.buffers import buffers_of
 from scripts.dev.fuzz_captures import case
 from tests.conftest import PCAPS, captures
@@ -99,13 +102,16 @@ def test_lines_can_be_typed(tmp_path: Path) -> None:
 
 def test_pictures_of_a_connection(tmp_path: Path) -> None:
     parsed = Parsed(page(REORDERED, tmp_path / "x.html"))
-    assert [there["class"] for there in parsed.of("figure")] == ["lanes", "sequence", "held"]
+    assert [there["class"] for there in parsed.of("figure")] == ["lanes", "sequence", "ladder", "held"]
+    assert parsed.text.index("where most octets waited") < parsed.text.index("Negotiation")
     (found,) = [one for key, one in buffers_of(analyze(REORDERED)).items() if key == (0, "initiator")]
     assert f"where most octets waited for order: {found.held['order'].peak:,}" in parsed.text
     for held in found.held.values():
         assert f" {held.peak:,} {held.peak_frame} " in parsed.text
     drawn = [there["class"] for there in Parsed(page(RPING, tmp_path / "y.html")).of("figure")]
-    assert drawn[-2:] == ["reads", "memory"]
+    assert drawn == ["latency", "lanes", "ladder", "sequence", "reads", "memory"]
+    drawn = [there["class"] for there in Parsed(page(TERMINATE, tmp_path / "z.html")).of("figure")]
+    assert drawn == ["ladder", "lanes", "sequence"]
 
 
 def test_what_happened_beside_the_end(tmp_path: Path) -> None:
@@ -148,12 +154,14 @@ def test_many_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert (
         f"Of 7 connections the worst 3 are described in detail and drawn: {', '.join(map(str, drawn))}." in parsed.text
     )
-    assert f"The first 2 of these have all pictures, {worst[0]}, {worst[1]}; the others lanes alone." in parsed.text
+    assert f"The first 2 of these have all pictures, {worst[0]}, {worst[1]}; the others one." in parsed.text
     assert sum("data-severity" in there for there in parsed.of("tr")) == 5
     assert "The table lists the worst 5 of 7 connections" in parsed.text
     kinds = [there["class"] for there in parsed.of("figure")]
-    assert kinds.count("lanes") >= 3
-    assert kinds.count("sequence") == 2
+    assert kinds[0] == "overview"
+    assert kinds.count("sequence") == kinds.count("ladder") == 2
+    assert len(kinds) == 1 + 2 * 3 + 1
+    assert "The worst 3 of 7:" in parsed.text
     chosen = Parsed(page(path, tmp_path / "y.html", "--connection", worst[-1]))
     assert chosen.of("details", id=f"connection-{worst[-1]}")
     assert "This page shows only what --connection lets through." in chosen.text
@@ -169,7 +177,7 @@ def test_what_there_is_no_room_for_is_told() -> None:
     least = Parsed(page_of(report, words=["x"], most_octets=0))
     assert report.connections[0].verdict in least.text
     assert not least.of("figure")
-    assert "scapy-mpa plot x --connection 0 --kind lanes" in least.text
+    assert "scapy-mpa plot x --connection 0 --kind ladder" in least.text
     assert "no room for the octets of all FPDUs" in least.text
 
 
@@ -244,9 +252,11 @@ def test_control_characters_and_half_characters_are_told(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_pictures_become_smaller_and_say_the_same(kind: str) -> None:
-    subject = Subject(analyze(REORDERED).connections[0], ("initiator",))
-    whole = whole_svg_of(draw_subject(subject, kind, Stretch((30, 90))))
-    small = svg_of(draw_subject(subject, kind, Stretch((30, 90))), "p1-", "words")
+    # The one has no Reads, the other nothing that is held.
+    path, stretch = (RPING, Stretch()) if kind in ("reads", "latency", "memory") else (REORDERED, Stretch((30, 90)))
+    subject = Subject(analyze(path).connections[0], ("initiator", "responder"))
+    whole = whole_svg_of(draw_subject(subject, kind, stretch))
+    small = svg_of(draw_subject(subject, kind, stretch), "p1-", "words")
     assert len(small) < 0.8 * len(whole)
     root = ElementTree.fromstring(small)
     before = ElementTree.fromstring(whole)
@@ -324,6 +334,54 @@ def test_pages_of_mutated_captures(number: int) -> None:
         ids = [there["id"] for _, there in parsed.tags if "id" in there]
         assert len(ids) == len(set(ids))
         assert {there["href"][1:] for _, there in parsed.tags if there.get("href")} <= {*ids}
+
+
+# --- what is worst, and what is slowest ---
+
+
+def test_unfinished_goes_before_errors_and_errors_before_warnings() -> None:
+    report = analyze(PCAPS / "siw-client-killed.pcap.zst")
+    assert [one.number for one in worst_first(report.connections)] == [1, 0]
+    killed, plain = report.connections[1], report.connections[0]
+    assert killed.lifecycle.is_unfinished
+    assert not plain.lifecycle.is_unfinished
+    (faulty,) = analyze(PCAPS / "faulty-pad.pcap").connections
+    assert any(found.severity == "error" for found in faulty.findings)
+    assert worst_first([plain, faulty, killed]) == [killed, faulty, plain]
+
+
+def test_a_reset_connection_comes_first_and_says_so(tmp_path: Path) -> None:
+    parsed = Parsed(page(PCAPS / "siw-client-killed.pcap.zst", tmp_path / "x.html"))
+    first = parsed.text.partition("2 connections, ended")[2]
+    assert first.index("unfinished warning #1") < first.index("117,136 octets") < first.index("#0")
+    assert parsed.of("details", **{"class": "connection"})[0]["id"] == "connection-1"
+
+
+def test_the_slowest_answers_are_listed(tmp_path: Path) -> None:
+    path = PCAPS / "siw-nvme.pcap.zst"
+    text = Parsed(page(path, tmp_path / "x.html")).text
+    with CapturedMessages(path) as messages:
+        found = sorted(answers(messages), key=lambda one: -one.latency)
+        asked = {(row.connection, row.first_frame): row.text for row in messages}
+    assert f"The slowest 10 of {len(found)} answers" in text
+    listed = text.partition("What the upper layer says")[2].partition("How long answers took")[0]
+    for one in found[:10]:
+        said = asked[one.connection, one.frame] if one.what == "call" else ""
+        row = (
+            f"{time_text(one.latency / 1e9)} {one.connection} {one.side} {one.what} {one.frame} to {one.answer_frame} "
+            f"{one.octets:,} {said}"
+        )
+        assert row.strip() in listed
+    calls = [one.latency for one in found if (one.connection, one.what) == (0, "call")]
+    assert f"0 initiator call {len(calls)} {time_text(min(calls) / 1e9)}" in text
+    assert "Latency" not in Parsed(page(REORDERED, tmp_path / "y.html")).text
+
+
+def test_too_many_fpdus_for_latencies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contents, "_MOST_READ", 10)
+    parsed = Parsed(page(PCAPS / "siw-nvme.pcap.zst", tmp_path / "x.html"))
+    assert "ladders and RDMA Reads are not drawn: there are more than 10 FPDUs" in parsed.text
+    assert {there["class"] for there in parsed.of("figure")} == {"overview", "lanes", "sequence", "held"}
 
 
 # --- memory ---

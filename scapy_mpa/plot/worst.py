@@ -32,12 +32,19 @@ def gravest(connection: Connection) -> Severity | None:
 
 
 def worst_first(connections: Iterable[Connection]) -> list[Connection]:
-    """By errors, then warnings; then lost ones, those with a Terminate and so on; then notes, then by number."""
+    """Unfinished ones first; by errors, then warnings; then by how they ended, then notes, then by number.
+
+    What a user misses is work that was not done: a connection reset with octets unacknowledged goes before one that
+    broke a rule and did its work.
+    """
 
     def key(connection: Connection) -> tuple[int, ...]:
         count = Counter(found.severity for found in connection.findings)
-        ended = ENDINGS.index(connection.lifecycle.ended)
-        return -count["error"], -count["warning"], ended, -count["note"], connection.number
+        life = connection.lifecycle
+        ended = ENDINGS.index(life.ended)
+        return (
+            not life.is_unfinished, -count["error"], -count["warning"], ended, -count["note"], connection.number,
+        )  # fmt: skip
 
     return sorted(connections, key=key)
 

@@ -1,0 +1,511 @@
+"""Pictures do not lie: what is drawn is compared with the data, octet by octet, both axes; colours mean one thing."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.patches import StepPatch
+
+from scapy_mpa import MPAError, analyze
+from scapy_mpa.cli import cli
+from scapy_mpa.craft.bulk import BulkConnection, BulkPlan
+from scapy_mpa.craft.pcapfile import PcapWriter
+from scapy_mpa.messages.reading import CapturedMessages
+from scapy_mpa.plot import ladder, overview
+from scapy_mpa.plot.answers import answers
+from scapy_mpa.plot.kinds import draw_subject
+from scapy_mpa.plot.lanes import _FPDUS, _MESSAGES, _SEGMENTS
+from scapy_mpa.plot.look import NothingToDraw
+from scapy_mpa.plot.overview import draw_overview
+from scapy_mpa.plot.thin import COLUMNS, grid
+from scapy_mpa.plot.timeline import Timeline
+from scapy_mpa.plot.view import DrawnSegments, OctetParts, Stretch, Subject, _parts
+from scapy_mpa.report.connection import Connection
+from tests.conftest import PCAPS, named
+
+REORDERED = PCAPS / "markers-reordered.pcap"
+TERMINATE = PCAPS / "siw-terminate.pcap"
+RPING = PCAPS / "siw-crc-rping.pcap"
+KILLED = PCAPS / "siw-client-killed.pcap.zst"
+#: With more FPDUs than are drawn one by one.
+DENSE = (
+    "markers-reordered", "markers-lossy", "siw-client-killed", "siw-nfs4", "siw-nvme", "siw-netem-send", "crc-only",
+)  # fmt: skip
+
+
+def largest(name: str) -> Connection:
+    return max(analyze(named(name)).connections, key=lambda one: one.fpdu_count)
+
+
+def words_of(figure: Figure) -> list[str]:
+    """All texts of a picture, those of its axes first."""
+    found = [text.get_text() for ax in figure.axes for text in ax.texts]
+    return [*found, *(text.get_text() for text in figure.texts)]
+
+
+def legend(figure: Figure) -> dict[str, str]:
+    """The colour of each line of the legend."""
+    (one,) = figure.legends
+    found = {}
+    for text, handle in zip(one.texts, one.legend_handles, strict=True):
+        colour: Any = handle.get_facecolor() if hasattr(handle, "get_facecolor") else handle.get_color()  # type: ignore[union-attr]
+        found[text.get_text()] = to_hex(colour)
+    return found
+
+
+def heights(ax: Any, lane: tuple[float, float]) -> Any:
+    """What part of each column of a lane is drawn, all colours together; None if it is not aggregated."""
+    low, height = lane
+    total = None
+    for patch in ax.patches:
+        if isinstance(patch, StepPatch):
+            values, _, baseline = patch.get_data()
+            if low - 1e-9 <= np.min(baseline) and np.max(values) <= low + height + 1e-9:
+                part = (values - baseline) / height
+                total = part if total is None else total + part
+    return total
+
+
+def bars_in(ax: Any, lane: tuple[float, float]) -> list[tuple[float, float]]:
+    """From where to where each bar of a lane goes that is drawn by itself."""
+    low, height = lane
+    found = []
+    for collection in ax.collections:
+        if isinstance(collection, PolyCollection):
+            for path in collection.get_paths():
+                box = path.get_extents()
+                if low - 1e-9 <= box.y0 and box.y1 <= low + height + 1e-9:
+                    found.append((float(box.x0), float(box.x1)))
+    return sorted(found)
+
+
+def united(spans: list[tuple[float, float]]) -> float:
+    """Octets that some stretches cover, each once."""
+    covered, end = 0.0, float("-inf")
+    for first, last in sorted(spans):
+        covered += max(0.0, last - max(first, end))
+        end = max(end, last)
+    return covered
+
+
+# --- every octet once ---
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_every_octet_is_drawn_once_along_the_stream(name: str) -> None:
+    connection = largest(name)
+    subject = Subject(connection, ("initiator", "responder"))
+    views = subject.views(Stretch())
+    figure = connection.plot("lanes", axis="octets")
+    for ax, view in zip(figure.axes, views, strict=True):
+        new = view.segments.is_new
+        octets = united([*zip(view.segments.start[new].clip(0).tolist(), view.segments.end[new].tolist(), strict=True)])
+        drawn = heights(ax, _SEGMENTS)
+        if drawn is None:
+            spans = bars_in(ax, _SEGMENTS)
+            assert sum(end - start for start, end in spans) == pytest.approx(united(spans)), "none above another"
+            assert united(spans) == pytest.approx(octets)
+            continue
+        lanes = [subject.parts(view.direction, Stretch()).ahead.start, view.fpdus.start]
+        ends = [subject.parts(view.direction, Stretch()).ahead.end, view.fpdus.end]
+        width = grid([*lanes, *ends]).width
+        assert drawn.sum() * width == pytest.approx(octets)
+        assert drawn.max() <= 1 + 1e-9
+        fpdus = int((view.fpdus.end - view.fpdus.start).sum())
+        for lane in (_FPDUS, _MESSAGES):
+            assert heights(ax, lane).sum() * width == pytest.approx(fpdus)
+
+
+def test_there_is_no_hole_where_nothing_is_missing() -> None:
+    """What the user sees first of this capture: each column of each lane is full."""
+    connection = largest("markers-reordered")
+    assert not any(connection.half(side).counts.missing_octets for side in ("initiator", "responder"))
+    figure = connection.plot()
+    assert figure.get_label() == "lanes"
+    for ax in figure.axes:
+        for lane in (_SEGMENTS, _FPDUS, _MESSAGES):
+            assert heights(ax, lane) == pytest.approx(np.ones(COLUMNS)), lane
+
+
+def test_a_hole_is_a_hole(tmp_path: Path) -> None:
+    """Octets that were never captured are empty columns, and hatched."""
+    path = tmp_path / "holes.pcap"
+    bulk = BulkConnection(BulkPlan(markers=True), clock=iter(range(10**18, 1 << 62, 12000)), seed=1)
+    packets = [*bulk.packets(20)]
+    with path.open("wb") as file:
+        PcapWriter(file).write([*packets[:300], *packets[330:]])
+    (connection,) = analyze(path).connections
+    missing = connection.initiator.counts.missing_octets
+    assert missing > 10_000
+    figure = connection.plot("lanes", directions=("initiator",))
+    drawn = heights(figure.axes[0], _SEGMENTS)
+    subject = Subject(connection, ("initiator",))
+    parts, (view,) = subject.parts("initiator", Stretch()), subject.views(Stretch())
+    width = grid([parts.ahead.start, parts.ahead.end, view.fpdus.start, view.fpdus.end]).width
+    assert (1 - drawn).sum() * width == pytest.approx(missing)
+    assert (drawn < 0.01).sum() >= missing // width - 1
+    assert "never captured" in legend(figure)
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_time_has_columns_where_something_happened(name: str) -> None:
+    """Along time a column is full where octets came, and empty where none did; both sides have one axis."""
+    connection = largest(name)
+    subject = Subject(connection, ("initiator", "responder"))
+    views = subject.views(Stretch())
+    figure = connection.plot("lanes", axis="time")
+    assert len({ax.get_xlim() for ax in figure.axes}) == 1
+    all_times = [one for view in views for one in (view.segments.time, view.fpdus.first_time, view.fpdus.turn_time)]
+    timeline = Timeline.of(all_times, subject.marks(Stretch()))
+    columns = timeline.columns(COLUMNS)
+    for ax, view in zip(figure.axes, views, strict=True):
+        drawn = heights(ax, _SEGMENTS)
+        if drawn is None:
+            continue
+        parts = subject.parts(view.direction, Stretch())
+        times = np.concatenate((parts.ahead.time, parts.filling.time))
+        assert [*np.flatnonzero(drawn)] == [*np.unique(columns.of(times * timeline.unit.a_second))]
+        assert drawn[drawn > 0] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("kind", ["sequence", "throughput", "held", "reads", "memory"])
+@pytest.mark.parametrize("name", ["siw-crc-rping", "markers-lossy", "siw-nfs4"])
+def test_both_sides_have_one_time_axis(name: str, kind: str) -> None:
+    with suppress(NothingToDraw):
+        assert len({ax.get_xlim() for ax in largest(name).plot(kind).axes}) == 1
+
+
+def test_what_one_side_sent_first_lies_left() -> None:
+    """startup-responder-first is to be seen: the first octets of the Responder lie left of those of the Initiator."""
+    connection = largest("siw-eight-connections")
+    assert any(found.rule.id == "startup-responder-first" for found in connection.findings)
+    figure = connection.plot("lanes", axis="time")
+    first = [min(box[0] for box in bars_in(ax, _FPDUS)) for ax in figure.axes]
+    assert first[1] < first[0]
+    # What takes no time is wide enough to be seen.
+    for ax in figure.axes:
+        left, right = ax.get_xlim()
+        for lane in (_SEGMENTS, _FPDUS):
+            assert min(end - start for start, end in bars_in(ax, lane)) > 0.0015 * (right - left)
+
+
+@st.composite
+def segments(draw: st.DrawFn) -> DrawnSegments:
+    """Segments in any order, of which each counts as new that brings an octet."""
+    spans = draw(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)), min_size=1, max_size=25))
+    seen: set[int] = set()
+    new, late, top = [], [], 0
+    for start, length in spans:
+        octets = set(range(start, start + length))
+        new.append(bool(octets - seen))
+        late.append(new[-1] and start < top)
+        seen |= octets
+        top = max(top, start + length)
+    start, length = (np.array(one, dtype=np.int64) for one in zip(*spans, strict=True))
+    index = np.arange(len(spans))
+    return DrawnSegments(index, index / 1.0, start, start + length, np.array(new), np.array(late))
+
+
+@given(segments())
+def test_each_octet_is_of_the_segment_that_brought_it_first(drawn: DrawnSegments) -> None:
+    parts: OctetParts = _parts(drawn, np.ones(len(drawn.start), dtype=bool))
+    brought: dict[int, int] = {}
+    copies: Counter[tuple[int, int]] = Counter()
+    for frame, start, end in zip(drawn.frame.tolist(), drawn.start.tolist(), drawn.end.tolist(), strict=True):
+        for octet in range(start, end):
+            if octet in brought:
+                copies[octet, frame] += 1
+            else:
+                brought[octet] = frame
+    found: dict[int, int] = {}
+    for part in (parts.ahead, parts.filling):
+        for frame, start, end in zip(part.frame.tolist(), part.start.tolist(), part.end.tolist(), strict=True):
+            for octet in range(start, end):
+                assert octet not in found
+                found[octet] = frame
+    assert found == brought
+    again: Counter[tuple[int, int]] = Counter()
+    rows = zip(parts.repeats.frame.tolist(), parts.repeats.start.tolist(), parts.repeats.end.tolist(), strict=True)
+    for frame, start, end in rows:
+        again.update((octet, frame) for octet in range(start, end))
+    assert again == copies
+
+
+@given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 30), st.integers(1, 1000)), min_size=1, max_size=30))
+def test_weights_are_spread_without_loss(items: list[tuple[float, float, int]]) -> None:
+    start, length, weight = (np.array(one, dtype=float) for one in zip(*items, strict=True))
+    columns = grid([start, start + length], 17)
+    sums = columns.spread(start, start + length, weight)
+    assert sums.sum() == pytest.approx(weight.sum())
+    assert (sums >= -1e-9).all()
+
+
+# --- one thing, one colour; how it ended ---
+
+
+@pytest.mark.parametrize("name", ["siw-nfs4", "siw-nvme", "markers-lossy"])
+def test_colours_are_the_same_zoomed_and_aggregated(name: str) -> None:
+    connection = largest(name)
+    subject = Subject(connection, ("initiator", "responder"))
+    first = connection.lifecycle.first[0]
+    stretches = [Stretch(), *(Stretch((first + 30 * part, first + 30 * part + 60)) for part in range(3))]
+    colours: dict[str, str] = {}
+    for stretch in stretches:
+        with suppress(NothingToDraw):
+            for words, colour in legend(draw_subject(subject, "lanes", stretch)).items():
+                assert colours.setdefault(words, colour) == colour, (name, words)
+    assert {"Send", "segment", "FPDU located by length"} <= {*colours}
+    assert len({*colours.values()} - {colours["segment"]}) >= 3
+    if name == "siw-nfs4":
+        assert {"RDMA Read", "RDMA Write"} <= {*colours}
+        assert colours["RDMA Read"] != colours["segment"]
+
+
+@pytest.mark.parametrize("kind", ["sequence", "lanes", "ladder"])
+def test_a_reset_is_marked_and_what_came_after_it(kind: str) -> None:
+    connection = max(analyze(KILLED).connections, key=lambda one: one.fpdu_count)
+    life = connection.lifecycle
+    (view,) = Subject(connection, ("initiator", "responder")).views(Stretch())
+    after = sum(
+        1 for one in connection.initiator.fpdus if (one.placed_frame or one.frames[-1]) > (life.reset_frame or 0)
+    )
+    assert int(view.fpdus.count[view.fpdus.is_reset].sum()) == after > 10
+    figure = connection.plot(kind)
+    said = " ".join([*words_of(figure), *(ax.get_title(loc="right") for ax in figure.axes)])
+    assert "RST" in said
+    assert "82 times" in said
+    assert "117,136 octets" in said
+    if kind == "ladder":
+        assert "nobody placed" in said
+    else:
+        assert any("sent after the RST" in words for words in legend(figure))
+
+
+def test_terminate_fin_and_rejection_are_marked() -> None:
+    connection = analyze(TERMINATE).connections[0]
+    said = words_of(connection.plot("sequence"))
+    assert {"Terminate (frame 17)", "FIN"} <= {*said}
+    assert "RST (frame 20)" in said
+    rejected = next(one for one in analyze(PCAPS / "siw-rejected.pcap").connections if one.rejected)
+    assert "MPA Reply that rejects" in words_of(rejected.plot())
+    with pytest.raises(MPAError, match="--kind ladder"):
+        rejected.plot("lanes")
+
+
+@pytest.mark.parametrize("name", ["siw-terminate", "siw-rejected", "siw-client-killed", "siw-crc-rping"])
+def test_a_picture_says_what_became_of_the_connection(name: str) -> None:
+    for connection in analyze(named(name)).connections:
+        said = " ".join(" ".join(words_of(connection.plot())).split())
+        verdict = " ".join(connection.verdict.split())
+        assert verdict[1:] in said
+        rules = {found.rule.id for found in connection.findings if found.severity != "note"}
+        assert all(rule in said for rule in rules)
+
+
+# --- ladder ---
+
+
+def told(figure: Figure) -> int:
+    """The messages that a ladder has arrows for, or counts between these."""
+    found = 0
+    for words in words_of(figure):
+        between = re.fullmatch(r"([\d,]+) messages? in .*", words)
+        arrow = re.fullmatch(r"(?:([\d,]+) × )?(?:Send|RDMA|Terminate|Atomic|Immediate|no message).*octets?.*", words)
+        if between is not None:
+            found += int(between[1].replace(",", ""))
+        elif arrow is not None:
+            found += int((arrow[1] or "1").replace(",", ""))
+    return found
+
+
+@pytest.mark.parametrize("name", ["siw-terminate", "siw-nvme", "siw-nfs4", "markers-reordered", "siw-client-killed"])
+def test_a_ladder_has_every_message(name: str) -> None:
+    connection = largest(name)
+    with CapturedMessages(named(name)) as messages:
+        count = sum(row.connection == connection.number for row in messages)
+    figure = connection.plot("ladder")
+    assert told(figure) == count
+    # However long the connection is, people see all of it at once.
+    assert figure.get_size_inches()[1] < 14
+
+
+def test_a_ladder_goes_downwards_and_begins_with_tcp() -> None:
+    figure = analyze(TERMINATE).connections[0].plot()
+    assert figure.get_label() == "ladder"
+    rows = [words for words in words_of(figure) if re.match(r"SYN|MPA|\d+ × Send|Send|Terminate|FIN|RST", words)]
+    assert rows == [
+        *("SYN", "SYN, ACK", "MPA Request", "MPA Reply", "4 × Send, 400 octets", "Send, 2,848 octets, a part"),
+        *("Terminate, 24 octets", "FIN", "RST"),
+    ]
+    heights = [text.get_position()[1] for text in figure.axes[0].texts if text.get_text() in rows]
+    assert heights == sorted(heights)
+
+
+def test_a_part_of_a_ladder() -> None:
+    connection = largest("siw-nfs4")
+    with CapturedMessages(named("siw-nfs4")) as messages:
+        count = sum(100 <= row.first_frame <= 1200 and row.direction == "initiator" for row in messages)
+    assert told(connection.plot("ladder", frames=(100, 1200), directions=("initiator",))) == count
+    with pytest.raises(MPAError, match="nothing of the connection"):
+        connection.plot("ladder", frames=(1 << 30, None))
+
+
+def test_retransmissions_have_arrows() -> None:
+    connection = largest("markers-reordered")
+    said = words_of(connection.plot("ladder", directions=("initiator",)))
+    again = [words for words in said if words.endswith("sent again")]
+    assert len(again) == ladder._MOST_AGAIN
+    more = next(int(words.split()[0]) for words in said if "more until frame" in words)
+    assert len(again) + more == connection.initiator.counts.retransmitted_segments
+
+
+# --- latency ---
+
+
+@pytest.mark.parametrize("name", ["siw-nvme", "siw-nfs4", "siw-crc-rping"])
+def test_the_slowest_answers_are_named(name: str) -> None:
+    connection = largest(name)
+    with CapturedMessages(named(name)) as messages:
+        found = sorted((one for one in answers(messages) if one.connection == connection.number), reverse=True)
+        texts = {row.first_frame: row.text for row in messages if row.connection == connection.number}
+    figure = connection.plot("latency")
+    said = words_of(figure)
+    assert f"frames {found[0].frame} to {found[0].answer_frame}" in next(words for words in said if words[:2] == "1 ")
+    if found[0].what == "call":
+        assert texts[found[0].frame].split(",")[0] in " ".join(said)
+    assert sum(len(line.get_xdata()) for line in figure.axes[0].lines if len(line.get_xdata()) != 2) == len(found)
+
+
+def test_many_answers_are_aggregated(monkeypatch: pytest.MonkeyPatch) -> None:
+    from scapy_mpa.plot import latency
+
+    monkeypatch.setattr(latency, "_MOST_ANSWERS", 50)
+    figure = largest("siw-nfs4").plot("latency")
+    assert "aggregated: more than 50 of a kind" in " ".join(words_of(figure))
+    assert 20 < max(len(line.get_xdata()) for line in figure.axes[0].lines) <= 175
+
+
+# --- overview ---
+
+
+def test_an_overview_has_a_bar_for_each_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = analyze(named("siw-eight-connections"))
+    figure = draw_overview(report.connections, report.captures)
+    rows = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert rows == [f"{one.number}  {one.name}" for one in report.connections]
+    assert len({text.get_text() for text in figure.axes[0].texts}) == 8
+    begun = min(one.lifecycle.first[1] for one in report.connections)
+    starts = sorted(box[0] for box in _bars(figure))[::1]
+    for one in report.connections:
+        assert any(abs(place - (one.lifecycle.first[1] - begun) / 1e6) < 1e-6 for place in starts)
+    monkeypatch.setattr(overview, "_MOST_BARS", 3)
+    figure = draw_overview(report.connections, report.captures, dark=True)
+    assert "the worst 3 of 8 connections have a bar" in " ".join(words_of(figure))
+    (upper,) = figure.axes[0].child_axes
+    assert max(upper.get_lines()[0].get_ydata()) == 8
+    with pytest.raises(MPAError, match="no MPA connection"):
+        draw_overview([], [])
+
+
+def _bars(figure: Figure) -> list[tuple[float, float]]:
+    boxes = [
+        path.get_extents()
+        for collection in figure.axes[0].collections
+        if isinstance(collection, PolyCollection)
+        for path in collection.get_paths()
+    ]
+    return [(float(box.x0), float(box.x1)) for box in boxes]
+
+
+def test_an_unfinished_connection_stands_out() -> None:
+    report = analyze(KILLED)
+    figure = draw_overview(report.connections, report.captures)
+    assert "1 ended before the work was done" in " ".join(words_of(figure))
+    assert {"unfinished, or with errors", "RST", "FIN", "warning"} <= {*legend(figure)}
+
+
+# --- what is drawn without being asked for ---
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("siw-terminate", "ladder"),
+        ("siw-client-killed", "ladder"),
+        ("markers-reordered", "lanes"),
+        ("markers-lossy", "lanes"),
+        ("siw-nfs4", "latency"),
+        ("siw-nvme", "latency"),
+        ("markers-packed", "lanes"),
+    ],
+)
+def test_the_first_picture_of_a_connection(name: str, kind: str, tmp_path: Path) -> None:
+    out = tmp_path / "x.svg"
+    result = CliRunner().invoke(cli, ["plot", str(named(name)), "-o", str(out)], standalone_mode=False)
+    assert result.output.startswith(f"{out}: {kind} of connection ")
+
+
+def run(*words: object) -> Any:
+    return CliRunner().invoke(cli, [str(word) for word in words], standalone_mode=False)
+
+
+def test_what_is_not_there_is_no_picture(tmp_path: Path) -> None:
+    out = tmp_path / "x.svg"
+    for kind, said in (("reads", "no RDMA Read and no Atomic in connection 0"), ("latency", "no RDMA Read, Atomic")):
+        result = run("plot", named("siw-eight-connections"), "--connection", 0, "--kind", kind, "-o", out)
+        assert said in str(result.exception)
+    assert not out.exists()
+
+
+def test_seconds_as_the_axis_has_them(tmp_path: Path) -> None:
+    path, drawn = named("markers-lossy"), []
+    begun = largest("markers-lossy").lifecycle.first[1]
+    first, last = begun + 30_000_000, begun + 50_000_000
+    moments = [
+        ("+0.03", "+0.05"),
+        ("0.03", "0.05"),
+        ("30ms", "50ms"),
+        (f"{first // 10**9}.{first % 10**9:09}", f"{last // 10**9}.{last % 10**9:09}"),
+    ]
+    for since, until in moments:
+        words = ("--since", since, "--until", until, "--kind", "sequence", "-o", tmp_path / "x.svg")
+        assert run("plot", path, *words).exit_code == 0
+        octets = (tmp_path / "x.svg").read_text()
+        assert "only from 0.03 s on, up to 0.05 s" in octets
+        drawn.append(re.findall(r"[\d,]+ segments, [\d,]+ FPDUs", octets))
+    assert drawn[0] == drawn[1] == drawn[2] == drawn[3]
+    assert drawn[0] != []
+    assert "of which only plot draws one" in str(run("analyze", path, "--since", "+0.3").exception)
+
+
+# --- memory ---
+
+
+def test_many_small_fpdus_take_no_more_than_their_segments(tmp_path: Path) -> None:
+    path = tmp_path / "small.pcap"
+    plan = BulkPlan(markers=False, segmentation="packed", write_octets=40)
+    bulk = BulkConnection(plan, clock=iter(range(10**18, 1 << 62, 12000)), seed=1)
+    with path.open("wb") as file:
+        PcapWriter(file).write(bulk.packets(20))
+    (connection,) = analyze(path).connections
+    (view, *_) = Subject(connection, ("initiator",)).views(Stretch())
+    assert view.fpdu_count == connection.initiator.counts.fpdus > 1000
+    assert len(view.fpdus.start) <= 2 * len(view.segments.start) < view.fpdu_count / 2
+    assert int((view.fpdus.end - view.fpdus.start).sum()) == sum(one.wire_length for one in connection.initiator.fpdus)
+    part = Subject(connection, ("initiator",)).views(Stretch((20, 40)))[0]
+    records = [one for one in connection.initiator.fpdus if 20 <= (one.placed_frame or 0) <= 40]
+    assert part.fpdu_count == len(part.fpdus.start) == len(records)
+    assert (part.fpdus.end - part.fpdus.start).tolist() == [one.wire_length for one in records]
+    assert part.fpdus.end[:-1].tolist() == part.fpdus.start[1:].tolist()
