@@ -1,0 +1,125 @@
+"""A capture written anew without payload, Private Data and addresses.
+
+Frames, their order, times and lengths stay, and so does what :mod:`~scapy_mpa.scrub.stream` and
+:mod:`~scapy_mpa.scrub.frame` keep of them. A pcap file gives a pcap file of the same byte order and unit of time; a
+pcapng file gives one without comments, names, secrets and descriptions of interfaces. Frames are read and written one
+by one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from struct import Struct
+from typing import BinaryIO, Final, NamedTuple
+
+from scapy_mpa.capture.files import Captures
+from scapy_mpa.capture.index import rewind
+from scapy_mpa.capture.link import ETHERNET
+from scapy_mpa.capture.pcap import MAGIC_NUMBERS, PcapReader, Variant
+from scapy_mpa.capture.reader import NANOSECONDS, Reader
+from scapy_mpa.craft.pcapngfile import PcapngWriter
+from scapy_mpa.reading.query import Asked, Query, query_of
+from scapy_mpa.scrub.frame import FrameScrubber
+from scapy_mpa.scrub.noise import Noise
+from scapy_mpa.scrub.places import Places
+from scapy_mpa.scrub.stream import Streams
+
+_MOST_SECONDS: Final = 0xFFFFFFFF
+
+
+class Scrubbed(NamedTuple):
+    """What was written.
+
+    Attributes:
+        frames: How many.
+        connections: MPA connections, of which headers are kept.
+        payload: Octets of TCP payload in which all but headers was replaced.
+        replaced: What was replaced whole, as nothing of it is kept, and in how many frames.
+        damage: A line for what could not be read.
+    """
+
+    frames: int
+    connections: int
+    payload: int
+    replaced: Counter[str]
+    damage: list[str]
+
+
+#: What is left readable, for people.
+READABLE: Final = (
+    "times, lengths and order of frames; VLAN tags, MPLS labels, numbers of tunnels; the kind of addresses",
+    "TCP ports, sequence numbers, windows, usual options; the first 8 octets of ICMP; UDP ports; SPIs of ESP",
+    "MPA: startup frames but for the upper layer's Private Data; ULPDU_Length, Markers, PAD",
+    "DDP and RDMAP: headers, with STags, TOs, MSNs; Read Requests and Terminates whole",
+)
+READABLE_HEADERS: Final = "upper layers: Private Data, and headers of Sends, with block addresses, names of procedures"
+
+
+def scrub(capture: Query | Asked, file: BinaryIO, *, seed: str | None = None, keeps_headers: bool = False) -> Scrubbed:
+    """Write a capture without payload, Private Data and addresses.
+
+    Args:
+        capture: One capture, which is read twice.
+        file: Where to.
+        seed: The same for captures in which the same is to become the same. Whoever knows it can undo what was done.
+        keeps_headers: Leave the headers of upper layers, and their Private Data, readable.
+
+    Raises:
+        CaptureError: The capture cannot be read, or not twice.
+        OSError: The file, or a temporary one, cannot be written.
+    """
+    query = query_of(capture)
+    noise = Noise(seed)
+    with Places(query, keeps_headers=keeps_headers) as places:
+        streams = Streams(places, noise, keeps_headers=keeps_headers)
+        scrubber = FrameScrubber(noise, streams, query.sources.udp_ports)
+        rewind(query.sources)
+        with Captures(query.sources, limits=query.limits) as captures:
+            (reader,) = captures.readers
+            frames = _write(reader, _frames(reader, scrubber), file)
+        report = places.report
+        return Scrubbed(frames, len(report.connections), scrubber.payload, scrubber.replaced, report.damage)
+
+
+#: Time in nanoseconds, link type, octets, octets on the wire.
+_Frame = tuple[int, int, bytes, int]
+
+
+def _frames(reader: Reader, scrubber: FrameScrubber) -> Iterator[_Frame]:
+    for number, (time, link_type, octets, wire) in enumerate(reader.records(), 1):
+        yield time, link_type, scrubber.frame(number, link_type, octets, wire), wire
+
+
+def _write(reader: Reader, frames: Iterator[_Frame], file: BinaryIO) -> int:
+    return _write_pcap(reader, frames, file) if isinstance(reader, PcapReader) else _write_pcapng(frames, file)
+
+
+def _write_pcap(reader: PcapReader, frames: Iterator[_Frame], file: BinaryIO) -> int:
+    """Write a pcap file with the ordinary headers, as the one that is read has them."""
+    variant = Variant(reader.order, reader.resolution)
+    magic = next(magic for magic, known in MAGIC_NUMBERS.items() if known == variant)
+    file.write(magic + reader.header[4:24])
+    record, count = Struct(reader.order + "4I"), 0
+    for time, _, octets, wire in frames:
+        count += 1
+        seconds, nanoseconds = divmod(time, NANOSECONDS)
+        fraction = nanoseconds // reader.resolution
+        file.write(record.pack(min(seconds, _MOST_SECONDS), fraction, len(octets), wire) + octets)
+    return count
+
+
+def _write_pcapng(frames: Iterator[_Frame], file: BinaryIO) -> int:
+    """Write a pcapng file of one section, with an interface for each link type."""
+    writer, numbers, count = None, dict[int, int](), 0
+    for time, link_type, octets, wire in frames:
+        count += 1
+        if writer is None:
+            writer, numbers = PcapngWriter(file, linktype=link_type), {link_type: 0}
+        number = numbers.get(link_type)
+        if number is None:
+            number = numbers[link_type] = writer.add_interface(link_type)
+        writer.write_cut([(time, octets, wire)], number)
+    if writer is None:
+        PcapngWriter(file, linktype=ETHERNET)
+    return count
