@@ -121,7 +121,7 @@ def test_frames_checksums_and_order_stay(path: Path) -> None:
 def test_a_retransmission_stays_one_and_a_seed_says_what_becomes_of_what() -> None:
     for name in ("siw-netem-send", "markers-reordered"):
         path = named(name)
-        halves = {}
+        halves: dict[tuple[bytes, int], tuple[int, int]] = {}
         for seg, new in zip(segments(path), segments(scrubbed(path)), strict=True):
             for at in range(0, seg.end - seg.start, 97):
                 place = seg.key, seg.seq + at
