@@ -1,31 +1,25 @@
 """A capture written anew without payload, Private Data and addresses.
 
 Frames, their order, times and lengths stay, and so does what :mod:`~scapy_mpa.scrub.stream` and
-:mod:`~scapy_mpa.scrub.frame` keep of them. A pcap file gives a pcap file of the same byte order and unit of time; a
-pcapng file gives one without comments, names, secrets and descriptions of interfaces. Frames are read and written one
-by one.
+:mod:`~scapy_mpa.scrub.frame` keep of them. Comments, names, secrets and descriptions of interfaces that a pcapng file
+has do not (:mod:`~scapy_mpa.reading.rewritten`). Frames are read and written one by one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from struct import Struct
 from typing import BinaryIO, Final, NamedTuple
 
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.index import rewind
-from scapy_mpa.capture.link import ETHERNET
-from scapy_mpa.capture.pcap import MAGIC_NUMBERS, PcapReader, Variant
-from scapy_mpa.capture.reader import NANOSECONDS, Reader
-from scapy_mpa.craft.pcapngfile import PcapngWriter
+from scapy_mpa.capture.reader import Reader
 from scapy_mpa.reading.query import Asked, Query, query_of
+from scapy_mpa.reading.rewritten import Frame, write_frames
 from scapy_mpa.scrub.frame import FrameScrubber
 from scapy_mpa.scrub.noise import Noise
 from scapy_mpa.scrub.places import Places
 from scapy_mpa.scrub.stream import Streams
-
-_MOST_SECONDS: Final = 0xFFFFFFFF
 
 
 class Scrubbed(NamedTuple):
@@ -77,49 +71,11 @@ def scrub(capture: Query | Asked, file: BinaryIO, *, seed: str | None = None, ke
         rewind(query.sources)
         with Captures(query.sources, limits=query.limits) as captures:
             (reader,) = captures.readers
-            frames = _write(reader, _frames(reader, scrubber), file)
+            frames = write_frames(reader, _frames(reader, scrubber), file)
         report = places.report
         return Scrubbed(frames, len(report.connections), scrubber.payload, scrubber.replaced, report.damage)
 
 
-#: Time in nanoseconds, link type, octets, octets on the wire.
-_Frame = tuple[int, int, bytes, int]
-
-
-def _frames(reader: Reader, scrubber: FrameScrubber) -> Iterator[_Frame]:
+def _frames(reader: Reader, scrubber: FrameScrubber) -> Iterator[Frame]:
     for number, (time, link_type, octets, wire) in enumerate(reader.records(), 1):
-        yield time, link_type, scrubber.frame(number, link_type, octets, wire), wire
-
-
-def _write(reader: Reader, frames: Iterator[_Frame], file: BinaryIO) -> int:
-    return _write_pcap(reader, frames, file) if isinstance(reader, PcapReader) else _write_pcapng(frames, file)
-
-
-def _write_pcap(reader: PcapReader, frames: Iterator[_Frame], file: BinaryIO) -> int:
-    """Write a pcap file with the ordinary headers, as the one that is read has them."""
-    variant = Variant(reader.order, reader.resolution)
-    magic = next(magic for magic, known in MAGIC_NUMBERS.items() if known == variant)
-    file.write(magic + reader.header[4:24])
-    record, count = Struct(reader.order + "4I"), 0
-    for time, _, octets, wire in frames:
-        count += 1
-        seconds, nanoseconds = divmod(time, NANOSECONDS)
-        fraction = nanoseconds // reader.resolution
-        file.write(record.pack(min(seconds, _MOST_SECONDS), fraction, len(octets), wire) + octets)
-    return count
-
-
-def _write_pcapng(frames: Iterator[_Frame], file: BinaryIO) -> int:
-    """Write a pcapng file of one section, with an interface for each link type."""
-    writer, numbers, count = None, dict[int, int](), 0
-    for time, link_type, octets, wire in frames:
-        count += 1
-        if writer is None:
-            writer, numbers = PcapngWriter(file, linktype=link_type), {link_type: 0}
-        number = numbers.get(link_type)
-        if number is None:
-            number = numbers[link_type] = writer.add_interface(link_type)
-        writer.write_cut([(time, octets, wire)], number)
-    if writer is None:
-        PcapngWriter(file, linktype=ETHERNET)
-    return count
+        yield Frame(time, link_type, scrubber.frame(number, link_type, octets, wire), wire)
