@@ -18,7 +18,7 @@ from scapy_mpa.craft.pcapngfile import PcapngWriter
 _MOST_SECONDS: Final = 0xFFFFFFFF
 
 
-class Frame(NamedTuple):
+class CapturedFrame(NamedTuple):
     """A frame: when it was captured (nanoseconds since the epoch), its link type, its octets, octets on the wire."""
 
     time: int
@@ -27,12 +27,12 @@ class Frame(NamedTuple):
     wire: int
 
 
-def write_frames(reader: Reader, frames: Iterable[Frame], file: BinaryIO) -> int:
+def write_frames(reader: Reader, frames: Iterable[CapturedFrame], file: BinaryIO) -> int:
     """Write frames in the format of the capture that a reader reads; return how many."""
     return _write_pcap(reader, frames, file) if isinstance(reader, PcapReader) else _write_pcapng(frames, file)
 
 
-def _write_pcap(reader: PcapReader, frames: Iterable[Frame], file: BinaryIO) -> int:
+def _write_pcap(reader: PcapReader, frames: Iterable[CapturedFrame], file: BinaryIO) -> int:
     variant = Variant(reader.order, reader.resolution)
     magic = next(magic for magic, known in MAGIC_NUMBERS.items() if known == variant)
     file.write(magic + reader.header[4:24])
@@ -45,7 +45,7 @@ def _write_pcap(reader: PcapReader, frames: Iterable[Frame], file: BinaryIO) -> 
     return count
 
 
-def _write_pcapng(frames: Iterable[Frame], file: BinaryIO) -> int:
+def _write_pcapng(frames: Iterable[CapturedFrame], file: BinaryIO) -> int:
     writer, numbers, count = None, dict[int, int](), 0
     for time, link_type, octets, wire in frames:
         count += 1

@@ -16,7 +16,7 @@ from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.packet import segment_in
 from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
-from scapy_mpa.reading.rewritten import Frame
+from scapy_mpa.reading.rewritten import CapturedFrame
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.values.segment import ACK_FLAG, PATH_MTU, SYN, Segment, checksum_is_right, checksum_is_wrong
 
@@ -25,7 +25,7 @@ _SEQ_AT, _CHECKSUM_AT, _OPTIONS_AT = 4, 16, 20
 _SACK, _SACK_EDGE = 5, 4
 
 
-class Run(NamedTuple):
+class WholeRun(NamedTuple):
     """Whole FPDUs of a half connection, the octets [start, end) of its stream, and the frames that brought them."""
 
     direction: Role
@@ -42,7 +42,7 @@ class Closing:
         frames: All frames that are left of the capture, by number.
     """
 
-    def __init__(self, connection: Connection, frames: dict[int, Frame]) -> None:
+    def __init__(self, connection: Connection, frames: dict[int, CapturedFrame]) -> None:
         self._starts = {role: connection.half(role).seq_start for role in ROLES}
         self._roles: dict[bytes, Role] = {connection.half(role).key: role for role in ROLES}
         #: The segment of each frame, whose octets are those of the frame.
@@ -52,9 +52,9 @@ class Closing:
             if (seg := _segment_of(number, frame)) is not None and seg.key in self._roles
         }
         self.runs = [run for role in ROLES for run in self._runs_of(connection, role)]
-        self._taken: dict[Role, list[Run]] = {role: [] for role in ROLES}
+        self._taken: dict[Role, list[WholeRun]] = {role: [] for role in ROLES}
 
-    def _runs_of(self, connection: Connection, role: Role) -> Iterator[Run]:
+    def _runs_of(self, connection: Connection, role: Role) -> Iterator[WholeRun]:
         half = connection.half(role)
         if half.markers or half.seq_start is None or half.dialect is not None:
             return
@@ -67,9 +67,9 @@ class Closing:
         last = max((seq_diff(one.seq, half.seq_start) + one.wire_length for one in half.fpdus), default=0)
         for start, end in pairwise(_uncovered(sorted(places | {last}), sorted(brought))):
             frames = tuple(number for begin, behind, number in brought if start <= begin and behind <= end)
-            yield Run(role, start, end, frames)
+            yield WholeRun(role, start, end, frames)
 
-    def without(self, runs: Sequence[Run], frames: dict[int, Frame]) -> dict[int, Frame]:
+    def without(self, runs: Sequence[WholeRun], frames: dict[int, CapturedFrame]) -> dict[int, CapturedFrame]:
         """Return the frames that are left if only some of the runs are, with other numbers in TCP's headers."""
         kept = {(run.direction, run.start) for run in runs}
         out = [run for run in self.runs if (run.direction, run.start) not in kept]
@@ -87,7 +87,7 @@ class Closing:
         lower = sum(min(run.end, max(run.start, offset)) - run.start for run in self._taken[role])
         return seq - lower & SEQ_MASK
 
-    def _moved_frame(self, number: int, frame: Frame) -> Frame:
+    def _moved_frame(self, number: int, frame: CapturedFrame) -> CapturedFrame:
         seg = self._segments.get(number)
         if seg is None or not any(self._taken.values()):
             return frame
@@ -118,7 +118,7 @@ class Closing:
             at += size
 
 
-def _segment_of(number: int, frame: Frame) -> Segment | None:
+def _segment_of(number: int, frame: CapturedFrame) -> Segment | None:
     """Return the TCP segment in a frame; None if it is none, or came in fragments or encrypted."""
     size = len(frame.octets)
     octets = memoryview(frame.octets)

@@ -20,10 +20,10 @@ from scapy_mpa.capture.reader import Reader
 from scapy_mpa.errors import MPAError
 from scapy_mpa.reading.analysis import analyze
 from scapy_mpa.reading.query import Asked, Query, query_of
-from scapy_mpa.reading.rewritten import Frame, write_frames
+from scapy_mpa.reading.rewritten import CapturedFrame, write_frames
 from scapy_mpa.reduce.closing import Closing
 from scapy_mpa.reduce.fewest import fewest
-from scapy_mpa.reduce.target import Target, target_of
+from scapy_mpa.reduce.goal import Goal, goal_of
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.extent import extent
 from scapy_mpa.report.model import Report
@@ -79,11 +79,11 @@ def reduce(
     """
     query = query_of(capture)
     report = analyze(query)
-    target, one = target_of(report, rule, connection=connection, is_loose=is_loose)
+    goal, one = goal_of(report, rule, connection=connection, is_loose=is_loose)
     frames = _frames_of(query, report, one)
     with Captures(_again(query), limits=query.limits) as captures:
         (reader,) = captures.readers
-        reduction = _Reduction(query, reader, target, tests)
+        reduction = _Reduction(query, reader, goal, tests)
         if not reduction.shows(frames) and one is not None:
             frames = _frames_of(query, report, None)  # others have to do with it
         if not reduction.shows(frames):
@@ -104,12 +104,12 @@ def _again(query: Query) -> Sources:
 class _Reduction:
     """Finds the fewest frames."""
 
-    def __init__(self, query: Query, reader: Reader, target: Target, most: int) -> None:
-        self._query, self._reader, self._target, self._most = query, reader, target, most
+    def __init__(self, query: Query, reader: Reader, goal: Goal, most: int) -> None:
+        self._query, self._reader, self._goal, self._most = query, reader, goal, most
         self._closing: Closing | None = None
         self.tests = 0
 
-    def shows(self, frames: dict[int, Frame]) -> bool:
+    def shows(self, frames: dict[int, CapturedFrame]) -> bool:
         """Return True if frames show it; False, without a look, once there were as many tests as there may be."""
         if self.tests >= self._most:
             return False
@@ -122,36 +122,36 @@ class _Reduction:
             report = analyze(query, fpdus=False)
         except MPAError:  # nothing is left that could be read
             return False
-        return self._target.is_shown_by(report, self._moved)
+        return self._goal.is_shown_by(report, self._moved)
 
     def _moved(self, direction: str, seq: int) -> int:
         return seq if self._closing is None else self._closing.moved(direction, seq)
 
-    def without_connections(self, frames: dict[int, Frame]) -> dict[int, Frame]:
+    def without_connections(self, frames: dict[int, CapturedFrame]) -> dict[int, CapturedFrame]:
         """Return frames without those of TCP connections, and others, that do not matter."""
         groups: dict[bytes, list[int]] = {}
         for number, frame in frames.items():
             groups.setdefault(_flow_of(number, frame), []).append(number)
 
-        def some(keys: Sequence[bytes]) -> dict[int, Frame]:
+        def some(keys: Sequence[bytes]) -> dict[int, CapturedFrame]:
             kept = {number for key in keys for number in groups[key]}
             return {number: frame for number, frame in frames.items() if number in kept}
 
         return some(fewest([*groups], lambda keys: self.shows(some(keys))))
 
-    def without_fpdus(self, frames: dict[int, Frame], connection: Connection) -> dict[int, Frame]:
+    def without_fpdus(self, frames: dict[int, CapturedFrame], connection: Connection) -> dict[int, CapturedFrame]:
         """Return frames without runs of FPDUs that do not matter; what follows them moves up."""
         closing = self._closing = Closing(connection, frames)
         runs = fewest(closing.runs, lambda some: self.shows(closing.without(some, frames)))
         return closing.without(runs, frames)
 
-    def without_frames(self, frames: dict[int, Frame]) -> dict[int, Frame]:
+    def without_frames(self, frames: dict[int, CapturedFrame]) -> dict[int, CapturedFrame]:
         """Return frames without those that do not matter."""
         numbers = fewest([*frames], lambda some: self.shows({number: frames[number] for number in some}))
         return {number: frames[number] for number in numbers}
 
 
-def _flow_of(number: int, frame: Frame) -> bytes:
+def _flow_of(number: int, frame: CapturedFrame) -> bytes:
     """Return what the frames of a TCP connection have in common; those of none share nothing with them."""
     size = len(frame.octets)
     octets = memoryview(frame.octets)
@@ -159,14 +159,14 @@ def _flow_of(number: int, frame: Frame) -> bytes:
     return b"" if seg is None else min(seg.key, reverse_key(seg.key))
 
 
-def _frames_of(query: Query, report: Report, connection: Connection | None) -> dict[int, Frame]:
+def _frames_of(query: Query, report: Report, connection: Connection | None) -> dict[int, CapturedFrame]:
     """Return the frames of a connection by number, or all; raises MPAError if they are too many."""
     wanted: set[int] | None = None
     if connection is not None:
         key, without = connection.initiator.key, connection.foreign_paths
         found = conversation(query.sources, key, without=without, limits=query.limits)
         wanted = {*found.between(*extent(report, connection, found))}
-    kept: dict[int, Frame] = {}
+    kept: dict[int, CapturedFrame] = {}
     octets = 0
     for number, frame in _numbered(query):
         if wanted is None or number in wanted:
@@ -179,8 +179,8 @@ def _frames_of(query: Query, report: Report, connection: Connection | None) -> d
     return kept
 
 
-def _numbered(query: Query) -> Iterator[tuple[int, Frame]]:
+def _numbered(query: Query) -> Iterator[tuple[int, CapturedFrame]]:
     with Captures(_again(query), limits=query.limits) as captures:
         (reader,) = captures.readers
         for number, record in enumerate(reader.records(), 1):
-            yield number, Frame(*record)
+            yield number, CapturedFrame(*record)

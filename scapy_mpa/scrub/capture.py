@@ -15,11 +15,11 @@ from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.index import rewind
 from scapy_mpa.capture.reader import Reader
 from scapy_mpa.reading.query import Asked, Query, query_of
-from scapy_mpa.reading.rewritten import Frame, write_frames
+from scapy_mpa.reading.rewritten import CapturedFrame, write_frames
 from scapy_mpa.scrub.frame import FrameScrubber
 from scapy_mpa.scrub.noise import Noise
 from scapy_mpa.scrub.places import Places
-from scapy_mpa.scrub.stream import Streams
+from scapy_mpa.scrub.stream import StreamMasks
 
 
 class Scrubbed(NamedTuple):
@@ -66,7 +66,7 @@ def scrub(capture: Query | Asked, file: BinaryIO, *, seed: str | None = None, ke
     query = query_of(capture)
     noise = Noise(seed)
     with Places(query, keeps_headers=keeps_headers) as places:
-        streams = Streams(places, noise, keeps_headers=keeps_headers)
+        streams = StreamMasks(places, noise, keeps_headers=keeps_headers)
         scrubber = FrameScrubber(noise, streams, query.sources.udp_ports)
         rewind(query.sources)
         with Captures(query.sources, limits=query.limits) as captures:
@@ -76,6 +76,6 @@ def scrub(capture: Query | Asked, file: BinaryIO, *, seed: str | None = None, ke
         return Scrubbed(frames, len(report.connections), scrubber.payload, scrubber.replaced, report.damage)
 
 
-def _frames(reader: Reader, scrubber: FrameScrubber) -> Iterator[Frame]:
+def _frames(reader: Reader, scrubber: FrameScrubber) -> Iterator[CapturedFrame]:
     for number, (time, link_type, octets, wire) in enumerate(reader.records(), 1):
-        yield Frame(time, link_type, scrubber.frame(number, link_type, octets, wire), wire)
+        yield CapturedFrame(time, link_type, scrubber.frame(number, link_type, octets, wire), wire)

@@ -10,8 +10,8 @@ from scapy_mpa.reading.analysis import analyze
 from scapy_mpa.reading.query import Query, query_of
 from scapy_mpa.report.model import Report
 
-#: Differences that are told.
-_MOST_TOLD: Final = 20
+#: Differences that are listed.
+_MOST_LISTED: Final = 20
 
 #: What is compared of a finding: what it says may name an address.
 _Finding: TypeAlias = "tuple[int | None, str, str, int, int, str | None, int | None]"
@@ -44,9 +44,9 @@ def lost_findings(query: Query, written: str) -> Iterator[str]:
             lines.append(f"connection {one.number}: {other.verdict} (was: {one.verdict})")
     if len(before.connections) != len(after.connections):
         lines.append(f"{len(after.connections)} MPA connections (were: {len(before.connections)})")
-    yield from lines[:_MOST_TOLD]
-    if len(lines) > _MOST_TOLD:
-        yield f"and {len(lines) - _MOST_TOLD} more"
+    yield from lines[:_MOST_LISTED]
+    if len(lines) > _MOST_LISTED:
+        yield f"and {len(lines) - _MOST_LISTED} more"
 
 
 def _line(finding: _Finding) -> str:

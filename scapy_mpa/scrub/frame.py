@@ -47,7 +47,7 @@ from scapy_mpa.capture.tunnel import inner_packet
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.ipsec.algorithms import ESP_HEADER_LENGTH
 from scapy_mpa.scrub.noise import Noise
-from scapy_mpa.scrub.stream import Streams, kept_key
+from scapy_mpa.scrub.stream import StreamMasks, kept_key
 from scapy_mpa.values.encapsulation import (
     ETHERTYPE_IPV4,
     ETHERTYPE_IPV6,
@@ -93,7 +93,7 @@ class FrameScrubber:
         payload: Octets of TCP payload that were replaced, headers of MPA, DDP and RDMAP among them.
     """
 
-    def __init__(self, noise: Noise, streams: Streams, udp_ports: Mapping[int, str] | None = None) -> None:
+    def __init__(self, noise: Noise, streams: StreamMasks, udp_ports: Mapping[int, str] | None = None) -> None:
         self._noise, self._streams = noise, streams
         self._ports = UDP_PORTS if udp_ports is None else {**UDP_PORTS, **udp_ports}
         self.replaced: Counter[str] = Counter()
@@ -120,7 +120,7 @@ class FrameScrubber:
         return self._noise
 
     @property
-    def streams(self) -> Streams:
+    def streams(self) -> StreamMasks:
         """The half connections of MPA."""
         return self._streams
 

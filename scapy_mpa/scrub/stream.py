@@ -162,7 +162,7 @@ class HalfMasks:
         return self._noise.octets(b"gap" + self._label + number.to_bytes(8, "big", signed=True), _CHUNK)
 
 
-class Streams:
+class StreamMasks:
     """The masks of all half connections of a capture.
 
     Args:

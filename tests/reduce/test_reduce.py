@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from scapy_mpa import MPAError, analyze
 from scapy_mpa.capture.files import Captures
-from scapy_mpa.reading.rewritten import Frame, write_frames
+from scapy_mpa.reading.rewritten import CapturedFrame, write_frames
 from scapy_mpa.reduce.closing import Closing
 from scapy_mpa.reduce.fewest import fewest
+from scapy_mpa.reduce.goal import accusations
 from scapy_mpa.reduce.reduction import Reduced, reduce
-from scapy_mpa.reduce.target import accusations
 from scapy_mpa.report.model import Report
 from scapy_mpa.values.segment import checksum_is_wrong
 from tests.cli.test_command import invoke, run
@@ -95,7 +95,7 @@ def test_fpdus_that_are_left_out_leave_no_gap() -> None:
     for name in ("siw-rping", "siw-rping-ipv6", "siw-nvme", "siw-netem-send"):
         path = named(name)
         with Captures(path) as captures:
-            frames = {number: Frame(*one) for number, one in enumerate(captures.readers[0].records(), 1)}
+            frames = {number: CapturedFrame(*one) for number, one in enumerate(captures.readers[0].records(), 1)}
         report = analyze(path)
         connection = max(report.connections, key=lambda one: one.fpdu_count)
         closing = Closing(connection, frames)

@@ -18,7 +18,7 @@ _FRAMES: Final = re.compile(r"frames? \d+(?:(?:-| to |, | and )\d+)*")
 Moved = Callable[[str, int], int]
 
 
-class Target(NamedTuple):
+class Goal(NamedTuple):
     """What is to be shown.
 
     Attributes:
@@ -66,9 +66,9 @@ class Target(NamedTuple):
         return is_there and _said(found.detail) == self.said
 
 
-def target_of(
+def goal_of(
     report: Report, rule: str | None, *, connection: int | None = None, is_loose: bool = False
-) -> tuple[Target, Connection | None]:
+) -> tuple[Goal, Connection | None]:
     """Return what is to be shown, the gravest and first finding of a rule or a verdict, and its connection.
 
     Args:
@@ -87,17 +87,17 @@ def target_of(
         if not there:
             raise MPAError("there is no MPA connection whose end could be shown")
         one = next((one for one in there if one.lifecycle.is_unfinished), there[0])
-        return Target(one.initiator.key, None, None, None, _said(one.verdict), _ended(one), rules, is_loose), one
+        return Goal(one.initiator.key, None, None, None, _said(one.verdict), _ended(one), rules, is_loose), one
     found = [(one, finding) for one in there for finding in one.findings if finding.rule.id == rule]
     if found:
         one, finding = min(found, key=lambda pair: pair[1].frame)
-        target = Target(
+        goal = Goal(
             one.initiator.key, rule, finding.direction, finding.seq, _said(finding.detail), None, rules, is_loose
         )
-        return target, one
+        return goal, one
     for finding in report.findings if connection is None else ():
         if finding.rule.id == rule:
-            return Target(None, rule, finding.direction, None, _said(finding.detail), None, rules, is_loose), None
+            return Goal(None, rule, finding.direction, None, _said(finding.detail), None, rules, is_loose), None
     there_are = sorted({finding.rule.id for finding in report.all_findings()})
     raise MPAError(f"there is no finding of the rule {rule}; there are some of {', '.join(there_are) or 'none'}")
 
