@@ -77,9 +77,9 @@ def messages_command(
     """List the RDMAP messages, one row each, with their answers and the message that named their memory.
 
     Untagged messages are reassembled from their DDP Segments; RDMA Writes and Read Responses have the STag and TO of
-    their first octet. Read and Atomic Requests, and calls of RPC-over-RDMA and NVMe-oF, have their answer and the time
-    that took. For SMB Direct, RPC-over-RDMA, NVMe-oF, iSER, rping and perftest the message's header is shown. With
-    --follow and -i, each message is listed when it is complete, so a Request is listed without its answer.
+    their first octet. Read and Atomic Requests, and calls of RPC-over-RDMA, NVMe-oF and SMB2, have their answer and
+    the time that took. For SMB Direct, RPC-over-RDMA, NVMe-oF, iSER, rping and perftest the message's header is shown.
+    With --follow and -i, each message is listed when it is complete, so a Request is listed without its answer.
     """
     from scapy_mpa.rdmap.assembly import DEFAULT_HELD
 

@@ -7,13 +7,14 @@ from typing import Any, NamedTuple, TypeVar
 
 from scapy_mpa.framing.ddp import OPCODE_NAMES, SEND_OPCODES
 from scapy_mpa.framing.role import Role
+from scapy_mpa.messages.smb2 import CHANGE_NOTIFY
 from scapy_mpa.rdmap.links import AnswerValues
 
 _SECOND = 1_000_000_000
 #: Messages that have an answer.
 REQUESTS = frozenset(("RDMA Read Request", "Atomic Request"))
-#: The call that may stay without a reply (NVMe 1.4 §5.2).
-WAITING_CALL = "Asynchronous Event Request"
+#: Calls that are answered when something happens, maybe never (NVMe 1.4 §5.2, MS-SMB2 §2.2.35).
+WAITING_CALLS = frozenset(("Asynchronous Event Request", CHANGE_NOTIFY))
 
 
 class MessageValues(NamedTuple):
@@ -156,7 +157,7 @@ class MessageRow(NamedTuple):
     @property
     def may_wait(self) -> bool:
         """True of a call that may stay without a reply, by design."""
-        return self.call == WAITING_CALL
+        return self.call in WAITING_CALLS
 
     def _repr_html_(self) -> str:
         """What a notebook shows: its values, those of the answer and of the upper layer's header among them."""
@@ -270,4 +271,6 @@ def _call_of(ulp: dict[str, Any]) -> str | None:
     """Return the name of what a call asks for, None if a message with such a header is no call."""
     if ulp.get("rpc") == "call":
         return str(ulp.get("call", ulp["procedure"]))
+    if (smb2 := ulp.get("smb2")) is not None:
+        return None if smb2["is_response"] else str(smb2["command"])
     return str(ulp["command"]) if ulp.get("capsule") == "command" else None

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.messages.lines import ms
-from scapy_mpa.messages.row import REQUESTS, MessageRow
+from scapy_mpa.messages.row import REQUESTS, WAITING_CALLS, MessageRow
 from scapy_mpa.rdmap.assembly import ConnectionMessages
 from scapy_mpa.rdmap.links import UnderWay
 from scapy_mpa.rdmap.spread import Spread
@@ -117,6 +117,15 @@ class _Calls:
         return sorted(items, key=lambda item: (-item[2].spread.total, item[0], item[1]))
 
 
+class _Counted(NamedTuple):
+    """How many calls there were, how many had replies, how many may wait for good, nanoseconds to the replies."""
+
+    calls: int
+    replies: int
+    waiting: int
+    latencies: Spread
+
+
 class ConnectionSummary(NamedTuple):
     """The messages of one connection, summed up."""
 
@@ -137,10 +146,10 @@ class ConnectionSummary(NamedTuple):
                 "protocol": upper.name,
                 "grounds": upper.grounds,
                 "smb_direct": None if limits is None else limits._asdict(),
-                "calls": self.messages.calls,
-                "replies": self.messages.replies,
-                "waiting": self.messages.waiting,
-                "latency": _spread_as_dict(self.messages.latencies),
+                "calls": self._counted.calls,
+                "replies": self._counted.replies,
+                "waiting": self._counted.waiting,
+                "latency": _spread_as_dict(self._counted.latencies),
                 "procedures": [
                     {
                         "direction": direction,
@@ -186,11 +195,19 @@ class ConnectionSummary(NamedTuple):
         return depths.responder_ird if direction == "initiator" else depths.initiator_ird
 
     @property
+    def _counted(self) -> _Counted:
+        """Calls of all messages; those of SMB2 are counted as rows alone, among those that are summed up."""
+        if self.messages.calls or not self.calls.total.asked:
+            return _Counted(self.messages.calls, self.messages.replies, self.messages.waiting, self.messages.latencies)
+        total = self.calls.total
+        return _Counted(total.asked, total.spread.count, total.waiting, total.spread)
+
+    @property
     def _has_all_replies(self) -> bool:
         """Whether a call without a reply has none: what the Responder sends was captured, and captured whole."""
         sent = [kind for (direction, _), kind in self.kinds.items() if direction == "responder"]
         is_whole = bool(sent) and not any(kind.incomplete for kind in sent)
-        return self.messages.replies == self.messages.calls or is_whole
+        return self._counted.replies == self._counted.calls or is_whole
 
     def lines(self) -> Iterator[str]:
         """The text for people."""
@@ -210,7 +227,7 @@ class ConnectionSummary(NamedTuple):
             yield f"{limits.to_initiator} octets, to the Responder of {limits.to_responder}; "
             yield f"RDMA of at most {limits.max_readwrite_size}\n"
         yield from self._waits()
-        if self.messages.calls:
+        if self._counted.calls:
             yield from self._calls()
         for direction, half in zip(ROLES, self.messages.halves, strict=True):
             if half.requests.under_way.most:
@@ -235,12 +252,13 @@ class ConnectionSummary(NamedTuple):
 
     def _calls(self) -> Iterator[str]:
         """Yield how many calls there were, and which had no reply."""
-        replies = self.messages.replies
+        calls, replies, waiting, latencies = self._counted
         said = "answered" if self._has_all_replies else "with a reply that was captured"
-        if self.messages.waiting:
-            said += f", {self.messages.waiting} that may wait for good (Asynchronous Event Request)"
-        yield f"  {plural(self.messages.calls, 'call')}, {replies} {said}"
-        yield f"; ms to the reply: {_spread_words(self.messages.latencies)}\n" if replies else "\n"
+        if waiting:
+            names = sorted({name for _, name, may_wait in self.calls.unanswered if may_wait} or WAITING_CALLS)
+            said += f", {waiting} that may wait for good ({', '.join(names)})"
+        yield f"  {plural(calls, 'call')}, {replies} {said}"
+        yield f"; ms to the reply: {_spread_words(latencies)}\n" if replies else "\n"
         for frame, name, may_wait in self.calls.unanswered:
             why = ": normal, it is answered when something happens" if may_wait else ""
             yield f"    without a reply: frame {frame}, {name}{why}\n"
