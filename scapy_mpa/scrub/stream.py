@@ -25,11 +25,19 @@ from scapy_mpa.values.segment import addresses_of
 
 #: Octets of noise that are made at once where there is no FPDU.
 _CHUNK: Final = 4096
-#: Masks that are remembered: segments of one FPDU follow each other.
-_REMEMBERED: Final = 64
+#: Masks that are remembered: segments of one FPDU follow each other, those of some connections by turns.
+_REMEMBERED: Final = 128
 #: Octets by which a segment may be away from what was captured of its half connection: half of what a sequence number
 #: tells apart (RFC 9293 §3.4).
 _NEAR: Final = 1 << 30
+
+
+class _Remembered:
+    """The masks made last, of all half connections: a bound of memory, 8 MiB."""
+
+    def __init__(self) -> None:
+        self.fpdu = lru_cache(_REMEMBERED)(HalfMasks.fpdu_mask)
+        self.noise = lru_cache(_REMEMBERED)(HalfMasks.noise_at)
 
 
 class HalfMasks:
@@ -40,11 +48,19 @@ class HalfMasks:
         direction: Who sends.
         noise: What makes the masks.
         places: Where its FPDUs lie.
+        remembered: The masks made last, of all half connections.
         keeps_headers: Whether headers of the upper layer are left readable.
     """
 
     def __init__(
-        self, connection: Connection, direction: Role, noise: Noise, places: Places, *, keeps_headers: bool
+        self,
+        connection: Connection,
+        direction: Role,
+        noise: Noise,
+        places: Places,
+        remembered: _Remembered,
+        *,
+        keeps_headers: bool,
     ) -> None:
         half = connection.half(direction)
         startup, seq = _startup(connection, direction)
@@ -62,8 +78,7 @@ class HalfMasks:
         self._numbers = places.extents.get((connection.number, direction), range(0))
         #: Where the last segment began, which tells sequence numbers that wrap.
         self._near = 0
-        self.fpdu_mask = lru_cache(_REMEMBERED)(self._fpdu_mask)
-        self._chunk = lru_cache(_REMEMBERED)(self._noise_at)
+        self._remembered = remembered
         #: Masks of octets of the startup frame, by offset.
         self._startup: list[tuple[int, bytes]] = []
         if part is not None and part.kind == ("request" if direction == "initiator" else "reply"):
@@ -119,7 +134,7 @@ class HalfMasks:
         while place.offset < offset + length:
             end = place.offset + place.wire
             if end > offset:
-                _lay(found, offset, place.offset, self.fpdu_mask(index))
+                _lay(found, offset, place.offset, self._remembered.fpdu(self, index))
             following = None if index == last else self._places.at(index + 1)
             if following is None or following.offset != end:
                 _lay(found, offset, end, bytes(LENGTH_FIELD_LENGTH))  # that of an FPDU which is not complete
@@ -138,7 +153,7 @@ class HalfMasks:
                 high = middle
         return max(self._numbers[0], low - 1)
 
-    def _fpdu_mask(self, index: int) -> bytes:
+    def fpdu_mask(self, index: int) -> bytes:
         """Return the mask of an FPDU, by its number."""
         place = self._places.at(index)
         dialect = self._dialects[place.which]
@@ -155,10 +170,11 @@ class HalfMasks:
     def _gap(self, offset: int, length: int) -> bytes:
         """Return the mask of octets that belong to nothing that is known."""
         first, last = offset // _CHUNK, (offset + max(length, 1) - 1) // _CHUNK
-        octets = b"".join(self._chunk(number) for number in range(first, last + 1))
+        octets = b"".join(self._remembered.noise(self, number) for number in range(first, last + 1))
         return octets[offset - first * _CHUNK :][:length]
 
-    def _noise_at(self, number: int) -> bytes:
+    def noise_at(self, number: int) -> bytes:
+        """Return the mask of octets that are in no FPDU, piece by piece."""
         return self._noise.octets(b"gap" + self._label + number.to_bytes(8, "big", signed=True), _CHUNK)
 
 
@@ -174,9 +190,10 @@ class StreamMasks:
     def __init__(self, places: Places, noise: Noise, *, keeps_headers: bool = False) -> None:
         #: The half connections of a key.
         self._halves: dict[bytes, list[HalfMasks]] = {}
+        remembered = _Remembered()
         for connection in places.report.connections:
             for direction in ROLES:
-                half = HalfMasks(connection, direction, noise, places, keeps_headers=keeps_headers)
+                half = HalfMasks(connection, direction, noise, places, remembered, keeps_headers=keeps_headers)
                 self._halves.setdefault(connection.half(direction).key, []).append(half)
 
     def of(self, key: bytes, path: Sequence[str], frame: int, seq: int) -> HalfMasks | None:
