@@ -31,6 +31,8 @@ GROUPS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     },
     "Write captures": {
         "extract": ("Copy the packets of one connection.", "extract a.pcap --connection 0 -o one.pcap"),
+        "reduce": ("Write the fewest packets that show a finding.", "reduce a.pcap few.pcap --rule pad"),
+        "scrub": ("Write a capture without payload and addresses.", "scrub a.pcap shared.pcap"),
     },
     "Make traffic": {
         "craft": ("Make a capture of MPA connections.", "craft --list"),

@@ -16,6 +16,7 @@ from scapy_mpa.cli.lines import print_lines
 from scapy_mpa.cli.options import reads_all, warn_of_damage, warn_of_nothing, warn_of_remark
 from scapy_mpa.cli.output import PARQUET, check_empty, make_folder, write_text, written
 from scapy_mpa.cli.rows import Rows, lists_rows
+from scapy_mpa.cli.types import Word
 from scapy_mpa.report.blocks import in_blocks
 from scapy_mpa.system.names import encodable, printable
 from scapy_mpa.system.whole import write_whole
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from scapy_mpa.messages.found import FoundMessages
     from scapy_mpa.messages.row import MessageRow
     from scapy_mpa.rdmap.assembly import ConnectionMessages
+
+#: Messages that --slowest lists at most: they are in memory, a few kilobytes each.
+_MOST_SLOWEST = 10_000
 
 
 @click.command("messages", cls=Command)
@@ -47,13 +51,36 @@ if TYPE_CHECKING:
     help="With --payload or --directory: how many octets may wait for the rest of their messages; longer messages are "
     "listed in parts.  [default: 16777216]",
 )
-def messages_command(rows: Rows, is_summary: bool, payload: bool, directory: Path | None, held: int | None) -> int:
+@click.option(
+    "--slowest",
+    metavar="N",
+    type=click.IntRange(1, _MOST_SLOWEST),
+    help="Only the N Requests and calls that waited longest for their answers, the slowest first.",
+)
+@click.option("--unanswered", is_flag=True, help="Only the Requests and calls for which no answer was captured.")
+@click.option(
+    "--sort",
+    "order",
+    type=Word(("time", "latency", "duration", "octets")),
+    help="Sort by the time of the first octet, or by the latency of the answer, the time from the first octet to the "
+    "last, or the length: the largest first.  [default: the order of delivery]",
+)
+def messages_command(
+    rows: Rows,
+    is_summary: bool,
+    payload: bool,
+    directory: Path | None,
+    held: int | None,
+    slowest: int | None,
+    unanswered: bool,
+    order: str | None,
+) -> int:
     """List the RDMAP messages, one row each, with their answers and the message that named their memory.
 
     Untagged messages are reassembled from their DDP Segments; RDMA Writes and Read Responses have the STag and TO of
-    their first octet. A Read or Atomic Request is shown with its answer and the time that took. For SMB Direct,
-    RPC-over-RDMA, NVMe-oF, iSER, rping and perftest the message's header is shown. With --follow and -i, each message
-    is listed when it is complete, so a Request is listed without its answer.
+    their first octet. Read and Atomic Requests, and calls of RPC-over-RDMA, NVMe-oF and SMB2, have their answer and
+    the time that took. For SMB Direct, RPC-over-RDMA, NVMe-oF, iSER, rping and perftest the message's header is shown.
+    With --follow and -i, each message is listed when it is complete, so a Request is listed without its answer.
     """
     from scapy_mpa.rdmap.assembly import DEFAULT_HELD
 
@@ -63,6 +90,14 @@ def messages_command(rows: Rows, is_summary: bool, payload: bool, directory: Pat
         raise click.UsageError("--held limits the octets that wait: it needs --payload or --directory")
     if payload and directory is not None:
         raise click.UsageError("--payload and --directory both say where the octets go; one of them is enough")
+    given = {"--slowest": slowest is not None, "--unanswered": unanswered, "--sort": order is not None}
+    names = [name for name, is_given in given.items() if is_given]
+    if names and is_summary:
+        raise click.UsageError(f"{names[0]} is about the list of messages: it cannot be used with --summary")
+    if names and rows.reading.ongoing is not None:
+        raise click.UsageError(f"{names[0]} needs all messages: leave out --follow and -i")
+    if slowest is not None and len(names) > 1:
+        raise click.UsageError(f"--slowest says which messages and in which order: leave out {names[1]}")
     if directory is not None:
         check_empty(directory)
     rows.check()
@@ -74,6 +109,8 @@ def messages_command(rows: Rows, is_summary: bool, payload: bool, directory: Pat
         if directory is not None:
             make_folder(directory)
         wanted = _Wanted(found.runs(), rows)
+        if names:
+            wanted = _Wanted(((row, ()) for row in _chosen(wanted.messages(), slowest, unanswered, order)), rows)
         with written(rows.output) as file:
             if rows.is_parquet:
                 from scapy_mpa.messages.parquet import write_messages
@@ -86,7 +123,7 @@ def messages_command(rows: Rows, is_summary: bool, payload: bool, directory: Pat
                 is_text_of_streams = rows.output_format == "text" and rows.reading.is_of_streams
                 _write(map(in_blocks, lines) if is_text_of_streams else lines, rows, file)
     if not wanted.is_any:
-        warn_of_nothing(rows.filters, "message")
+        warn_of_nothing((*rows.filters, *(name for name in names if name != "--sort")), "message")
     warn_of_remark(found.remark)
     warn_of_damage(found.report.damage)
     return 0
@@ -166,6 +203,19 @@ class _Wanted:
 
         for row, lengths in self:
             yield from messages_of(row, lengths)
+
+
+def _chosen(
+    rows: Iterable[MessageRow], most: int | None, only_unanswered: bool, order: str | None
+) -> Iterable[MessageRow]:
+    """Return the messages that ``--slowest``, ``--unanswered`` and ``--sort`` ask for, in that order."""
+    from scapy_mpa.messages.ranking import slowest, sorted_by
+
+    if only_unanswered:
+        rows = (row for row in rows if row.is_unanswered)
+    if most is not None:
+        return slowest(rows, most)
+    return rows if order is None else sorted_by(rows, order)
 
 
 def _summary(found: FoundMessages, wanted: Iterable[MessageRow], output_format: str) -> Iterator[str]:

@@ -18,6 +18,7 @@ from scapy_mpa.framing.fpdu import decode_fpdu
 from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MARKER_LENGTH, remove_markers
 from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.sequence import SEQ_MASK
+from scapy_mpa.messages.calls import LinkedConnection
 from scapy_mpa.messages.times import FrameTimes
 from scapy_mpa.rdmap.assembly import Assembly, ConnectionMessages, DDPSegment, MessageHalf, Writes
 from scapy_mpa.rdmap.memory import UNKNOWN
@@ -102,7 +103,7 @@ class MessageListener(CaptureListener):
         """Forget what was heard."""
         super().begin()
         self.readings: dict[FullOperation, HalfReading] = {}
-        self._connections: dict[int, ConnectionMessages] = {}
+        self._connections: dict[int, LinkedConnection] = {}
         #: Those of which FPDUs are not delivered any more.
         self._gapped: set[int] = set()
         #: By the number of their half connection.
@@ -240,14 +241,14 @@ class MessageListener(CaptureListener):
         """What :meth:`_take_behind_gap` was handed of a stream offset is delivered after all."""
 
 
-def _connection(serial: int, mpa: CapturedConnection) -> ConnectionMessages:
+def _connection(serial: int, mpa: CapturedConnection) -> LinkedConnection:
     request = mpa.request.startup if mpa.request is not None else None
     reply = mpa.reply.startup if mpa.reply is not None else None
     depths = None
     if request is not None and reply is not None:
         depths = agreed(request, reply, mpa.responder_port).depths
     limits = (depths.initiator_ord, depths.responder_ord) if depths is not None else (None, None)
-    return ConnectionMessages(serial, request, reply, mpa.responder_port, limits)
+    return LinkedConnection(serial, request, reply, mpa.responder_port, limits)
 
 
 def _ulpdu_of(operation: FullOperation, row: FPDURow, octets: bytes, number: int) -> bytes:

@@ -22,7 +22,7 @@ CSV_COLUMNS = (
     *("connection", "direction", "message", "stag", "to", "qn", "msn", "invalidate_stag", "octets", "segments"),
     *("complete", "offset", "last", "first_frame", "last_frame", "placed_frame", "delivered_frame", "first_time"),
     *("time", "duration", "answer_first_frame", "answer_frame", "answer_latency", "answer_octets", "after_error"),
-    *("ulp", "ulp_header", "named_by", "note", "payload"),
+    *("ulp", "ulp_header", "named_by", "note", "call", "reply_frame", "call_latency", "payload"),
 )
 _SECOND = 1_000_000_000
 
@@ -76,6 +76,8 @@ def json_line(row: MessageRow, payload: str | None) -> str:
         _,
         named_by,
         note,
+        call,
+        reply,
         _,
     ) = row
     place = (
@@ -97,7 +99,10 @@ def json_line(row: MessageRow, payload: str | None) -> str:
         f'"answer": {"null" if answer is None else json.dumps(answer.as_dict())}, '
         f'"after_error": {"true" if after_error else "false"}, '
         f'"ulp": {"null" if ulp is None else json.dumps(ulp)}, "named_by": {named_by or "null"}, '
-        f'"note": {"null" if note is None else json.dumps(note)}'
+        f'"note": {"null" if note is None else json.dumps(note)}, '
+        f'"call": {"null" if call is None else json.dumps(call)}, '
+        f'"reply_frame": {"null" if reply is None else reply.frame}, '
+        f'"call_latency": {"null" if reply is None else _seconds(reply.latency_ns)}'
         f"{'' if payload is None else f', {_PAYLOAD}{json.dumps(payload)}'}}}\n"
     )
 
@@ -135,7 +140,8 @@ def csv_values(row: MessageRow) -> tuple[Any, ...]:
         *(row.placed_frame, row.delivered_frame, row.first_time_ns / _SECOND, row.time_ns / _SECOND),
         *(row.duration_ns / _SECOND, *answered, row.after_error),
         *(None if ulp is None else ulp["protocol"], None if ulp is None else json.dumps(ulp)),
-        *(row.named_by, row.note),
+        *(row.named_by, row.note, row.call),
+        *((None, None) if row.reply is None else (row.reply.frame, row.reply.latency_ns / _SECOND)),
     )
 
 
@@ -164,9 +170,10 @@ def text_line(row: MessageRow, payload: str | None) -> str:
         said.append(f"{row.segments} segments in {ms(row.duration_ns)}")
     if row.invalidate_stag is not None:
         said.append(f"invalidates STag {row.invalidate_stag:#010x}")
-    if row.answer is not None:
-        answered = frames_text(row.answer.first_frame, row.answer.frame)
-        said.append(f"answered at {answered} after {ms(row.answer.latency_ns)} by {row.answer.octets} octets")
+    ended_by = row.answer or row.reply
+    if ended_by is not None:
+        answered = frames_text(ended_by.first_frame, ended_by.frame)
+        said.append(f"answered at {answered} after {ms(ended_by.latency_ns)} by {ended_by.octets} octets")
     if row.named_by is not None:
         said.append(f"named at frame {row.named_by}")
     if row.ulp is not None:

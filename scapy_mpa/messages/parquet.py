@@ -42,6 +42,9 @@ COLUMNS = (
     Column("ulp_header", "string"),
     Column("named_by", "uint64"),
     Column("note", "string"),
+    Column("call", "word"),
+    Column("reply_frame", "uint64"),
+    Column("call_latency_ns", "int64"),
     Column("payload", "binary"),
 )
 
@@ -65,5 +68,7 @@ def _values(row: MessageRow) -> tuple[Any, ...]:
         *((None, None, None, None) if answer is None else answer),
         row.after_error,
         *((None, None) if ulp is None else (ulp["protocol"], json.dumps(ulp))),
-        *(row.named_by, row.note, row.payload),
+        *(row.named_by, row.note, row.call),
+        *((None, None) if row.reply is None else (row.reply.frame, row.reply.latency_ns)),
+        row.payload,
     )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from scapy_mpa.analyzer.analyzer import Analyzer
 from scapy_mpa.capture.joining import Joining
 from scapy_mpa.framing.role import ROLES, Role
+from scapy_mpa.messages.calls import CallLinks
 from scapy_mpa.messages.found import FoundMessages
 from scapy_mpa.messages.hearing import HalfReading, MessageListener
 from scapy_mpa.messages.row import MessageRow, MessageValues, messages_of, row_of
@@ -73,7 +74,7 @@ class MessageReading(MessageListener):
         self.times, self.acks = FrameTimes(), FrameTimes(field="ack")
         self._spilled_octets, self._events = OctetStore(), Sorted()
         octets = self._octets if self._wants_payload else None
-        self.assembly = Assembly(self._store, octets, self._held, self.acknowledged)
+        self.assembly = Assembly(CallLinks(self._store, self._connections), octets, self._held, self.acknowledged)
         #: The frame of the first error of each half connection.
         self._errors: dict[int, int] = {}
 
@@ -114,7 +115,7 @@ class MessageReading(MessageListener):
     @property
     def heard(self) -> dict[int, ConnectionMessages]:
         """What is known of the messages of each connection, by its number here."""
-        return self._connections
+        return {**self._connections}
 
     @property
     def errors(self) -> dict[int, int]:

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from scapy_mpa.framing.ddp import OPCODE_NAMES
+from scapy_mpa.framing.ddp import OPCODE_NAMES, SEND_OPCODES
 from scapy_mpa.framing.role import Role
+from scapy_mpa.messages.smb2 import CHANGE_NOTIFY
 from scapy_mpa.rdmap.links import AnswerValues
 
 _SECOND = 1_000_000_000
+#: Messages that have an answer.
+REQUESTS = frozenset(("RDMA Read Request", "Atomic Request"))
+#: Calls that are answered when something happens, maybe never (NVMe 1.4 §5.2, MS-SMB2 §2.2.35).
+WAITING_CALLS = frozenset(("Asynchronous Event Request", CHANGE_NOTIFY))
 
 
 class MessageValues(NamedTuple):
@@ -18,6 +23,7 @@ class MessageValues(NamedTuple):
     ``half`` is twice the number of its connection while the capture is read, and one more for the Responder's. Times
     are in nanoseconds since the epoch. ``ulp`` has the values of the upper layer's header, and a text for people.
     ``payload`` is the place and the number of the octets that were kept. ``is_cut``: not all octets are in the capture.
+    ``answer`` of a call is its reply.
     """
 
     half: int
@@ -47,7 +53,7 @@ class MessageValues(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What answered a Request: its frames, nanoseconds since the Request was whole, octets of payload."""
+    """What answered a Request or a call: its frames, nanoseconds since the Request was whole, octets of payload."""
 
     first_frame: int
     frame: int
@@ -93,6 +99,8 @@ class MessageRow(NamedTuple):
         text: the same in words.
         named_by: the first frame of the message that named the STag to the peer, or None.
         note: what is odd, or what a Terminate says.
+        call: the name of what a call of the upper layer asks for; None if it is no call.
+        reply: of a call, None if there is none.
         payload: its octets, up to the first that was not captured; None if they were not kept.
     """
 
@@ -121,6 +129,8 @@ class MessageRow(NamedTuple):
     text: str
     named_by: int | None
     note: str | None
+    call: str | None
+    reply: Answer | None
     payload: bytes | None
 
     @property
@@ -132,6 +142,22 @@ class MessageRow(NamedTuple):
     def duration_ns(self) -> int:
         """Nanoseconds between its first frame and its last."""
         return self.time_ns - self.first_time_ns
+
+    @property
+    def latency_ns(self) -> int | None:
+        """Nanoseconds from a Request to its answer, or from a call to its reply; None for other messages."""
+        ended_by = self.answer or self.reply
+        return None if ended_by is None else ended_by.latency_ns
+
+    @property
+    def is_unanswered(self) -> bool:
+        """True of a Read or Atomic Request, or a call, that nothing captured answers."""
+        return self.latency_ns is None and (self.call is not None or self.message in REQUESTS)
+
+    @property
+    def may_wait(self) -> bool:
+        """True of a call that may stay without a reply, by design."""
+        return self.call in WAITING_CALLS
 
     def _repr_html_(self) -> str:
         """What a notebook shows: its values, those of the answer and of the upper layer's header among them."""
@@ -171,6 +197,9 @@ class MessageRow(NamedTuple):
             "ulp": self.ulp,
             "named_by": self.named_by,
             "note": self.note,
+            "call": self.call,
+            "reply_frame": self.reply.frame if self.reply is not None else None,
+            "call_latency": self.reply.latency_ns / _SECOND if self.reply is not None else None,
         }
         if self.payload is not None:
             values["payload"] = self.payload.hex()
@@ -199,10 +228,12 @@ def row_of(
     values: MessageValues, connection: int, direction: Role, error_frame: int | None, payload: bytes | None
 ) -> MessageRow:
     """What callers see of a message; ``error_frame`` is that of the half connection's first error."""
-    answer = None
+    answer = reply = None
     if values.answer is not None:
         first, last, _, time, octets = values.answer
         answer = Answer(first, last, time - values.time, octets)
+        if values.opcode in SEND_OPCODES:
+            answer, reply = None, answer
     after_error = values.after_error or (error_frame is not None and values.placed_frame > error_frame)
     return MessageRow(
         connection,
@@ -230,5 +261,16 @@ def row_of(
         values.ulp[1] if values.ulp is not None else "",
         values.named_by,
         values.note,
+        None if values.ulp is None else _call_of(values.ulp[0]),
+        reply,
         payload,
     )
+
+
+def _call_of(ulp: dict[str, Any]) -> str | None:
+    """Return the name of what a call asks for, None if a message with such a header is no call."""
+    if ulp.get("rpc") == "call":
+        return str(ulp.get("call", ulp["procedure"]))
+    if (smb2 := ulp.get("smb2")) is not None:
+        return None if smb2["is_response"] else str(smb2["command"])
+    return str(ulp["command"]) if ulp.get("capsule") == "command" else None

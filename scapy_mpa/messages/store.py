@@ -189,8 +189,9 @@ class RequestStore(MessageStore):
         return len(self.answered) - 1
 
     def answer(self, number: int, answer: AnswerValues) -> None:
-        """A Request is answered, for the first time."""
-        self.answered[number] = answer[3]
+        """A Request is answered, for the first time; calls are not kept."""
+        if number >= 0:
+            self.answered[number] = answer[3]
 
 
 def key_of(row: MessageValues, number: int, numbers: Mapping[int, int]) -> Key:

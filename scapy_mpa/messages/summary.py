@@ -1,4 +1,7 @@
-"""Messages summed up: of each connection and kind how many, how large, how fast; RDMA Reads under way against ORD."""
+"""Messages summed up: of each connection and kind how many, how large, how fast; RDMA Reads under way against ORD.
+
+Calls of the upper layer are summed up by what they ask for, and those without a reply are named.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Any, NamedTuple
 
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.messages.lines import ms
-from scapy_mpa.messages.row import MessageRow
+from scapy_mpa.messages.row import REQUESTS, WAITING_CALLS, MessageRow
 from scapy_mpa.rdmap.assembly import ConnectionMessages
 from scapy_mpa.rdmap.links import UnderWay
 from scapy_mpa.rdmap.spread import Spread
@@ -17,6 +20,50 @@ from scapy_mpa.values.words import plural
 _SECOND = 1_000_000_000
 #: Numbers of RDMA Reads under way that the text lists.
 _LEVELS = 8
+#: Names of calls with a line of their own: a bound of memory, since RPC has 2^96 procedures.
+_MOST_PROCEDURES = 256
+_OTHERS = "other calls"
+#: Calls without a reply that are named.
+_MOST_NAMED = 8
+
+
+class _Waits:
+    """How long some answers were waited for."""
+
+    __slots__ = ("asked", "most_frame", "spread", "waiting")
+
+    def __init__(self) -> None:
+        #: Requests or calls; those of them that may stay without an answer, and have none.
+        self.asked = self.waiting = 0
+        self.spread = Spread()
+        #: The frame that began what waited longest.
+        self.most_frame = 0
+
+    def take(self, row: MessageRow) -> None:
+        """Count a Request or a call."""
+        self.asked += 1
+        latency = row.latency_ns
+        if latency is None:
+            self.waiting += row.may_wait
+            return
+        if not self.spread.count or latency > self.spread.most:
+            self.most_frame = row.first_frame
+        self.spread.add(latency)
+
+    def as_dict(self) -> dict[str, float | int] | None:
+        """Return seconds, and the frame that began what waited longest; None if nothing was answered."""
+        values = _spread_as_dict(self.spread)
+        mean = self.spread.total / self.spread.count / _SECOND if self.spread.count else 0.0
+        return None if values is None else {**values, "mean": mean, "most_frame": self.most_frame}
+
+    def line(self, name: str) -> str:
+        """Return the line of the table."""
+        spread = self.spread
+        values = spread.least, spread.total // max(spread.count, 1), spread.percentile(50), spread.most
+        texts = [f"{value / 1e6:.3f}" for value in values] if spread.count else ["-"] * len(values)
+        numbers = " ".join(f"{text:>8}" for text in [*texts, str(self.most_frame or "-")])
+        missing = self.asked - spread.count
+        return f"  {self.asked:>6} {numbers}  {name}" + (f", {missing} unanswered\n" if missing else "\n")
 
 
 class _Kind:
@@ -27,7 +74,7 @@ class _Kind:
     def __init__(self) -> None:
         self.count = self.incomplete = self.octets = 0
         self.first = self.last = 0
-        self.answers, self.durations = Spread(), Spread()
+        self.answers, self.durations = _Waits(), Spread()
 
     def take(self, row: MessageRow) -> None:
         """One more, or a part of one."""
@@ -38,8 +85,45 @@ class _Kind:
         self.incomplete += not row.complete
         self.octets += row.octets
         self.durations.add(row.duration_ns)
-        if row.answer is not None:
-            self.answers.add(row.answer.latency_ns)
+        if row.message in REQUESTS:
+            self.answers.take(row)
+
+
+class _Calls:
+    """The calls of one connection, by who sent them and what they ask for."""
+
+    __slots__ = ("procedures", "total", "unanswered")
+
+    def __init__(self) -> None:
+        self.procedures: dict[tuple[Role, str], _Waits] = {}
+        self.total = _Waits()
+        #: The first ones without a reply: frame, name, and True if they may stay so.
+        self.unanswered: list[tuple[int, str, bool]] = []
+
+    def take(self, row: MessageRow) -> None:
+        """Count a call."""
+        assert row.call is not None
+        key = row.direction, row.call
+        if key not in self.procedures and len(self.procedures) >= _MOST_PROCEDURES:
+            key = row.direction, _OTHERS
+        self.procedures.setdefault(key, _Waits()).take(row)
+        self.total.take(row)
+        if row.reply is None and len(self.unanswered) < _MOST_NAMED:
+            self.unanswered.append((row.first_frame, row.call, row.may_wait))
+
+    def slowest_first(self) -> list[tuple[Role, str, _Waits]]:
+        """Return the procedures, that which took longest in all first."""
+        items = [(direction, name, waits) for (direction, name), waits in self.procedures.items()]
+        return sorted(items, key=lambda item: (-item[2].spread.total, item[0], item[1]))
+
+
+class _Counted(NamedTuple):
+    """How many calls there were, how many had replies, how many may wait for good, nanoseconds to the replies."""
+
+    calls: int
+    replies: int
+    waiting: int
+    latencies: Spread
 
 
 class ConnectionSummary(NamedTuple):
@@ -48,6 +132,7 @@ class ConnectionSummary(NamedTuple):
     connection: Connection
     messages: ConnectionMessages
     kinds: dict[tuple[Role, str | None], _Kind]
+    calls: _Calls
 
     def as_dict(self) -> dict[str, Any]:
         """The keys of the JSON lines."""
@@ -61,10 +146,25 @@ class ConnectionSummary(NamedTuple):
                 "protocol": upper.name,
                 "grounds": upper.grounds,
                 "smb_direct": None if limits is None else limits._asdict(),
-                "calls": self.messages.calls,
-                "replies": self.messages.replies,
-                "waiting": self.messages.waiting,
-                "latency": _spread_as_dict(self.messages.latencies),
+                "calls": self._counted.calls,
+                "replies": self._counted.replies,
+                "waiting": self._counted.waiting,
+                "latency": _spread_as_dict(self._counted.latencies),
+                "procedures": [
+                    {
+                        "direction": direction,
+                        "call": name,
+                        "calls": waits.asked,
+                        "replies": waits.spread.count,
+                        "waiting": waits.waiting,
+                        "latency": waits.as_dict(),
+                    }
+                    for direction, name, waits in self.calls.slowest_first()
+                ],
+                "unanswered": [
+                    {"frame": frame, "call": name, "may_wait": may_wait}
+                    for frame, name, may_wait in self.calls.unanswered
+                ],
             },
             "messages": [
                 {
@@ -76,8 +176,8 @@ class ConnectionSummary(NamedTuple):
                     "first_time": kind.first / _SECOND,
                     "time": kind.last / _SECOND,
                     "octets_per_second": _rate(kind),
-                    "answered": kind.answers.count,
-                    "latency": _spread_as_dict(kind.answers),
+                    "answered": kind.answers.spread.count,
+                    "latency": kind.answers.as_dict(),
                     "duration": _spread_as_dict(kind.durations),
                 }
                 for (direction, message), kind in sorted(self.kinds.items(), key=_order)
@@ -95,24 +195,30 @@ class ConnectionSummary(NamedTuple):
         return depths.responder_ird if direction == "initiator" else depths.initiator_ird
 
     @property
+    def _counted(self) -> _Counted:
+        """Calls of all messages; those of SMB2 are counted as rows alone, among those that are summed up."""
+        if self.messages.calls or not self.calls.total.asked:
+            return _Counted(self.messages.calls, self.messages.replies, self.messages.waiting, self.messages.latencies)
+        total = self.calls.total
+        return _Counted(total.asked, total.spread.count, total.waiting, total.spread)
+
+    @property
     def _has_all_replies(self) -> bool:
         """Whether a call without a reply has none: what the Responder sends was captured, and captured whole."""
         sent = [kind for (direction, _), kind in self.kinds.items() if direction == "responder"]
         is_whole = bool(sent) and not any(kind.incomplete for kind in sent)
-        return self.messages.replies == self.messages.calls or is_whole
+        return self._counted.replies == self._counted.calls or is_whole
 
     def lines(self) -> Iterator[str]:
         """The text for people."""
         connection, upper = self.connection, self.messages.upper
         grounds = f" (by {', '.join(upper.grounds)})" if upper.grounds else ""
         yield f"#{connection.number} {connection.name}: {upper.name}{grounds}\n"
-        heading = f"  {'sent by':<9} {'message':<27} {'count':>8} {'octets':>12} {'MB/s':>8}"
-        yield f"{heading}   {'least':>9} {'median':>9} {'99 %':>9} {'most':>9} ms to the answer\n"
+        yield f"  {'sent by':<9} {'message':<27} {'count':>9} {'octets':>13} {'MB/s':>9}\n"
         for (direction, message), kind in sorted(self.kinds.items(), key=_order):
             rate = _rate(kind)
             speed = "-" if rate is None else f"{rate / 1e6:.1f}"
-            line = f"  {direction:<9} {message or 'no message':<27} {kind.count:>8} {kind.octets:>12} {speed:>8}"
-            yield f"{line}   {_spread_text(kind.answers)}".rstrip() + "\n"
+            yield f"  {direction:<9} {message or 'no message':<27} {kind.count:>9} {kind.octets:>13} {speed:>9}\n"
             if kind.incomplete:
                 yield f"    of these {kind.incomplete} not complete\n"
         if upper.limits is not None:
@@ -120,16 +226,45 @@ class ConnectionSummary(NamedTuple):
             yield "  SMB Direct agreed on: Sends to the Initiator of at most "
             yield f"{limits.to_initiator} octets, to the Responder of {limits.to_responder}; "
             yield f"RDMA of at most {limits.max_readwrite_size}\n"
-        if self.messages.calls:
-            replies = self.messages.replies
-            said = "answered" if self._has_all_replies else "with a reply that was captured"
-            if self.messages.waiting:
-                said += f", {self.messages.waiting} that may wait for good (Asynchronous Event Request)"
-            yield f"  {plural(self.messages.calls, 'call')}, {replies} {said}"
-            yield f"; ms to the reply: {_spread_words(self.messages.latencies)}\n" if self.messages.replies else "\n"
+        yield from self._waits()
+        if self._counted.calls:
+            yield from self._calls()
         for direction, half in zip(ROLES, self.messages.halves, strict=True):
             if half.requests.under_way.most:
                 yield from self._reads(direction, half.requests.names, half.requests.under_way)
+
+    def _waits(self) -> Iterator[str]:
+        """Yield the table of how long answers were waited for."""
+        kinds = [
+            (direction, f"{message} of the {direction}", kind.answers)
+            for (direction, message), kind in sorted(self.kinds.items(), key=_order)
+            if kind.answers.asked
+        ]
+        procedures = self.calls.slowest_first()
+        if not kinds and not procedures:
+            return
+        names = " ".join(f"{text:>8}" for text in ("least", "mean", "median", "most", "at frame"))
+        yield f"  {'count':>6} {names}  ms to the answer of\n"
+        for _, name, waits in kinds:
+            yield waits.line(name)
+        for direction, name, waits in procedures:
+            yield waits.line(name if direction == "initiator" else f"{name} (of the Responder)")
+
+    def _calls(self) -> Iterator[str]:
+        """Yield how many calls there were, and which had no reply."""
+        calls, replies, waiting, latencies = self._counted
+        said = "answered" if self._has_all_replies else "with a reply that was captured"
+        if waiting:
+            names = sorted({name for _, name, may_wait in self.calls.unanswered if may_wait} or WAITING_CALLS)
+            said += f", {waiting} that may wait for good ({', '.join(names)})"
+        yield f"  {plural(calls, 'call')}, {replies} {said}"
+        yield f"; ms to the reply: {_spread_words(latencies)}\n" if replies else "\n"
+        for frame, name, may_wait in self.calls.unanswered:
+            why = ": normal, it is answered when something happens" if may_wait else ""
+            yield f"    without a reply: frame {frame}, {name}{why}\n"
+        more = self.calls.total.asked - self.calls.total.spread.count - len(self.calls.unanswered)
+        if more:
+            yield f"    and {more} more without a reply (messages --unanswered lists them)\n"
 
     def _reads(self, direction: Role, names: str, under_way: UnderWay) -> Iterator[str]:
         peer = "responder" if direction == "initiator" else "initiator"
@@ -154,9 +289,12 @@ def summaries(
     rows: Iterable[MessageRow], shown: Iterable[tuple[Connection, ConnectionMessages]]
 ) -> list[ConnectionSummary]:
     """Sum messages up, by connection."""
-    found = {connection.number: ConnectionSummary(connection, messages, {}) for connection, messages in shown}
+    found = {connection.number: ConnectionSummary(connection, messages, {}, _Calls()) for connection, messages in shown}
     for row in rows:
-        found[row.connection].kinds.setdefault((row.direction, row.message), _Kind()).take(row)
+        summary = found[row.connection]
+        summary.kinds.setdefault((row.direction, row.message), _Kind()).take(row)
+        if row.call is not None:
+            summary.calls.take(row)
     return [*found.values()]
 
 
@@ -179,13 +317,6 @@ def _spread_as_dict(spread: Spread) -> dict[str, float] | None:
         "percentile_99": spread.percentile(99) / _SECOND,
         "most": spread.most / _SECOND,
     }
-
-
-def _spread_text(spread: Spread) -> str:
-    if not spread.count:
-        return ""
-    values = spread.least, spread.percentile(50), spread.percentile(99), spread.most
-    return " ".join(f"{value / 1e6:>9.3f}" for value in values)
 
 
 def _spread_words(spread: Spread) -> str:

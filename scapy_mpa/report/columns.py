@@ -1,19 +1,28 @@
 """Rows as a Parquet file or a table, by pyarrow.
 
-The schema is fixed: unsigned where nothing is negative, times in nanoseconds.
+The schema is fixed: unsigned where nothing is negative, times in nanoseconds. It says as which of pandas' integers,
+those that can be null, a column is to be read: else ``pandas.read_parquet`` makes floats of columns with nulls, which
+changes 64-bit TOs without a word.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from scapy_mpa.errors import MPAError
+from scapy_mpa.version import __version__
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
+
+#: pandas' integers that can be null, by pyarrow's.
+_NULLABLE = {"uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64", "int64": "Int64"}
+#: The version of the metadata's layout, as pandas writes it.
+_PANDAS_LAYOUT = "1.0.0"
 
 #: Rows of a row group.
 _GROUP = 1 << 16
@@ -43,7 +52,31 @@ def schema_of(columns: Sequence[Column]) -> pyarrow.Schema:
     check_pyarrow()
     import pyarrow
 
-    return pyarrow.schema([pyarrow.field(column.name, _type(column.kind)) for column in columns])
+    fields = [pyarrow.field(column.name, _type(column.kind)) for column in columns]
+    return pyarrow.schema(fields, metadata={"pandas": json.dumps(_pandas_metadata(columns))})
+
+
+def _pandas_metadata(columns: Sequence[Column]) -> dict[str, Any]:
+    """What pandas reads of a schema, as it writes it itself: which of its types a column has."""
+    nullable = [
+        {
+            "name": column.name,
+            "field_name": column.name,
+            "pandas_type": column.kind,
+            "numpy_type": _NULLABLE[column.kind],
+            "metadata": None,
+        }
+        for column in columns
+        if column.kind in _NULLABLE
+    ]
+    creator = {"library": "scapy-mpa", "version": __version__}
+    return {
+        "index_columns": [],
+        "column_indexes": [],
+        "columns": nullable,
+        "creator": creator,
+        "pandas_version": _PANDAS_LAYOUT,
+    }
 
 
 def check_pyarrow() -> None:
@@ -89,11 +122,7 @@ def data_frame(table: pyarrow.Table) -> pandas.DataFrame:
         raise MPAError("pandas is not installed: pip install pandas") from None
     import pyarrow
 
-    integers = {
-        getattr(pyarrow, kind)(): getattr(pandas, name)()
-        for kind, name in (("uint16", "UInt16Dtype"), ("uint32", "UInt32Dtype"), ("uint64", "UInt64Dtype"))
-    }
-    integers[pyarrow.int64()] = pandas.Int64Dtype()
+    integers = {getattr(pyarrow, kind)(): getattr(pandas, f"{name}Dtype")() for kind, name in _NULLABLE.items()}
     return table.to_pandas(types_mapper=integers.get)
 
 

@@ -39,6 +39,9 @@ ENDED_WORDS = {
 
 #: A hint under a connection of which only the beginning was captured.
 _OFFLOADED = "no octet after the startup frames was captured; if a card offloads the connection, see docs/capturing.md"
+#: What became of segments, in words: see :func:`order_and_loss`.
+_OUT_OF_ORDER = "out of order (reordered, or lost before the tap)"
+_SENT_AGAIN = "sent again (lost behind the tap, or duplicated)"
 #: Rules that are broken where a connection went on and the capture lacks its octets.
 _LACKS_OCTETS = frozenset(("capture-gap", "gap"))
 
@@ -126,8 +129,36 @@ def connection_lines(connection: Connection, where: Where = _nowhere) -> Iterato
     if any(remarkable_beginning(events)):
         yield f"  startup: {event_line(events)}"
     yield f"  {lifecycle_line(connection, connection.upper_layer.protocol)}"
+    order = order_and_loss(connection)
+    if order:
+        yield f"  {order}"
     if _lacks_full_operation(connection):
         yield f"  {_OFFLOADED}"
+
+
+def order_and_loss(connection: Connection) -> str:
+    """Return a line about segments that came out of order or again, and octets never captured; "" if there are none.
+
+    A segment with new octets below the highest captured was reordered, or its octets were lost before the tap and sent
+    again. One without new octets had passed the tap before: it was lost behind the tap, or duplicated. The capture
+    does not show which of the two it was.
+    """
+    if is_stream(connection.initiator.key):
+        return ""
+    sides = [(role.capitalize(), connection.half(role).counts) for role in ROLES]
+    late = [f"{name} {one.out_of_order_segments} of {one.segments}" for name, one in sides if one.out_of_order_segments]
+    again = [
+        f"{name} {one.retransmitted_segments} of {one.segments}" for name, one in sides if one.retransmitted_segments
+    ]
+    missing = [
+        f"{name} {plural(one.missing_octets, 'octet', thousands=True)}" for name, one in sides if one.missing_octets
+    ]
+    said = [
+        *([f"{_OUT_OF_ORDER}: {', '.join(late)} segments"] if late else []),
+        *([f"{_SENT_AGAIN}: {', '.join(again)} segments"] if again else []),
+        *([f"never captured: {', '.join(missing)}"] if missing else []),
+    ]
+    return "; ".join(said)
 
 
 def _lacks_full_operation(connection: Connection) -> bool:

@@ -64,6 +64,8 @@ EXAMPLES: Final[dict[str, Example]] = {
     "plot": Example(("scapy-mpa plot pcaps/siw-terminate.pcap -o ladder.svg",)),
     "report": Example(("scapy-mpa report pcaps/siw-terminate.pcap -o page.html",)),
     "extract": Example(("scapy-mpa extract pcaps/siw-three-in-a-row.pcap --connection 1 -o one.pcap",)),
+    "reduce": Example(("scapy-mpa reduce pcaps/siw-client-killed.pcap.zst few.pcap --rule pad",)),
+    "scrub": Example(("scapy-mpa scrub pcaps/siw-terminate.pcap shared.pcap",)),
     "craft": Example(("scapy-mpa craft lossy-network -o lossy.pcap --truth lossy.jsonl",)),
     "malform": Example(("scapy-mpa malform crc-zero -o wrong.pcap",)),
     "fuzz": Example(("scapy-mpa fuzz --count 20 --seed 1 -o cases", "ls cases | head -n 4")),

@@ -22,7 +22,7 @@ ESCAPE = "\x1b"
 def test_there_are_few_commands_and_all_are_in_a_group() -> None:
     modules = {path.stem for path in (Path(__file__).parents[2] / "scapy_mpa" / "cli").glob("*.py")}
     assert set(COMMANDS) <= modules
-    assert len(COMMANDS) <= 23
+    assert len(COMMANDS) <= 25
     assert len(COMMANDS) == sum(map(len, GROUPS.values()))
 
 

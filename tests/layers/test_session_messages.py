@@ -58,7 +58,7 @@ def messages_of(capture: Any, **options: Any) -> list[Packet]:
 
 def plain(row: MessageRow) -> MessageRow:
     """What does not depend on what comes later, nor on octets being kept."""
-    return row._replace(answer=None, payload=None, ulp=None, text="", after_error=False)
+    return row._replace(answer=None, reply=None, payload=None, ulp=None, text="", after_error=False)
 
 
 @pytest.mark.parametrize("path", CONFORMANT, ids=lambda path: path.stem)
@@ -79,7 +79,7 @@ def test_the_messages_of_a_capture(path: Path) -> None:
 
 def check(row: MessageRow, packet: Packet) -> None:
     assert packet.message.first_frame <= packet.frames[-1] and packet.frame == packet.message.last_frame
-    if row != packet.message._replace(answer=row.answer, payload=row.payload):
+    if row != packet.message._replace(answer=row.answer, reply=row.reply, payload=row.payload):
         return  # sorted otherwise
     header = packet[RDMAPMessage].payload
     assert row.payload is not None

@@ -88,6 +88,8 @@ def test_what_does_not_go_together() -> None:
         ("--held", "5"),
         ("--payload", "--directory", "x"),
         ("-o", str(RPING)),
+        ("--summary", "--slowest", "3"),
+        ("--slowest", "3", "--sort", "time"),
     ):
         with pytest.raises(UsageError):
             invoke("messages", RPING, *options)
@@ -152,7 +154,10 @@ def test_parquet_is_read_by_duckdb_and_pandas(tmp_path: Path) -> None:
     assert [*frame["payload"]] == [bytes.fromhex(row["payload"]) for row in want]
     assert [*frame["first_frame"]] == [row["first_frame"] for row in want]
     assert frame["time"].astype("int64").iloc[0] == round(want[0]["time"] * 1e6) * 1000
-    assert str(frame.dtypes["octets"]) == "uint64"
+    assert str(frame.dtypes["octets"]) == "UInt64"
+    # TOs need all of 64 bits, and some are null: the plain line keeps them as they are.
+    assert [None if value is pandas.NA else int(value) for value in frame["to"]] == [row["to"] for row in want]
+    assert max(row["to"] or 0 for row in want) > 1 << 46 and frame["to"].isna().any()
 
 
 def test_fpdus_as_parquet(tmp_path: Path) -> None:
@@ -169,7 +174,7 @@ def test_fpdus_as_parquet(tmp_path: Path) -> None:
             for key in ("seq", "wire_length", "crc", "located_by", "opcode", "markers"):
                 assert [*frame[key]] == [row[key] for row in want]
             assert [[*frames] for frames in frame["frames"]] == [row["frames"] for row in want]
-            delivered = [None if math.isnan(value) else int(value) for value in frame["delivered_frame"]]
+            delivered = [None if value is pandas.NA else int(value) for value in frame["delivered_frame"]]
             assert delivered == [row["delivered_frame"] for row in want]
 
 
@@ -212,7 +217,75 @@ def test_summary_counts_what_is_listed(pcap: Callable[[str], Path]) -> None:
                 if latencies:
                     ranks = [math.ceil(len(latencies) * part) - 1 for part in (0.5, 0.99)]
                     want = latencies[0], *(latencies[rank] for rank in ranks), latencies[-1]
-                    assert tuple(kind["latency"].values()) == pytest.approx(want)
+                    found = kind["latency"]
+                    assert [found[key] for key in ("least", "median", "percentile_99", "most")] == pytest.approx(want)
+                    assert found["mean"] == pytest.approx(sum(latencies) / len(latencies))
+                    slow = [row for row in some if row["answer"] and row["answer"]["latency"] == latencies[-1]]
+                    assert found["most_frame"] in [row["first_frame"] for row in slow]
+
+
+def test_calls_are_summed_up_by_what_they_ask_for(pcap: Callable[[str], Path]) -> None:
+    for name in ("siw-nfs4", "siw-nvme"):
+        listed = [row for row in rows(pcap(name)) if row["call"] is not None]
+        for line in invoke("messages", pcap(name), "--summary", "--format", "jsonl").splitlines():
+            summary = json.loads(line)
+            mine = [row for row in listed if row["connection"] == summary["connection"]]
+            for one in summary["ulp"]["procedures"]:
+                some = [row for row in mine if (row["direction"], row["call"]) == (one["direction"], one["call"])]
+                latencies = [row["call_latency"] for row in some if row["call_latency"] is not None]
+                assert (one["calls"], one["replies"]) == (len(some), len(latencies))
+                if latencies:
+                    assert one["latency"]["most"] == pytest.approx(max(latencies))
+                    (slow,) = (row for row in some if row["first_frame"] == one["latency"]["most_frame"])
+                    assert slow["call_latency"] == max(latencies)
+            assert sum(one["calls"] for one in summary["ulp"]["procedures"]) == summary["ulp"]["calls"] == len(mine)
+            assert [one["frame"] for one in summary["ulp"]["unanswered"]] == [
+                row["first_frame"] for row in mine if row["call_latency"] is None
+            ]
+
+
+def test_the_call_without_a_reply_is_named_and_said_to_be_normal(pcap: Callable[[str], Path]) -> None:
+    text = invoke("messages", pcap("siw-nvme"), "--summary", "--connection", 0)
+    assert "without a reply: frame 97, Asynchronous Event Request: normal" in text
+    (row,) = rows(pcap("siw-nvme"), "--unanswered")
+    assert (row["first_frame"], row["call"], row["reply_frame"]) == (97, "Asynchronous Event Request", None)
+    # No line of the tables is torn by a terminal of 80 columns, but where the name of a call is long.
+    assert max(len(line) for line in text.splitlines() if line.startswith("   ") and "answer of" in line) <= 80
+
+
+def test_calls_and_their_replies_agree(pcap: Callable[[str], Path]) -> None:
+    """The row of a call has the latency that the header of its reply says, and the reply's frame."""
+    for name in ("siw-nfs4", "siw-nvme"):
+        listed = rows(pcap(name))
+        replies = [row for row in listed if row["ulp"] and "call_frame" in row["ulp"]]
+        calls = {(row["connection"], row["reply_frame"]): row for row in listed if row["reply_frame"] is not None}
+        assert len(calls) == len(replies) > 10
+        for reply in replies:
+            call = calls[reply["connection"], reply["last_frame"]]
+            assert call["first_frame"] == reply["ulp"]["call_frame"] and call["direction"] != reply["direction"]
+            assert call["call_latency"] == pytest.approx(reply["ulp"]["latency"])
+
+
+def test_slowest_and_sorted(pcap: Callable[[str], Path]) -> None:
+    def latency(row: dict[str, Any]) -> float:
+        return float(row["answer"]["latency"] if row["answer"] else row["call_latency"] or -1)
+
+    for name in ("siw-nfs4", "siw-rping", "markers-reordered"):
+        listed = rows(pcap(name))
+        waited = sorted((row for row in listed if row["answer"] or row["call_latency"] is not None), key=latency)
+        assert rows(pcap(name), "--slowest", 3) == waited[::-1][:3]
+        for key, value in (("latency", latency), ("octets", lambda row: row["octets"])):
+            assert rows(pcap(name), "--sort", key) == sorted(listed, key=value, reverse=True)
+        assert rows(pcap(name), "--sort", "time") == sorted(listed, key=lambda row: row["first_time"])
+        durations = [row["duration"] for row in rows(pcap(name), "--sort", "duration", "--payload")]
+        assert durations == sorted(durations, reverse=True) and len(durations) == len(listed)
+
+
+def test_payload_follows_a_message_that_is_sorted(pcap: Callable[[str], Path]) -> None:
+    plain = {(row["direction"], row["first_frame"], row["to"]): row for row in rows(RPING, "--payload")}
+    found = rows(RPING, "--payload", "--sort", "octets")
+    assert len(found) == len(plain)
+    assert all(plain[row["direction"], row["first_frame"], row["to"]] == row for row in found)
 
 
 def test_reads_under_way_reach_the_limit(pcap: Callable[[str], Path]) -> None:

@@ -1,0 +1,71 @@
+"""``scapy-mpa reduce``."""
+
+from __future__ import annotations
+
+import click
+
+from scapy_mpa.capture.named import STANDARD_INPUT
+from scapy_mpa.cli.lines import print_line
+from scapy_mpa.cli.options import Reading, hides, reads_captures, warn_of_damage
+from scapy_mpa.cli.output import check_output, tell_written, written
+from scapy_mpa.rules.table import RULES
+from scapy_mpa.values.words import plural
+
+
+@hides("direction", "ports", "hosts", "frames", "since", "until", "protocols", "joining", "esp")
+@click.command("reduce")
+@reads_captures
+@click.argument("output", metavar="OUT", type=click.Path(dir_okay=False, allow_dash=True))
+@click.option("--rule", metavar="ID", help="Keep what shows the first finding of this rule.")
+@click.option(
+    "--verdict",
+    is_flag=True,
+    help="Keep what shows how the connection ended: the one of --connection, else the first that ended before its work "
+    "was done.",
+)
+@click.option(
+    "--any",
+    "is_loose",
+    is_flag=True,
+    help="Any finding of the rule will do, or any end by the same side and means: fewer packets, but what they show "
+    "may have another cause.",
+)
+@click.option(
+    "--tests",
+    metavar="N",
+    type=click.IntRange(1),
+    default=1000,
+    show_default=True,
+    help="Analyse at most this many smaller captures.",
+)
+def reduce_command(reading: Reading, output: str, rule: str | None, verdict: bool, is_loose: bool, tests: int) -> int:
+    """Write the fewest packets that still show a finding, or how a connection ended.
+
+    Other connections are left out first, then FPDUs, then single frames, as long as the analysis of the rest says
+    the same. Where FPDUs are left out, sequence numbers behind them move up. The frames of a connection may be 64 MiB.
+    OUT - is standard output.
+    """
+    from scapy_mpa.reduce.reduction import reduce
+
+    if (rule is None) is not verdict:
+        raise click.UsageError("say what must still be shown: --rule ID or --verdict")
+    if rule is not None and rule not in RULES:
+        raise click.UsageError(f"there is no rule {rule!r}; scapy-mpa rules lists them")
+    if len(reading.captures) > 1:
+        raise click.UsageError("reduce takes one capture; merge several first (mergecap)")
+    others = [name for name in reading.filters if name != "--connection"]
+    if others or len(reading.connections) > 1:
+        raise click.UsageError(f"reduce looks at one connection: {others[0] if others else 'one --connection'}")
+    if reading.query.sources.esp is not None:
+        raise click.UsageError("reduce does not look into ESP: leave --esp out")
+    if reading.captures[0] == STANDARD_INPUT:
+        raise click.UsageError("reduce reads the capture more than once: name the file")
+    check_output(reading.captures, output, again="reduce")
+    number = reading.connections[0] if reading.connections else None
+    with written(output) as file:
+        done = reduce(reading.query, file, rule=rule, connection=number, is_loose=is_loose, tests=tests)
+    tell_written(output, f"{done.frames} of {plural(done.before, 'packet')}, after {plural(done.tests, 'test')}")
+    if not done.is_least:
+        print_line(f"scapy-mpa: no more than {tests} tests (--tests): fewer packets may do", err=True)
+    warn_of_damage(done.damage)
+    return 0

@@ -1,0 +1,62 @@
+"""``scapy-mpa scrub``."""
+
+from __future__ import annotations
+
+import click
+
+from scapy_mpa.capture.named import STANDARD_INPUT
+from scapy_mpa.cli.lines import print_line
+from scapy_mpa.cli.options import Reading, hides, reads_captures, warn_of_damage
+from scapy_mpa.cli.output import check_output, is_stdout, tell_written, written
+from scapy_mpa.cli.types import Word
+from scapy_mpa.values.words import plural
+
+
+@hides("connections", "direction", "ports", "hosts", "frames", "since", "until", "protocols", "joining", "esp")
+@click.command("scrub")
+@reads_captures
+@click.argument("output", metavar="OUT", type=click.Path(dir_okay=False, allow_dash=True))
+@click.option(
+    "--seed",
+    metavar="TEXT",
+    help="Make the same of the same in several captures, such as those of two taps. Whoever knows it can undo what was "
+    "done: keep it to yourself. Without it nobody can.",
+)
+@click.option(
+    "--keep",
+    type=Word(("headers",)),
+    help="headers: leave headers of upper layers readable, and their Private Data; what is behind them is replaced.",
+)
+def scrub_command(reading: Reading, output: str, seed: str | None, keep: str | None) -> int:
+    """Write a capture without payload, Private Data and addresses, to be shared.
+
+    What MPA, DDP and RDMAP say stays, with lengths, times and order, so the findings are the same. CRCs and checksums
+    that were right are right again; wrong ones stay wrong. What is left readable is listed. What is not looked into,
+    such as IP fragments and ESP, is replaced whole, and counted. OUT - is standard output.
+    """
+    from scapy_mpa.scrub.capture import READABLE, READABLE_HEADERS, scrub
+    from scapy_mpa.scrub.compared import lost_findings
+
+    if len(reading.captures) > 1:
+        raise click.UsageError("scrub takes one capture; use the same --seed for each of several")
+    if reading.filters:
+        raise click.UsageError(f"scrub writes all packets; extract copies some ({', '.join(reading.filters)})")
+    if reading.query.sources.esp is not None:
+        raise click.UsageError("scrub replaces ESP whole, keys or not: leave --esp out")
+    (capture,) = reading.captures
+    if capture == STANDARD_INPUT:
+        raise click.UsageError("scrub reads the capture twice: name the file")
+    check_output(reading.captures, output, again="scrub")
+    with written(output) as file:
+        done = scrub(reading.query, file, seed=seed, keeps_headers=keep is not None)
+    warn_of_damage(done.damage)
+    if is_stdout(output):
+        return 0
+    tell_written(output, f"{plural(done.frames, 'packet')}, {plural(done.connections, 'MPA connection')}")
+    for line in (*READABLE, *((READABLE_HEADERS,) if keep is not None else ())):
+        print_line(f"  readable: {line}")
+    for what, count in sorted(done.replaced.items()):
+        print_line(f"  replaced whole: {count} {what}")
+    for line in lost_findings(reading.query, output):
+        print_line(f"  not the same: {line}", err=True)
+    return 0

@@ -1,0 +1,1 @@
+"""The fewest packets of a capture that still show one finding."""

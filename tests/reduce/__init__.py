@@ -1,0 +1,1 @@
+"""The fewest packets that show a finding."""

@@ -1,0 +1,1 @@
+"""Captures without payload: what stays, and what does not."""
