@@ -290,7 +290,7 @@ class MPASession(DefaultSession, Listener):
         length = row.ulpdu_length - UNTAGGED_HEADER_LENGTH if segment.l else UNKNOWN_LENGTH
         mpa, is_from_initiator = operation.mpa, operation.direction == "initiator"
         if mpa not in self._uppers:
-            request, reply = (found and found.startup for found in (mpa.request, mpa.reply))
+            request, reply = (one.startup if one is not None else None for one in (mpa.request, mpa.reply))
             self._uppers[mpa] = UpperLayer(request, reply, mpa.responder_port)
         # Only in the order of the stream is it known which Send is the first.
         read = self._uppers[mpa].see_send if row.delivered else self._uppers[mpa].header

@@ -145,7 +145,7 @@ class MemoryWatch:
         upper = UpperLayer(*self._startup)
         if length >= TAGGED_HEADER_LENGTH <= len(first) and first[0] & TAGGED:
             return not upper.is_possible
-        is_complete = UNTAGGED_HEADER_LENGTH < length and len(first) == min(length, _INSPECTED) and first[0] & LAST
+        is_complete = length > UNTAGGED_HEADER_LENGTH and len(first) == min(length, _INSPECTED) and first[0] & LAST
         if not is_complete or first[1] & _OPCODE not in SEND_OPCODES:
             return False
         if not UNTAGGED_HEADER.unpack_from(first)[-1]:  # MO
@@ -263,7 +263,10 @@ class MemoryWatch:
 
     def has_news(self) -> bool:
         """Return True if there are breaches to take, or nothing more can be found."""
-        return self.is_over or any([sender.breaches for sender in self._senders])
+        if self.is_over or not self._is_begun:
+            return self.is_over
+        first, second = self._senders
+        return bool(first.breaches or second.breaches)
 
     def take_breaches(self, side: int) -> list[Breach]:
         """Return what a direction did wrong since the last time."""

@@ -150,8 +150,9 @@ def report_of(parts: Sequence[ReportPart], index: FrameIndex) -> Report:
     for found in sorted((found for part in parts for found in part.findings), key=lambda found: found.frame):
         findings.merge(found)
     mark_twins(connections)
-    for connection in connections if first.services else ():
-        connection.take_service(first.services)
+    if first.services:
+        for connection in connections:
+            connection.take_service(first.services)
     report_unfinished(connections, findings)
     mark_ended_together(connections)
     report_buffers_not_offered(connections, findings)

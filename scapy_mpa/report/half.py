@@ -170,8 +170,8 @@ class HalfConnection:
     """
 
     __slots__ = (
-        "_context", "_direction", "_first", "_fpdus", "_log", "_number", "counts", "diagnosis", "first_send", "inferred",
-        "key", "markers", "seq_start",
+        "_context", "_direction", "_first", "_fpdus", "_log", "_number", "counts", "diagnosis", "first_send",
+        "inferred", "key", "markers", "seq_start",
     )  # fmt: skip
 
     def __init__(self, mpa: CapturedConnection, direction: Role, index: FrameIndex) -> None:

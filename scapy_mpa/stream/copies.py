@@ -262,11 +262,14 @@ class Copies:
 
     def is_captured(self, start: int, end: int) -> bool:
         """Return True if none of the octets of [start, end), all of them held, was cut off."""
-        return not self.has_doubts or all(self.chosen[index].data is not None for index in self._indexes(start, end))
+        for index in self._indexes(start, end) if self.has_doubts else ():
+            if self.chosen[index].data is None:
+                return False
+        return True
 
     def captured_end(self, start: int, end: int) -> int:
         """Return the offset of the first octet of [start, end), all of them held, that was cut off; ``end`` if none."""
-        for index in self._indexes(start, end):
+        for index in self._indexes(start, end) if self.has_doubts else ():
             if self.chosen[index].data is None:
                 return max(start, self.starts[index])
         return end
@@ -517,7 +520,9 @@ class Copies:
 
     def has_rivals(self, start: int, end: int) -> bool:
         """Return True if several copies of octets of [start, end) are held."""
-        return bool(self._rivals) and any(self.starts[i] in self._rivals for i in self._indexes(start, end))
+        if not self._rivals:
+            return False
+        return not self._rivals.keys().isdisjoint([self.starts[index] for index in self._indexes(start, end)])
 
     def settle(self, start: int, end: int) -> None:
         """Choose anew where copies of [start, end) compete: their receiver may have acknowledged octets since."""

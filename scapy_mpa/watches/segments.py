@@ -120,7 +120,7 @@ class SegmentWatch:
 
     def explained(self, breaches: Sequence[Breach], octets: int = 0) -> Sequence[Breach]:
         """Return breaches whose details name the path MTU that explains them, of segments of ``octets`` if given."""
-        if self._path_mtu is None:
+        if not breaches or self._path_mtu is None:
             return breaches
         return [
             one._replace(detail=one.detail + self._path_mtu.explanation(one.frame, self.longest, octets))
