@@ -54,6 +54,7 @@ from scapy_mpa.watches.fpdus import FirstFPDU, FirstSend, FPDUWatch
 from scapy_mpa.watches.gaps import GapWatch
 from scapy_mpa.watches.invalidated import InvalidationWatch
 from scapy_mpa.watches.lifecycle import (
+    NO_END,
     DirectionEnd,
     Rejection,
     breaches_at_end,
@@ -777,7 +778,8 @@ class CapturedConnection:
     @property
     def responder_port(self) -> int:
         """The TCP port of the Responder."""
-        return int.from_bytes(self.keys["initiator"][-2:], "big")
+        key = self.keys["initiator"]
+        return key[-2] << 8 | key[-1]
 
     @property
     def rejected(self) -> bool:
@@ -792,10 +794,13 @@ class CapturedConnection:
     @property
     def crc(self) -> bool:
         """Whether CRCs are in use: either side asks for them in both directions (RFC 5044 §7.1.1)."""
+        request, reply = self.request, self.reply
+        if request is not None and reply is not None:
+            return bool(request.startup.c or reply.startup.c)
         readers = [one for one in self.reader.readers if one is not None]
-        if readers and (self.request is None or self.reply is None):
+        if readers:
             return any(one.layout.crc for one in readers)
-        return any(one is not None and one.startup.c for one in (self.request, self.reply))
+        return any(one is not None and one.startup.c for one in (request, reply))
 
     @property
     def profile(self) -> Profile:
@@ -819,8 +824,8 @@ class CapturedConnection:
     @property
     def part(self) -> PartOfFrame | None:
         """The startup frame of which only a part came, None if there is none."""
-        first, second = (self.reader.parts[self.side_of(role)] for role in ROLES)
-        return first or second
+        parts, d = self.reader.parts, self.initiator_side
+        return parts[d] or parts[1 - d]
 
     @property
     def inferences(self) -> dict[Role, Inferred | None]:
@@ -849,9 +854,10 @@ class CapturedConnection:
     @property
     def said_of_long_fpdus(self) -> str:
         """Return what the startup frames say of FPDUs longer than a segment, by vendors' bits of Res; "" if nothing."""
-        found = (("Request", self.request), ("Reply", self.reply))
-        if not sum([one.startup.res for _, one in found if one is not None]):
+        request, reply = self.request, self.reply
+        if not ((request is not None and request.startup.res) or (reply is not None and reply.startup.res)):
             return ""
+        found = (("Request", request), ("Reply", reply))
         return "".join(
             f"; Res of the {name} is {one.startup.res:#04x} ({one.startup.res_name})"
             for name, one in found
@@ -1091,6 +1097,9 @@ class CapturedConnection:
             self.profile.initiator_first, self.responder_port,
         )  # fmt: skip
         found = judge_startup(startup, now)
+        if sides[0].fpdus or sides[1].fpdus:
+            # The report asks how a direction ended only where nothing of it was read.
+            sides[0].end = sides[1].end = NO_END
         for role, rules in found.forgotten:
             self.findings.forget(role, set(rules))
         for role, breach in found.breaches:

@@ -19,7 +19,6 @@ from scapy_mpa.framing.ddp import (
     SEND_OPCODES,
     TAGGED,
     TAGGED_HEADER_LENGTH,
-    UNTAGGED_HEADER,
     UNTAGGED_HEADER_LENGTH,
 )
 from scapy_mpa.framing.startup import StartupFrame
@@ -29,7 +28,7 @@ from scapy_mpa.receiver.plain import PlainRun
 from scapy_mpa.receiver.values import Breach, LocatedFPDU
 from scapy_mpa.rules.findings import Quota
 from scapy_mpa.stream.connection import Arrival
-from scapy_mpa.ulp.identify import LOOKED_AT, UpperLayer
+from scapy_mpa.ulp.identify import LOOKED_AT, UpperLayer, names_nothing
 from scapy_mpa.values.octets import place
 from scapy_mpa.values.records import BAD
 from scapy_mpa.watches.ddp import ulpdu_of
@@ -142,15 +141,14 @@ class MemoryWatch:
 
         ``first`` are the first octets of its ULPDU.
         """
-        upper = UpperLayer(*self._startup)
         if length >= TAGGED_HEADER_LENGTH <= len(first) and first[0] & TAGGED:
-            return not upper.is_possible
+            return not UpperLayer(*self._startup).is_possible
         is_complete = length > UNTAGGED_HEADER_LENGTH and len(first) == min(length, _INSPECTED) and first[0] & LAST
         if not is_complete or first[1] & _OPCODE not in SEND_OPCODES:
             return False
-        if not UNTAGGED_HEADER.unpack_from(first)[-1]:  # MO
-            upper.see_naming(first[UNTAGGED_HEADER_LENGTH:], length - UNTAGGED_HEADER_LENGTH, not side)
-        return not (upper.is_confirmed or upper.is_possible)
+        if any(first[UNTAGGED_HEADER_LENGTH - 4 : UNTAGGED_HEADER_LENGTH]):  # MO
+            return False
+        return names_nothing(*self._startup, first[UNTAGGED_HEADER_LENGTH:], length - UNTAGGED_HEADER_LENGTH, not side)
 
     def arrived(self, side: int, arrivals: Iterable[Arrival]) -> None:
         """Note segments of a direction, in the order of capture."""

@@ -17,8 +17,8 @@ cdef class ConnectionReader:
     cdef public bint _has_long_part, _is_other, has_doubt, inferred, is_accepted, rejected
     cdef public list _deviations, _searches, after_rejection, agreed, arrivals, diagnoses, frames, garbled, inferences
     cdef public list limits_met, octets_after, openings, parts, readers, rivals
-    cdef public long long _adapting, _few, _next_look, answered_octets
-    cdef public object _assumptions, _before, _budget, _diagnosis_budget, _limits, initiator, starts_found
+    cdef public long long _adapting, _few, _next_look, _profile_rev, answered_octets
+    cdef public object _profile, _assumptions, _before, _budget, _diagnosis_budget, _limits, initiator, starts_found
     cdef public object short_parts, unexpected
     cdef public ConnectionReader _successor
     cdef public TCPConnection connection
@@ -47,6 +47,8 @@ cdef class ConnectionReader:
     )
     cpdef _in_place_of_reply(self)
     cpdef _accept(self, bint is_over=*)
+    @cython.locals(search=KeySearch, found=FoundFrame, half=TCPHalf)
+    cpdef FoundFrame _faulty_frame(self, Py_ssize_t d)
     @cython.locals(known=FoundFrame, after=Arrival)
     cpdef _taken_end(self, Py_ssize_t d)
     @cython.locals(half=TCPHalf, copies=Copies)

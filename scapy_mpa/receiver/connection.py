@@ -118,10 +118,10 @@ class ConnectionReader:
 
     __slots__ = (
         "_adapting", "_assumptions", "_before", "_budget", "_deviations", "_diagnosis_budget", "_few", "_has_long_part",
-        "_is_other", "_limits", "_next_look", "_recent", "_searches", "_successor", "after_rejection", "agreed",
-        "answered_octets", "arrivals", "connection", "diagnoses", "frames", "garbled", "has_doubt", "inferences",
-        "inferred", "initiator", "is_accepted", "limits_met", "octets_after", "openings", "parts", "readers",
-        "rejected", "rivals", "short_parts", "starts_found", "unexpected",
+        "_is_other", "_limits", "_next_look", "_profile", "_profile_rev", "_recent", "_searches", "_successor",
+        "after_rejection", "agreed", "answered_octets", "arrivals", "connection", "diagnoses", "frames", "garbled",
+        "has_doubt", "inferences", "inferred", "initiator", "is_accepted", "limits_met", "octets_after", "openings",
+        "parts", "readers", "rejected", "rivals", "short_parts", "starts_found", "unexpected",
     )  # fmt: skip
 
     def __init__(
@@ -173,6 +173,8 @@ class ConnectionReader:
         #: The frames of the last segments, PATIENCE at least if there were so many.
         self._recent = array("q")
         self._next_look = FIRST_LOOK
+        #: What a startup frame with this Rev names, -1 before it was asked.
+        self._profile_rev, self._profile = -1, PROFILES["rfc5044"]
         #: The octets are no FPDUs of Full Operation without startup frames: only a startup frame makes them MPA's.
         self._is_other = before is not None
 
@@ -209,7 +211,10 @@ class ConnectionReader:
         first, second = self.frames
         frame = second if first is None or (second is not None and second.startup.kind < first.startup.kind) else first
         if frame is not None:  # the Reply, if there are both
-            return self._assumptions.profile_instead_of(profile_of_revision(frame.startup.rev))
+            if self._profile_rev != frame.startup.rev:
+                self._profile_rev = frame.startup.rev
+                self._profile = self._assumptions.profile_instead_of(profile_of_revision(frame.startup.rev))
+            return self._profile
         name = "rfc5044"
         if any(one is not None and one.origin == "first-octet" for one in self.inferences):
             name = "rddp-01"
@@ -627,7 +632,7 @@ class ConnectionReader:
     def _faulty_frame(self, d: int) -> FoundFrame | None:
         """Return what may have been meant for the startup frame of a direction; that of the other one is known."""
         search = self._searches[d]
-        if self.frames[1 - d] is None:
+        if self.frames[1 - d] is None or not len(self.connection.halves[d].copies):
             return None
         end = self._taken_end(d)
         found = search.frame_that_ends_at(end) if end is not None else None

@@ -25,11 +25,13 @@ cdef class KeySearch:
     cpdef FoundFrame receive(self, long long start, long long end, bint is_over=*)
     cpdef long long _valid_end(self, long long offset) except -1
     @cython.locals(copies=Copies, edge=cython.longlong, end=cython.longlong, stop=cython.longlong,
-                   captured=cython.longlong, key=bytes)
+                   captured=cython.longlong, key=bytes, header=bytes)
     cpdef FoundFrame _frame_at(self, long long offset, bint is_over)
     @cython.locals(copies=Copies, frame=cython.longlong, time=cython.longlong)
     cpdef FoundFrame _found(self, object startup, long long offset, long long end, bytes key=*)
     @cython.locals(first=cython.longlong)
     cpdef bytes _private_data(self, long long offset, long long end)
     @cython.locals(copies=Copies, end=cython.longlong)
-    cpdef header_at(self, long long offset)
+    cpdef bytes header_at(self, long long offset)
+
+cpdef long long _counted_length(bytes header) except -1

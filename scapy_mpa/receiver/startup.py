@@ -144,7 +144,7 @@ class KeySearch:
         high = min(copies.edge(start, end + reach), end + reach)
         high = copies.captured_end(low, high) if low < high else low
         if low < high:
-            octets = bytes(copies.octets(low, high))
+            octets = copies.copied(low, high)
             index = octets.find(KEY_PREFIX)
             while index >= 0:
                 key = octets[index : index + KEY_LENGTH]
@@ -189,12 +189,15 @@ class KeySearch:
             self._edge = copies.edge(max(self._edge, begin, self.half.needed), offset)
             if offset < begin or (offset > self._edge and not is_over):
                 return None
-        stop = min(edge, offset + KEY_LENGTH)
-        key = bytes(copies.octets(offset, stop)) if copies.is_captured(offset, stop) else b""
+        header = self.header_at(offset)
+        if header is not None:
+            key = header[:KEY_LENGTH]
+        else:
+            stop = min(edge, offset + KEY_LENGTH)
+            key = copies.copied(offset, stop) if copies.is_captured(offset, stop) else b""
         if not (REQUEST_KEY.startswith(key) or REPLY_KEY.startswith(key)):
             del self.candidates[offset]
             return None
-        header = self.header_at(offset)
         if header is None:
             return None
         if copies.run_start(offset, offset - 1) != offset and (begin is None or offset != begin):
@@ -222,7 +225,7 @@ class KeySearch:
         copies, end = self.half.copies, offset + STARTUP_HEADER_LENGTH
         if copies.next_start(offset) != offset or copies.edge(offset, end) < end or not copies.is_captured(offset, end):
             return None
-        return bytes(copies.octets(offset, end))
+        return copies.copied(offset, end)
 
     def cut_header(self) -> OtherOctets | None:
         """Return what is left of a header that a snapshot length cut, None if there is none."""
@@ -269,7 +272,7 @@ class KeySearch:
 
     def _private_data(self, offset: int, end: int) -> bytes:
         first = offset + STARTUP_HEADER_LENGTH
-        return bytes(self.half.copies.octets(first, end)) if first < end else b""
+        return self.half.copies.copied(first, end) if first < end else b""
 
     def part(self, due: int | None) -> PartOfFrame | None:
         """Return the startup frame of which a part was sent, and that last, None if octets are missing after it.
@@ -330,7 +333,7 @@ def _decoded(header: bytes, private_data: bytes) -> StartupFrame:
 
 def _counted_length(header: bytes) -> int:
     """Return how many octets a startup frame has by its header."""
-    return STARTUP_HEADER_LENGTH + extension_length(header[17]) + int.from_bytes(header[18:20], "big")
+    return STARTUP_HEADER_LENGTH + extension_length(header[17]) + (header[18] << 8 | header[19])
 
 
 def _is_refused(header: bytes) -> bool:

@@ -10,12 +10,13 @@ from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, marker_count, plain_length
 from scapy_mpa.framing.role import Role
+from scapy_mpa.receiver.deviation import Diagnosis
 from scapy_mpa.receiver.values import Moment
 from scapy_mpa.report.context import HalfContext
 from scapy_mpa.values.records import FPDULog, FPDURecord, FPDURow, record_of, rows_of
 from scapy_mpa.values.segment import endpoints
 from scapy_mpa.watches.counts import Counts
-from scapy_mpa.watches.fpdus import FirstSend
+from scapy_mpa.watches.fpdus import FirstFPDU, FirstSend
 
 #: The counts of a half connection in the report's JSON, in its order.
 COUNT_KEYS = (
@@ -180,22 +181,30 @@ class HalfConnection:
         self._number = mpa.number
         #: What its segments have for a key: addresses and ports of sender and receiver.
         self.key = mpa.keys[direction]
-        #: Sequence number from which Markers count, None if Full Operation was not entered.
-        self.seq_start = operation.seq_start if operation is not None else None
-        #: None if neither the startup frame that asks for them was captured nor Full Operation was entered.
-        self.markers = mpa.markers(direction)
         #: What it was inferred to be, None if a startup frame says it or nothing does.
         self.inferred = mpa.inference_of(direction)
-        self.counts = operation.counts if operation is not None else Counts()
-        #: The first FPDU of Full Operation, None if it was not captured.
-        self._first = operation.first if operation is not None else None
+        #: Sequence number from which Markers count, None if Full Operation was not entered.
+        self.seq_start: int | None = None
         #: Its first Send with payload, None if there is none, or nobody knows which was the first.
-        self.first_send: FirstSend | None = operation.first_send if operation is not None else None
+        self.first_send: FirstSend | None = None
+        #: The first FPDU of Full Operation, None if it was not captured.
+        self._first: FirstFPDU | None = None
         #: What the sender does wrong, if the FPDUs were read by that.
-        self.diagnosis = operation.diagnosis if operation is not None else None
-        self._log = operation.log if operation is not None else None
-        self._context = HalfContext(index, operation) if operation is not None and self._log is not None else None
+        self.diagnosis: Diagnosis | None = None
         self._fpdus: FPDURecords | None = None
+        self._log: FPDULog | None = None
+        self._context: HalfContext | None = None
+        if operation is None:
+            #: None if neither the startup frame that asks for them was captured nor Full Operation was entered.
+            self.markers = mpa.markers(direction)
+            self.counts = Counts()
+            return
+        self.markers = operation.markers
+        self.counts = operation.counts
+        self.seq_start, self.diagnosis, watch = operation.seq_start, operation.diagnosis, operation.fpdus
+        self._first, self.first_send = watch.first, watch.first_send
+        if operation.log is not None:
+            self._log, self._context = operation.log, HalfContext(index, operation)
 
     def take_number(self, number: int, index: FrameIndex) -> None:
         """Belong to the connection of this number, in captures whose frames ``index`` finds."""

@@ -965,7 +965,9 @@ class Flow:
                 _leave_out(seg, d, connections)
                 return None
             # One that has, or acknowledges, the very number of a SYN comes before those that are near.
-            for connection in sorted(connections, key=lambda one: one.is_of_syn(seg, d))[::-1]:
+            if len(connections) > 1:
+                connections = sorted(connections, key=lambda one: one.is_of_syn(seg, d))[::-1]
+            for connection in connections:
                 if connection.accept_syn(seg, d):
                     return connection
             connection = self._new(seg, d, connections)

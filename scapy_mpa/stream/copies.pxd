@@ -36,6 +36,10 @@ cdef class Copies:
     cpdef strongest_reason(self, long long start, long long end)
     cpdef bint has_rivals(self, long long start, long long end) except -1
     cpdef settle(self, long long start, long long end)
+    @cython.locals(numbers=array.array, index=cython.Py_ssize_t)
+    cpdef shift(self, long long origin)
+    @cython.locals(index=cython.Py_ssize_t, first=cython.Py_ssize_t, last=cython.Py_ssize_t)
+    cpdef bytes copied(self, long long start, long long end)
     @cython.locals(index=cython.Py_ssize_t, first=cython.longlong)
     cpdef octets(self, long long start, long long end)
     @cython.locals(

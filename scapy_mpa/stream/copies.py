@@ -284,6 +284,17 @@ class Copies:
         first = start - number_at(self.starts, index)
         return memoryview(data)[first : first + end - start]
 
+    def copied(self, start: int, end: int) -> bytes:
+        """Return a copy of what :meth:`octets` returns."""
+        index = self.index_of(start)
+        if number_at(self.ends, index) < end:
+            return bytes(self.join(start, end)[: end - start])
+        data = self.chosen[index].data
+        assert data is not None
+        first = start - number_at(self.starts, index)
+        last = first + end - start
+        return bytes(data[first:last])
+
     def join(self, start: int, end: int) -> bytearray:
         """Return the chosen octets of [start, end), as :meth:`octets` does, until others are asked for; more follow."""
         index, at = self.index_of(start), start
@@ -512,7 +523,8 @@ class Copies:
         for numbers in (self.starts, self.ends):
             for index in range(len(numbers)):
                 numbers[index] -= origin
-        self._rivals = {start - origin: rivals for start, rivals in self._rivals.items()}
+        if self._rivals:
+            self._rivals = {start - origin: rivals for start, rivals in self._rivals.items()}
         self._valid = {at - origin: (start - origin, end - origin) for at, (start, end) in self._valid.items()}
         self._failed.clear()
 
@@ -611,8 +623,10 @@ class Copies:
 
     def rivals(self, start: int, end: int) -> list[Rival]:
         """Return the copies of [start, end) that are not those chosen, the first place of each pair of frames."""
+        if not self._rivals:
+            return []
         found: dict[tuple[int, int], Rival] = {}
-        indexes = list(self._indexes(start, end)) if self._rivals and start < end else []
+        indexes = list(self._indexes(start, end)) if start < end else []
         sole = {self.chosen[index].frame for index in indexes if self.starts[index] not in self._rivals}
         for index in indexes:
             at, chosen = self.starts[index], self.chosen[index]

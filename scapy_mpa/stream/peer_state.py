@@ -27,6 +27,7 @@ NOWHERE: Final = -NEVER
 _NOWHERE: Final = NOWHERE
 #: Ranges that are kept though nobody asks for them, so that they are dropped seldom: a batch's size.
 _FEW = 64
+_NONE: Final = array("q")
 #: Ticks: a timestamp that differs by as much or more is older, not newer (RFC 7323 §5.2).
 OLDER: Final = 1 << 31
 
@@ -54,10 +55,10 @@ class PeerState:
         self.last_frame = 0
         self.ts_recent = -1
         #: The acknowledgement numbers sent last.
-        self._acks = array("q")
+        self._acks = _NONE[:]
         self._ts_time = 0
         # Ranges of octets, disjoint and ascending, and the frame that acknowledged each of them first.
-        self._starts, self._ends, self._frames = array("q"), array("q"), array("q")
+        self._starts, self._ends, self._frames = _NONE[:], _NONE[:], _NONE[:]
 
     @property
     def last_ack_sent(self) -> int | None:

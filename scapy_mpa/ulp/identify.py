@@ -205,6 +205,29 @@ class UpperLayer:
             self._offered = None
 
 
+def names_nothing(
+    request: StartupFrame | None,
+    reply: StartupFrame | None,
+    responder_port: int,
+    octets: bytes,
+    length: int,
+    is_from_initiator: bool,
+) -> bool:
+    """Return True if neither the port nor Private Data nor the first Send names an upper layer, nor may it be rping's.
+
+    The first Send, of either side, has ``length`` octets and begins with these.
+    """
+    stated = _stated(request, reply, responder_port)
+    if stated.by_port is not None or stated.by_private is not None or not length:
+        return False
+    return not (
+        rpcrdma.transport_header(octets, length) is not None
+        or smbdirect.header(octets, length, is_from_initiator, True) is not None
+        or is_perftest_version(octets, length)
+        or (is_from_initiator and rping_header(octets, length) is not None)
+    )
+
+
 class _Stated(NamedTuple):
     """What the port and Private Data say.
 

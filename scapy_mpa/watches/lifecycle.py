@@ -23,6 +23,10 @@ FEWEST_AFTER_ERROR: Final = 10
 #: So many retransmissions of the same octets, none of them acknowledged, were in vain: RFC 9293 §3.8.3 has a sender
 #: report that something is wrong after three.
 FEWEST_IN_VAIN: Final = 3
+#: Those of nearly all; nobody adds to it.
+_NO_RESETS: Final[list[Reset]] = []
+#: The end of a direction that is not over, all of which was acknowledged.
+_OPEN: Final = HalfEnd()
 
 
 class DirectionEnd:
@@ -83,7 +87,7 @@ class DirectionEnd:
         self.last = self.last_moment = last
         self.fin = fin
         self.resets = resets
-        self.accepted_resets: list[Reset] = []
+        self.accepted_resets = _NO_RESETS
         if resets:
             self.accepted_resets = [one for one in resets if closes(one)]
             self.last_moment = max(last, max([(one.frame, one.time) for one in resets]))
@@ -107,6 +111,10 @@ class DirectionEnd:
         self.is_in_operation = is_in_operation
         is_whole = error_frame is None and terminated is None
         self.is_quiet = is_whole and not resets and retransmissions.count < FEWEST_IN_VAIN
+
+
+#: In place of an end that nobody asks for any more.
+NO_END: Final = DirectionEnd((0, 0), None, (), 0, Retransmissions(), None, 0, None)
 
 
 class Rejection(NamedTuple):
@@ -183,6 +191,8 @@ def half_end(mine: DirectionEnd, peer: DirectionEnd) -> HalfEnd:
     """Return the end of a direction."""
     fin, again, octets = mine.fin, mine.retransmissions, mine.unacknowledged
     if fin is None and mine.is_quiet and peer.is_quiet:
+        if not octets and mine.last[0]:
+            return _OPEN
         messages = mine.messages if octets and mine.is_in_operation else 0
         return HalfEnd(None, None, 0, octets, messages, 0, (0, 0), None, mine.last[0] > 0)
     in_vain = _sent_in_vain(mine, peer)
