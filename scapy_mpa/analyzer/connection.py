@@ -161,7 +161,7 @@ class FullOperation:
         key: addresses and ports of its segments.
         reader: what reads its FPDUs.
         emss: octets that a segment holds, as both SYNs announce it; 0 if that is not known.
-        path_mtu: what routers report of its packets.
+        path_mtu: what routers report of its packets, None as long as none does.
         diagnosis: what its sender does wrong, None if nothing.
         agreed: how FPDUs were to lie.
         log: keeps a row for each FPDU, None if nobody wants them.
@@ -188,7 +188,7 @@ class FullOperation:
         key: bytes,
         reader: FPDUReader,
         emss: int,
-        path_mtu: PathMTUWatch,
+        path_mtu: PathMTUWatch | None,
         diagnosis: Diagnosis | None,
         agreed: Layout,
         log: bool,
@@ -210,7 +210,7 @@ class FullOperation:
         self.counts = Counts(0 if is_beginning else None)
         self.fpdus = FPDUWatch(layout, is_beginning, emss, origin, mpa.said_of_long_fpdus)
         self.path_mtu = path_mtu
-        self.segments = SegmentWatch(path_mtu.messages)
+        self.segments = SegmentWatch(path_mtu.messages if path_mtu is not None else None)
         self.messages = MessageWatch()
         self.copies = CopyWatch(layout, frame.frame if frame is not None else 0)
         self.gaps = GapWatch(is_beginning, layout.crc)
@@ -594,7 +594,7 @@ class FullOperation:
         sizes, longest = self.fpdus.sizes, self.segments.longest
         report.report(self.segments.explained(sizes.finish(self.fpdus.ddp, longest)))
         report.report(self.segments.finish(self.counts, sizes.fits(longest), now))
-        for one, detail, count in self.path_mtu.finish() if self.path_mtu.messages.kept else ():
+        for one, detail, count in self.path_mtu.finish() if self.path_mtu is not None else ():
             place = one.frame, one.time, one.seq
             self.mpa.findings.add("path-mtu", self.direction, *place, detail, count=count)
         if self.reads is not None:
@@ -709,7 +709,7 @@ class CapturedConnection:
         key: bytes,
         findings: Findings,
         syns: list[Announced | None],
-        path_mtu: tuple[PathMTUWatch, PathMTUWatch],
+        path_mtu: tuple[PathMTUWatch, PathMTUWatch] | None,
         log: bool,
         listener: Listener | None,
         deviations: Deviations,
@@ -944,8 +944,8 @@ class CapturedConnection:
         assert reader is not None
         assert agreed is not None
         operation = FullOperation(
-            self, role, key, reader, emss_of(*self.syns), self._path_mtu[d], self.reader.diagnoses[d],
-            agreed, self._log, self._listener, self._memory(d),
+            self, role, key, reader, emss_of(*self.syns), self._path_mtu[d] if self._path_mtu is not None else None,
+            self.reader.diagnoses[d], agreed, self._log, self._listener, self._memory(d),
         )  # fmt: skip
         if before is not None:
             before.is_replaced = True
@@ -960,6 +960,14 @@ class CapturedConnection:
             first.reads = second.reads = None
             self._is_read_anew = before is not None
         return operation
+
+    def watch_path_mtu(self, path_mtu: tuple[PathMTUWatch, PathMTUWatch]) -> None:
+        """Let what routers report of the packets of each direction explain what is found from now on."""
+        self._path_mtu = path_mtu
+        for operation, one in zip(self._operations, path_mtu, strict=True):
+            if operation is not None:
+                operation.path_mtu = one
+                operation.segments.explain_by(one.messages)
 
     def watch_reads(self) -> None:
         """Watch what both directions request from now on: the first FPDU that has to do with that was passed."""

@@ -965,9 +965,10 @@ class Flow:
                 _leave_out(seg, d, connections)
                 return None
             # One that has, or acknowledges, the very number of a SYN comes before those that are near.
+            nearest = connections
             if len(connections) > 1:
-                connections = sorted(connections, key=lambda one: one.is_of_syn(seg, d))[::-1]
-            for connection in connections:
+                nearest = sorted(connections, key=lambda one: one.is_of_syn(seg, d))[::-1]
+            for connection in nearest:
                 if connection.accept_syn(seg, d):
                     return connection
             connection = self._new(seg, d, connections)
