@@ -249,14 +249,13 @@ def judge_startup(startup: StartupPhase, now: Moment) -> StartupFindings:
             found.add("responder", [_at_frame("startup-invalid-answered", reply, detail)])
         else:
             _judge_reply_alone(startup, reply, found)
-    damaged = [
-        (role, frame)
-        for role, frame in zip(ROLES, (initiator.frame, responder.frame), strict=True)
-        if frame is not None and frame.is_damaged
-    ]
-    if damaged:
-        # What its receiver took for the frame was not captured, and may have been right.
-        found.breaches = [(role, _at_frame("tcp-checksum", frame, DROPPED)) for role, frame in damaged]
+    damaged: list[tuple[Role, Breach]] = []
+    for role in ROLES:
+        frame = initiator.frame if role == "initiator" else responder.frame
+        if frame is not None and frame.is_damaged:
+            damaged.append((role, _at_frame("tcp-checksum", frame, DROPPED)))
+    # What its receiver took for the frame was not captured, and may have been right.
+    found.breaches = damaged or found.breaches
     return found
 
 
