@@ -1,5 +1,6 @@
 cimport cython
 from scapy_mpa.analyzer.connection cimport CapturedConnection, FullOperation
+from scapy_mpa.analyzer.followed cimport Followed
 from scapy_mpa.receiver.connection cimport ConnectionReader
 from scapy_mpa.receiver.fpdus cimport FPDUReader
 from scapy_mpa.stream.connection cimport Arrival, Flow, Flows, TCPConnection, TCPHalf
@@ -20,7 +21,8 @@ cdef class Analyzer:
     cdef public dict _holding
     cdef public list _pending
     cdef public long long _frame, _held, _time
-    cdef public object _followed, _hands_octets, _listener
+    cdef public Followed _followed
+    cdef public object _hands_octets, _listener
     cdef public Flows _flows
 
     @cython.locals(

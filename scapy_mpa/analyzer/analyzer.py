@@ -94,6 +94,8 @@ class FollowedConnection:
         if half.space.base is not None:
             if self.path_mtu is None:
                 self.path_mtu = PathMTUWatch(), PathMTUWatch()
+                if self.mpa is not None:
+                    self.mpa.watch_path_mtu(self.path_mtu)
             # Where octets are missing, others may lie beyond.
             sent = None if self.mpa is not None and self.mpa.has_hole(d) else half.highest
             offset = half.space.nearest(seg.seq)[1]
@@ -291,8 +293,6 @@ class Analyzer:
             self.findings.add("limit", None, *self._now, 0, detail)
             return None
         assert connection.flow is not None
-        if followed.path_mtu is None:
-            followed.path_mtu = PathMTUWatch(), PathMTUWatch()
         mpa = followed.mpa = CapturedConnection(
             followed.reader, connection.flow.key, self._make_findings(self._quota), followed.syns,
             followed.path_mtu, self._records, self._listener, self._deviations, self._room,

@@ -8,7 +8,7 @@ SYN (RFC 5044 §2).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from scapy_mpa.framing.agreement import agreed
 from scapy_mpa.framing.ddp import (
@@ -54,6 +54,7 @@ from scapy_mpa.watches.fpdus import FirstFPDU, FirstSend, FPDUWatch
 from scapy_mpa.watches.gaps import GapWatch
 from scapy_mpa.watches.invalidated import InvalidationWatch
 from scapy_mpa.watches.lifecycle import (
+    NO_END,
     DirectionEnd,
     Rejection,
     breaches_at_end,
@@ -130,6 +131,8 @@ class HalfFindings:
 
     def report(self, breaches: Iterable[Breach], count: int = 1) -> None:
         """Count breaches, of the peer too."""
+        if not breaches:
+            return
         base = self._stream.space.base or 0
         for one in breaches:
             role = peer_of(self._role) if one.is_of_peer else self._role
@@ -158,7 +161,7 @@ class FullOperation:
         key: addresses and ports of its segments.
         reader: what reads its FPDUs.
         emss: octets that a segment holds, as both SYNs announce it; 0 if that is not known.
-        path_mtu: what routers report of its packets.
+        path_mtu: what routers report of its packets, None as long as none does.
         diagnosis: what its sender does wrong, None if nothing.
         agreed: how FPDUs were to lie.
         log: keeps a row for each FPDU, None if nobody wants them.
@@ -185,7 +188,7 @@ class FullOperation:
         key: bytes,
         reader: FPDUReader,
         emss: int,
-        path_mtu: PathMTUWatch,
+        path_mtu: PathMTUWatch | None,
         diagnosis: Diagnosis | None,
         agreed: Layout,
         log: bool,
@@ -207,7 +210,7 @@ class FullOperation:
         self.counts = Counts(0 if is_beginning else None)
         self.fpdus = FPDUWatch(layout, is_beginning, emss, origin, mpa.said_of_long_fpdus)
         self.path_mtu = path_mtu
-        self.segments = SegmentWatch(path_mtu.messages)
+        self.segments = SegmentWatch(path_mtu.messages if path_mtu is not None else None)
         self.messages = MessageWatch()
         self.copies = CopyWatch(layout, frame.frame if frame is not None else 0)
         self.gaps = GapWatch(is_beginning, layout.crc)
@@ -305,6 +308,9 @@ class FullOperation:
         if self.memory is not None:
             self.memory.arrived(self._role, arrivals)
         self.messages.acknowledged = half.peer.last_ack_sent
+        has_read = reader.passed or reader.final or reader.contradictions or reader.damaged
+        if not (arrivals or has_read or reader.rivals or reader.left_out or half.late):
+            return
         peer = self.peer
         if peer is not None and self.went_on_at is None and peer.reader.error_acked < NEVER:
             self._note_going_on(arrivals, peer.reader.error_acked)
@@ -564,35 +570,31 @@ class FullOperation:
         if peer is not None:
             wrong = peer.first_error if peer.diagnosis is not None else None
             acked = wrong[0] if wrong is not None else peer.reader.error_acked
-        return direction_end(
-            self.half,
-            sent,
-            messages=self.messages.unacknowledged(sent),
-            terminated=self.terminated,
-            error_frame=error[0] if error is not None else None,
-            has_gap=self.gapped,
-            went_on=self.counts.sent_after(acked) if acked < NEVER else None,
-            went_on_at=self.went_on_at,
-            is_deviating=self.diagnosis is not None,
-            is_in_operation=True,
-        )
+        half = self.half
+        return DirectionEnd(
+            (half.last_frame, half.last_time), half.fin_captured, half.resets, half.reset_count, half.retransmissions,
+            half.start, sent, half.peer.last_ack_sent, half.peer.sacked_octets(sent),
+            self.messages.unacknowledged(sent), self.terminated, error[0] if error is not None else None,
+            self.gaps.has_gap, self.counts.sent_after(acked) if acked < NEVER else None, self.went_on_at,
+            self.diagnosis is not None, True,
+        )  # fmt: skip
 
     def finish(self, mine: DirectionEnd, peer: DirectionEnd, now: Moment) -> None:
         """Nothing more comes, and both directions ended so."""
-        reader, half, rest = self.reader, self.half, self.reader.rest
+        reader, half, rest, report = self.reader, self.half, self.reader.rest, self.report_to
         edge = mine.sent
         end = half.highest if half.fin is None else half.fin
         is_located = rest is not None and rest.is_located
         if self.deviating is not None:
-            self.report(self.deviating.finish(self.counts.fpdus))
+            report.report(self.deviating.finish(self.counts.fpdus))
         self._judge(self.counts.finish((rest.start, rest.end) if rest and is_located else None, is_cut=end > edge))
         if not self.counts.fpdus and reader.first_octets:
-            self.report(self.fpdus.wrong_beginning(reader.first_octets, now))
-        self.report(self.gaps.finish(rest, edge, closed_by(mine, peer), mine.acknowledged, now))
+            report.report(self.fpdus.wrong_beginning(reader.first_octets, now))
+        report.report(self.gaps.finish(rest, edge, closed_by(mine, peer), mine.acknowledged, now))
         sizes, longest = self.fpdus.sizes, self.segments.longest
-        self.report(self.segments.explained(sizes.finish(self.fpdus.ddp, longest)))
-        self.report(self.segments.finish(self.counts, sizes.fits(longest), now))
-        for one, detail, count in self.path_mtu.finish():
+        report.report(self.segments.explained(sizes.finish(self.fpdus.ddp, longest)))
+        report.report(self.segments.finish(self.counts, sizes.fits(longest), now))
+        for one, detail, count in self.path_mtu.finish() if self.path_mtu is not None else ():
             place = one.frame, one.time, one.seq
             self.mpa.findings.add("path-mtu", self.direction, *place, detail, count=count)
         if self.reads is not None:
@@ -651,16 +653,12 @@ class FullOperation:
         return is_acknowledged and end.sent == reader.main.at and (is_over or end.last_moment[0] > frame)
 
 
-def direction_end(half: TCPHalf, sent: int | None = None, is_in_operation: bool = False, **more: Any) -> DirectionEnd:
-    """Return what TCP shows of a direction when nothing more comes; ``sent`` is the offset after its last octet.
-
-    ``more`` are the values of which TCP knows nothing.
-    """
-    sent = max(half.highest, 0) if sent is None else sent
+def direction_end(half: TCPHalf) -> DirectionEnd:
+    """Return what TCP shows of a direction without Full Operation when nothing more comes."""
+    sent = max(half.highest, 0)
     return DirectionEnd(
         (half.last_frame, half.last_time), half.fin_captured, half.resets, half.reset_count, half.retransmissions,
-        half.start, sent, half.peer.last_ack_sent, half.peer.sacked_octets(sent), is_in_operation=is_in_operation,
-        **more,
+        half.start, sent, half.peer.last_ack_sent, half.peer.sacked_octets(sent), is_in_operation=False,
     )  # fmt: skip
 
 
@@ -711,7 +709,7 @@ class CapturedConnection:
         key: bytes,
         findings: Findings,
         syns: list[Announced | None],
-        path_mtu: tuple[PathMTUWatch, PathMTUWatch],
+        path_mtu: tuple[PathMTUWatch, PathMTUWatch] | None,
         log: bool,
         listener: Listener | None,
         deviations: Deviations,
@@ -780,7 +778,8 @@ class CapturedConnection:
     @property
     def responder_port(self) -> int:
         """The TCP port of the Responder."""
-        return int.from_bytes(self.keys["initiator"][-2:], "big")
+        key = self.keys["initiator"]
+        return key[-2] << 8 | key[-1]
 
     @property
     def rejected(self) -> bool:
@@ -795,10 +794,13 @@ class CapturedConnection:
     @property
     def crc(self) -> bool:
         """Whether CRCs are in use: either side asks for them in both directions (RFC 5044 §7.1.1)."""
+        request, reply = self.request, self.reply
+        if request is not None and reply is not None:
+            return bool(request.startup.c or reply.startup.c)
         readers = [one for one in self.reader.readers if one is not None]
-        if readers and (self.request is None or self.reply is None):
+        if readers:
             return any(one.layout.crc for one in readers)
-        return any(one is not None and one.startup.c for one in (self.request, self.reply))
+        return any(one is not None and one.startup.c for one in (request, reply))
 
     @property
     def profile(self) -> Profile:
@@ -808,22 +810,22 @@ class CapturedConnection:
     @property
     def request(self) -> FoundFrame | None:
         """Its MPA Request, None if none was captured."""
-        return self._frame("initiator", "request")
+        return self._frame(self.initiator_side, "request")
 
     @property
     def reply(self) -> FoundFrame | None:
         """Its MPA Reply, None if none was captured."""
-        return self._frame("responder", "reply")
+        return self._frame(1 - self.initiator_side, "reply")
 
-    def _frame(self, direction: Role, kind: Kind) -> FoundFrame | None:
-        found = self.reader.frames[self.side_of(direction)]
+    def _frame(self, d: int, kind: Kind) -> FoundFrame | None:
+        found = self.reader.frames[d]
         return found if found is not None and found.startup.kind == kind else None
 
     @property
     def part(self) -> PartOfFrame | None:
         """The startup frame of which only a part came, None if there is none."""
-        first, second = (self.reader.parts[self.side_of(role)] for role in ROLES)
-        return first or second
+        parts, d = self.reader.parts, self.initiator_side
+        return parts[d] or parts[1 - d]
 
     @property
     def inferences(self) -> dict[Role, Inferred | None]:
@@ -852,7 +854,10 @@ class CapturedConnection:
     @property
     def said_of_long_fpdus(self) -> str:
         """Return what the startup frames say of FPDUs longer than a segment, by vendors' bits of Res; "" if nothing."""
-        found = (("Request", self.request), ("Reply", self.reply))
+        request, reply = self.request, self.reply
+        if not ((request is not None and request.startup.res) or (reply is not None and reply.startup.res)):
+            return ""
+        found = (("Request", request), ("Reply", reply))
         return "".join(
             f"; Res of the {name} is {one.startup.res:#04x} ({one.startup.res_name})"
             for name, one in found
@@ -939,8 +944,8 @@ class CapturedConnection:
         assert reader is not None
         assert agreed is not None
         operation = FullOperation(
-            self, role, key, reader, emss_of(*self.syns), self._path_mtu[d], self.reader.diagnoses[d],
-            agreed, self._log, self._listener, self._memory(d),
+            self, role, key, reader, emss_of(*self.syns), self._path_mtu[d] if self._path_mtu is not None else None,
+            self.reader.diagnoses[d], agreed, self._log, self._listener, self._memory(d),
         )  # fmt: skip
         if before is not None:
             before.is_replaced = True
@@ -955,6 +960,14 @@ class CapturedConnection:
             first.reads = second.reads = None
             self._is_read_anew = before is not None
         return operation
+
+    def watch_path_mtu(self, path_mtu: tuple[PathMTUWatch, PathMTUWatch]) -> None:
+        """Let what routers report of the packets of each direction explain what is found from now on."""
+        self._path_mtu = path_mtu
+        for operation, one in zip(self._operations, path_mtu, strict=True):
+            if operation is not None:
+                operation.path_mtu = one
+                operation.segments.explain_by(one.messages)
 
     def watch_reads(self) -> None:
         """Watch what both directions request from now on: the first FPDU that has to do with that was passed."""
@@ -972,14 +985,14 @@ class CapturedConnection:
     def _memory(self, d: int) -> MemoryWatch | None:
         """Return what watches memory from the first FPDU of either direction on; none where a sender deviates."""
         peer = self._operations[1 - d]
-        if self._operations[d] is not None or any(one is not None for one in self.reader.diagnoses):
+        if self._operations[d] is not None or self.reader.diagnoses != [None, None]:
             if peer is not None and peer.memory is not None:
                 peer.memory.end()
                 peer.memory = None
             return None
         if peer is not None:
             return peer.memory
-        request, reply = (frame.startup if frame is not None else None for frame in (self.request, self.reply))
+        request, reply = [frame.startup if frame is not None else None for frame in (self.request, self.reply)]
         return MemoryWatch(request, reply, self.responder_port, self._room, self.acknowledged_offset)
 
     def acknowledged_offset(self, side: int, ack: int, near: int) -> int:
@@ -1016,19 +1029,22 @@ class CapturedConnection:
         for begun in self.operations.values():
             begun.finish_memory()
         halves = self.reader.connection.halves
-        ends = [
-            direction_end(stream) if operation is None else operation.end()
-            for stream, operation in zip(halves, self._operations, strict=True)
-        ]
-        for d, operation in enumerate(self._operations):
-            half, findings = halves[d], self._findings_of(d)
+        ends: list[DirectionEnd] = []
+        for d in (0, 1):
+            operation = self._operations[d]
+            ends.append(direction_end(halves[d]) if operation is None else operation.end())
+        for d in (0, 1):
+            half, findings, operation = halves[d], self._findings_of(d), self._operations[d]
             if operation is not None:
                 operation.finish(ends[d], ends[1 - d], now)
             findings.report(breaches_at_end(ends[d], ends[1 - d]))
-            findings.report(dropped_segments(half.dropped, half.start))
-            findings.report(other_fins(half.other_fins, half.fin_captured))
-        for d, operation in enumerate(self._operations):
-            if operation is not None:
+            if dropped := half.dropped:
+                findings.report(dropped_segments(dropped, half.start))
+            if fins := half.other_fins:
+                findings.report(other_fins(fins, half.fin_captured))
+        for d in (0, 1):
+            operation = self._operations[d]
+            if operation is not None and operation.terminated is not None:
                 operation.judge_quote(ends[1 - d])
         for one in (*self.reader.connection.late, *strays):
             half = halves[one.direction]
@@ -1066,27 +1082,32 @@ class CapturedConnection:
     def _judge_startup(self, ends: Sequence[DirectionEnd], now: Moment) -> None:
         """Report what startup frames, and what came instead of them, show."""
         reader = self.reader
-        sides = []
-        for role in ROLES:
-            d = self.side_of(role)
+        sides: list[StartupSide] = []
+        for d in (self.initiator_side, 1 - self.initiator_side):
             half, operation, frame = reader.connection.halves[d], self._operations[d], reader.frames[d]
             opening = reader.openings[d]
             if opening is not None and opening.reason:
                 opening = None  # its receiver may have dropped it
             if operation is not None:
-                first, octets = operation.first, operation.reader.first_octets
-                begun: tuple[FirstFPDU | None, bytes, int, Layout | None]
-                begun = first, octets, operation.counts.fpdus, operation.reader.layout
+                first, fpdus = operation.fpdus.first, operation.counts.fpdus
+                octets, layout = operation.reader.first_octets, operation.reader.layout
             else:
-                begun = None, reader.octets_after[d], 0, None
+                first, fpdus, octets, layout = None, 0, reader.octets_after[d], None
                 if frame is not None:
                     self._findings_of(d).report(copies_of_frame([*reader.rivals[d], *half.late], frame))
-            seen = frame, reader.parts[d], reader.garbled[d], reader.after_rejection[d], opening
-            sides.append(StartupSide(half.space.base or 0, ends[d], *seen, *begun))
-        facts = reader.unexpected, reader.answered_octets, reader.rejected, reader.is_accepted
-        startup = StartupPhase(sides[0], sides[1], *facts, self.profile.initiator_first, self.responder_port)
-        self.startup = startup
+            side = StartupSide(
+                half.space.base or 0, ends[d], frame, reader.parts[d], reader.garbled[d], reader.after_rejection[d],
+                opening, first, octets, fpdus, layout,
+            )  # fmt: skip
+            sides.append(side)
+        startup = self.startup = StartupPhase(
+            sides[0], sides[1], reader.unexpected, reader.answered_octets, reader.rejected, reader.is_accepted,
+            self.profile.initiator_first, self.responder_port,
+        )  # fmt: skip
         found = judge_startup(startup, now)
+        if sides[0].fpdus or sides[1].fpdus:
+            # The report asks how a direction ended only where nothing of it was read.
+            sides[0].end = sides[1].end = NO_END
         for role, rules in found.forgotten:
             self.findings.forget(role, set(rules))
         for role, breach in found.breaches:

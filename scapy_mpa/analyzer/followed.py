@@ -79,7 +79,8 @@ class Followed:
     @property
     def is_full(self) -> bool:
         """True if another one makes one give way."""
-        return sum(len(group.members) for group in self._groups) >= self._most
+        unanswered, plain, with_mpa = self._groups
+        return len(unanswered.members) + len(plain.members) + len(with_mpa.members) >= self._most
 
     def add(self, connection: TCPConnection) -> None:
         """Follow a connection that nobody answered, as far as is known."""

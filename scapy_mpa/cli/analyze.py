@@ -19,6 +19,7 @@ from scapy_mpa.cli.types import Word
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.text import report_lines
 from scapy_mpa.rules.table import SEVERITIES, Severity
+from scapy_mpa.system.cycles import leave
 
 #: Those of ``report.receivers``, which is imported when it is needed.
 _RECEIVERS = ("siw",)
@@ -84,6 +85,7 @@ def analyze_command(
             raise click.UsageError("--format json prints one object at the end; use --format jsonl here")
         return analyze_ongoing(reading, judging, output_format, severity, summary_only)
     report = reading.analyze(fpdus=wants_buffers, jobs=jobs)
+    leave(report)
     reading.select(report)
     judging.select(report)
     if severity is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from scapy_mpa.capture.named import STANDARD_INPUT
+from scapy_mpa.cli.group import Command
 from scapy_mpa.cli.lines import print_line
 from scapy_mpa.cli.options import Reading, hides, reads_captures, warn_of_damage
 from scapy_mpa.cli.output import check_output, is_stdout, tell_written, written
@@ -13,7 +14,7 @@ from scapy_mpa.values.words import plural
 
 
 @hides("connections", "direction", "ports", "hosts", "frames", "since", "until", "protocols", "joining", "esp")
-@click.command("scrub")
+@click.command("scrub", cls=Command)
 @reads_captures
 @click.argument("output", metavar="OUT", type=click.Path(dir_okay=False, allow_dash=True))
 @click.option(

@@ -281,7 +281,7 @@ class MPASession(DefaultSession, Listener):
         """Have the Send that begins in an FPDU dissected by the upper layer of its connection."""
         mpa = operation.mpa
         if mpa not in self._uppers:
-            request, reply = (found and found.startup for found in (mpa.request, mpa.reply))
+            request, reply = (one.startup if one is not None else None for one in (mpa.request, mpa.reply))
             self._uppers[mpa] = ConnectionUpper(request, reply, mpa.responder_port)
         self._uppers[mpa].put(
             packet,

@@ -19,12 +19,16 @@ cdef class _Sender:
 
 cdef class MemoryWatch:
     cdef public Assembly _assembly
-    cdef public bint _is_confirmed, is_over
-    cdef public object _offset_of, _upper
-    cdef public tuple _senders
+    cdef public bint _is_begun, _is_confirmed, is_over
+    cdef public list _early
+    cdef public object _offset_of, _room, _upper
+    cdef public tuple _senders, _startup
 
     @cython.locals(sender=_Sender, one=Arrival)
     cpdef arrived(self, Py_ssize_t side, object arrivals)
+    @cython.locals(sender=_Sender)
+    cpdef acknowledged(self, Py_ssize_t side, long long frame, long long ack)
+    cpdef bint _has_nothing(self, Py_ssize_t side, bytes first, long long length) except -1
     @cython.locals(
         sender=_Sender, length=cython.longlong, stag=cython.ulonglong, to=cython.ulonglong, first=cython.longlong,
         octets=cython.longlong, frames=tuple, moment=tuple,

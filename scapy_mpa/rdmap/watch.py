@@ -4,7 +4,7 @@ In: FPDUs and runs of plain ones, each direction in stream order.  Out: breaches
 messages are put together by :class:`~scapy_mpa.rdmap.assembly.Assembly`; of an RDMA Write nothing but place and length
 is needed, so its segments are only counted.  Where an RDMA Read Response goes is judged by what it answers
 (:mod:`scapy_mpa.watches.outstanding`).  Where no upper layer is known the watch is over before the first tagged
-message, and takes nothing any more.
+message, and takes nothing any more; mostly the first Send shows it, before anything was made to put messages together.
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from scapy_mpa.framing.ddp import LAST, SEND_OPCODES, TAGGED, TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH
+from scapy_mpa.framing.ddp import (
+    LAST,
+    SEND_OPCODES,
+    TAGGED,
+    TAGGED_HEADER_LENGTH,
+    UNTAGGED_HEADER_LENGTH,
+)
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.rdmap.assembly import Assembly, ConnectionMessages, DDPSegment, MessageHalf
 from scapy_mpa.rdmap.memory import UNKNOWN, MemoryAccess, MemoryFinding
@@ -22,7 +28,7 @@ from scapy_mpa.receiver.plain import PlainRun
 from scapy_mpa.receiver.values import Breach, LocatedFPDU
 from scapy_mpa.rules.findings import Quota
 from scapy_mpa.stream.connection import Arrival
-from scapy_mpa.ulp.identify import LOOKED_AT
+from scapy_mpa.ulp.identify import LOOKED_AT, UpperLayer, names_nothing
 from scapy_mpa.values.octets import place
 from scapy_mpa.values.records import BAD
 from scapy_mpa.watches.ddp import ulpdu_of
@@ -32,12 +38,16 @@ MOST_STAGS: Final = 1 << 10
 MOST_OF_ALL: Final = 1 << 14
 #: Segments of each direction of which the acknowledgement number is remembered: a bound of memory.
 MOST_ACKS: Final = 1 << 12
+#: Segments before the first FPDU of which that is remembered until it is known that there is anything to watch: a bound
+#: of memory, and more than come before it in order.
+_MOST_EARLY: Final = 64
 #: Octets of the untagged messages of a connection that wait for their last segment: a bound of memory.
 _MOST_HELD: Final = 1 << 16
 #: Octets of a ULPDU that are inspected: DDP's longer header, and what upper layers' headers hold.
 _INSPECTED: Final = 18 + LOOKED_AT
 _WRITE, _READ_RESPONSE = 0, 2
 _ULPDU_LENGTH: Final = 0xFFFF
+_OPCODE: Final = 0x0F
 
 
 class _Sender:
@@ -90,7 +100,10 @@ class MemoryWatch:
         is_over: nothing more can be found.
     """
 
-    __slots__ = ("_assembly", "_is_confirmed", "_offset_of", "_senders", "_upper", "is_over")
+    __slots__ = (
+        "_assembly", "_early", "_is_begun", "_is_confirmed", "_offset_of", "_room", "_senders", "_startup", "_upper",
+        "is_over",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -100,17 +113,42 @@ class MemoryWatch:
         room: Quota,
         offset_of: Callable[[int, int, int], int],
     ) -> None:
-        connection = ConnectionMessages(0, request, reply, responder_port, (None, None))
+        self._startup = request, reply, responder_port
+        self._room = room
+        self._offset_of = offset_of
+        #: The segments before :meth:`_begin`: direction, frame and acknowledgement number.
+        self._early: list[tuple[int, int, int]] = []
+        self._senders: tuple[_Sender, ...] = ()
+        self._is_begun = self._is_confirmed = self.is_over = False
+
+    def _begin(self) -> None:
+        """Put messages together from here on."""
+        self._is_begun = True
+        connection = ConnectionMessages(0, *self._startup, (None, None))
         self._upper = connection.upper
         self._assembly = Assembly(None, None, _MOST_HELD, self._acknowledged)
         self._senders = _Sender(connection.halves[0]), _Sender(connection.halves[1])
         for sender in self._senders:
             memories = sender.half.peer.memories
-            memories.most, memories.room = MOST_STAGS, room
+            memories.most, memories.room = MOST_STAGS, self._room
             memories.report = _Reporting(sender.breaches)
-        self._offset_of = offset_of
-        self._is_confirmed = False
-        self.is_over = False
+        early, self._early = self._early, []
+        for side, frame, ack in early:
+            self.acknowledged(side, frame, ack)
+
+    def _has_nothing(self, side: int, first: bytes, length: int) -> bool:
+        """Return True if an FPDU of ``length`` octets, before which none was taken, ends the watch.
+
+        ``first`` are the first octets of its ULPDU.
+        """
+        if length >= TAGGED_HEADER_LENGTH <= len(first) and first[0] & TAGGED:
+            return not UpperLayer(*self._startup).is_possible
+        is_complete = length > UNTAGGED_HEADER_LENGTH and len(first) == min(length, _INSPECTED) and first[0] & LAST
+        if not is_complete or first[1] & _OPCODE not in SEND_OPCODES:
+            return False
+        if any(first[UNTAGGED_HEADER_LENGTH - 4 : UNTAGGED_HEADER_LENGTH]):  # MO
+            return False
+        return names_nothing(*self._startup, first[UNTAGGED_HEADER_LENGTH:], length - UNTAGGED_HEADER_LENGTH, not side)
 
     def arrived(self, side: int, arrivals: Iterable[Arrival]) -> None:
         """Note segments of a direction, in the order of capture."""
@@ -120,6 +158,11 @@ class MemoryWatch:
 
     def acknowledged(self, side: int, frame: int, ack: int) -> None:
         """Note what a segment of a direction, with octets, acknowledges."""
+        if not self._is_begun:
+            self._early.append((side, frame, ack))
+            if len(self._early) >= _MOST_EARLY:
+                self._begin()
+            return
         sender = self._senders[side]
         sender.frames.append(frame)
         sender.acks.append(ack)
@@ -135,6 +178,11 @@ class MemoryWatch:
         """Take the next FPDU of a direction in stream order; ``ulpdu`` are first octets of its ULPDU, if at hand."""
         if fpdu.crc == BAD or fpdu.is_damaged:
             return
+        if not self._is_begun:
+            if self._has_nothing(side, bytes(ulpdu_of(fpdu, _INSPECTED)), fpdu.ulpdu_length):
+                self.end()
+                return
+            self._begin()
         sender = self._senders[side]
         ulpdu, length = bytes(ulpdu_of(fpdu)) if ulpdu is None else ulpdu, fpdu.ulpdu_length
         frames, moment = fpdu.frames, fpdu.known
@@ -169,6 +217,8 @@ class MemoryWatch:
 
     def passed_run(self, side: int, run: PlainRun) -> None:
         """Take RDMA Writes that show nothing remarkable."""
+        if not self._is_begun:
+            self._begin()
         if self._is_unknown():
             self.end()
             return
@@ -206,16 +256,19 @@ class MemoryWatch:
         for sender in self._senders:
             sender.half.memories.drop_all()
             sender.half.let_go()
-        self._assembly.let_go()
+        if self._is_begun:
+            self._assembly.let_go()
 
     def has_news(self) -> bool:
         """Return True if there are breaches to take, or nothing more can be found."""
+        if self.is_over or not self._is_begun:
+            return self.is_over
         first, second = self._senders
-        return bool(self.is_over or first.breaches or second.breaches)
+        return bool(first.breaches or second.breaches)
 
     def take_breaches(self, side: int) -> list[Breach]:
         """Return what a direction did wrong since the last time."""
-        found = self._senders[side].breaches
+        found = self._senders[side].breaches if self._senders else []
         if not found:
             return found
         breaches = found[:]

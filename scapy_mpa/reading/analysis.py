@@ -23,7 +23,7 @@ from scapy_mpa.report.model import Report
 from scapy_mpa.report.together import mark_ended_together, report_buffers_not_offered
 from scapy_mpa.report.unfinished import report_unfinished
 from scapy_mpa.rules.findings import Finding, Findings
-from scapy_mpa.system.cycles import looking_seldom
+from scapy_mpa.system.cycles import goes_with_process, looking_seldom
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.records import FPDURecord
@@ -106,17 +106,18 @@ def part_read(one: Pass, share: Share | None = None, *, is_heard: bool = True) -
             over += _handed_over(one.analyzer, index)
     one.finish(captures.octets)
     if not is_heard:
-        over += _handed_over(one.analyzer, index)
+        over += _handed_over(one.analyzer, index, lets_go=not goes_with_process())
     return part_of(one.analyzer, index, captures, over)
 
 
-def _handed_over(analyzer: Analyzer, index: FrameIndex) -> Iterator[tuple[int, Connection]]:
+def _handed_over(analyzer: Analyzer, index: FrameIndex, lets_go: bool = True) -> Iterator[tuple[int, Connection]]:
     """Yield the connections that are over with the frames that they are numbered by, and let go of the rest of each."""
     over = analyzer.hand_over()[::-1]
     while over:
         mpa = over.pop()
         yield mpa.order, Connection(mpa, index, analyzer.assumptions)
-        mpa.let_go()
+        if lets_go:
+            mpa.let_go()
 
 
 def part_of(
@@ -150,8 +151,9 @@ def report_of(parts: Sequence[ReportPart], index: FrameIndex) -> Report:
     for found in sorted((found for part in parts for found in part.findings), key=lambda found: found.frame):
         findings.merge(found)
     mark_twins(connections)
-    for connection in connections:
-        connection.take_service(first.services or {})
+    if first.services:
+        for connection in connections:
+            connection.take_service(first.services)
     report_unfinished(connections, findings)
     mark_ended_together(connections)
     report_buffers_not_offered(connections, findings)

@@ -7,9 +7,7 @@ each direction.  The Initiator is who sent the Request, which need not be who se
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
 from collections.abc import Sequence, Set
-from operator import attrgetter
 from typing import Final, NamedTuple
 
 from scapy_mpa.framing.agreement import is_rdmac
@@ -64,6 +62,8 @@ ENOUGH_WITHOUT_CRC: Final = 2 * LONGEST_FPDU
 #: Octets without startup frame or FPDUs after which a connection is taken for another protocol's.
 MOST_LOOKED_AT: Final = 1 << 18
 _KINDS: Final[tuple[Kind, Kind]] = ("request", "reply")
+#: The same for all connections: by whether there are Markers, and CRCs.
+_LAYOUTS: Final = {(markers, crc): Layout(markers, crc) for markers in (False, True) for crc in (False, True)}
 
 
 class ShortParts(NamedTuple):
@@ -120,10 +120,10 @@ class ConnectionReader:
 
     __slots__ = (
         "_adapting", "_assumptions", "_before", "_budget", "_deviations", "_diagnosis_budget", "_few", "_has_long_part",
-        "_is_other", "_limits", "_next_look", "_recent", "_searches", "_successor", "after_rejection", "agreed",
-        "answered_octets", "arrivals", "connection", "diagnoses", "frames", "garbled", "has_doubt", "inferences",
-        "inferred", "initiator", "is_accepted", "limits_met", "octets_after", "openings", "parts", "readers",
-        "rejected", "rivals", "short_parts", "starts_found", "unexpected",
+        "_is_other", "_limits", "_next_look", "_profile", "_profile_rev", "_recent", "_searches", "_successor",
+        "after_rejection", "agreed", "answered_octets", "arrivals", "connection", "diagnoses", "frames", "garbled",
+        "has_doubt", "inferences", "inferred", "initiator", "is_accepted", "limits_met", "octets_after", "openings",
+        "parts", "readers", "rejected", "rivals", "short_parts", "starts_found", "unexpected",
     )  # fmt: skip
 
     def __init__(
@@ -153,8 +153,9 @@ class ConnectionReader:
         self.readers: list[FPDUReader | None] = [None, None]
         self.rejected = self.inferred = False
         self.arrivals: list[list[Arrival]] = [[], []]
+        first, second = connection.halves
         begins = (None, None) if before is None else [one.end if one is not None else None for one in before.frames]
-        self._searches = [KeySearch(half, begin) for half, begin in zip(connection.halves, begins, strict=True)]
+        self._searches = [KeySearch(first, begins[0]), KeySearch(second, begins[1])]
         self._assumptions = assumptions
         self._before = before
         self._successor: ConnectionReader | None = None
@@ -174,6 +175,8 @@ class ConnectionReader:
         #: The frames of the last segments, PATIENCE at least if there were so many.
         self._recent = array("q")
         self._next_look = FIRST_LOOK
+        #: What a startup frame with this Rev names, -1 before it was asked.
+        self._profile_rev, self._profile = -1, PROFILES["rfc5044"]
         #: The octets are no FPDUs of Full Operation without startup frames: only a startup frame makes them MPA's.
         self._is_other = before is not None
 
@@ -202,7 +205,7 @@ class ConnectionReader:
     @property
     def has_begun(self) -> bool:
         """True once Full Operation has begun, or the connection was rejected."""
-        return self.rejected or self.readers != [None, None]
+        return self.rejected or self.readers[0] is not None or self.readers[1] is not None
 
     @property
     def profile(self) -> Profile:
@@ -210,7 +213,10 @@ class ConnectionReader:
         first, second = self.frames
         frame = second if first is None or (second is not None and second.startup.kind < first.startup.kind) else first
         if frame is not None:  # the Reply, if there are both
-            return self._assumptions.profile_instead_of(profile_of_revision(frame.startup.rev))
+            if self._profile_rev != frame.startup.rev:
+                self._profile_rev = frame.startup.rev
+                self._profile = self._assumptions.profile_instead_of(profile_of_revision(frame.startup.rev))
+            return self._profile
         name = "rfc5044"
         if any(one is not None and one.origin == "first-octet" for one in self.inferences):
             name = "rddp-01"
@@ -395,7 +401,7 @@ class ConnectionReader:
             self._read_frame_again(d, start, end)
         self._accept()
         if self.initiator is None and not self._is_other:
-            held = sum(one.copies.held for one in self.connection.halves)
+            held = half.copies.held + self.connection.halves[1 - d].copies.held
             if held >= self._next_look:
                 self._next_look = 2 * held
                 if held >= MOST_LOOKED_AT or (self._is_long_begun and not self._lacks_startup_octets()):
@@ -470,15 +476,25 @@ class ConnectionReader:
         peer = self.connection.halves[d].peer
         acked = peer.acked_by(found.frame)
         acked = peer.last_ack_sent if acked is None else acked
-        under_way = max(0, found.start - acked) if acked is not None else 0
+        found.under_way = max(0, found.start - acked) if acked is not None else 0
         arrival = self._arrival(d, found.frame)
-        return found._replace(ack=arrival.ack if arrival is not None else None, under_way=under_way)
+        found.ack = arrival.ack if arrival is not None else None
+        return found
 
     def _arrival(self, d: int, frame: int) -> Arrival | None:
         """Return the segment of a direction with a frame number, None if it is not among those that are remembered."""
         arrivals = self.arrivals[d]
-        index = bisect_left(arrivals, frame, key=attrgetter("frame"))
-        return arrivals[index] if index < len(arrivals) and arrivals[index].frame == frame else None
+        low, high = 0, len(arrivals)
+        while low < high:
+            middle = (low + high) // 2
+            one = arrivals[middle]
+            if one.frame == frame:
+                return one
+            if one.frame < frame:
+                low = middle + 1
+            else:
+                high = middle
+        return None
 
     def _keep_after_frames(self) -> None:
         """Keep what came after startup frames behind which Full Operation does not begin, and copies of these."""
@@ -526,8 +542,12 @@ class ConnectionReader:
     @property
     def has_both_frames(self) -> bool:
         """True if the Request and the Reply were found."""
-        kinds = [one.startup.kind if one is not None else None for one in self.frames]
-        return self.initiator is not None and (kinds[self.initiator], kinds[1 - self.initiator]) == _KINDS
+        if self.initiator is None:
+            return False
+        request, reply = self.frames[self.initiator], self.frames[1 - self.initiator]
+        if request is None or reply is None:
+            return False
+        return request.startup.kind == "request" and reply.startup.kind == "reply"
 
     def _offset_of(self, d: int, seq: int) -> int:
         return self.connection.halves[d].space.nearest(seq)[1]
@@ -578,12 +598,17 @@ class ConnectionReader:
         """
         if self.has_begun or self.initiator is None:
             return
+        if self.has_both_frames:
+            self._agree(is_over)
+        else:
+            self._accept_faulty(is_over)
+
+    def _accept_faulty(self, is_over: bool) -> None:
+        """Begin Full Operation though a startup frame is wrong, if the FPDUs after it show that it was accepted."""
+        assert self.initiator is not None
         frames = [one if one is not None else self._faulty_frame(d) for d, one in enumerate(self.frames)]
         first, second = frames
         if first is None or second is None:
-            return
-        if self.has_both_frames:
-            self._agree(is_over)
             return
         is_rejected = bool((second if self.initiator == 0 else first).startup.r)
         # A Reply shows that its sender took what there was for the whole Request.
@@ -609,7 +634,7 @@ class ConnectionReader:
     def _faulty_frame(self, d: int) -> FoundFrame | None:
         """Return what may have been meant for the startup frame of a direction; that of the other one is known."""
         search = self._searches[d]
-        if self.frames[1 - d] is None:
+        if self.frames[1 - d] is None or not len(self.connection.halves[d].copies):
             return None
         end = self._taken_end(d)
         found = search.frame_that_ends_at(end) if end is not None else None
@@ -638,8 +663,9 @@ class ConnectionReader:
 
     def _layouts(self, frames: Sequence[FoundFrame]) -> list[Layout]:
         """Return how FPDUs lie in each direction: M asks for Markers in what its sender receives."""
-        crc = any(one.startup.c for one in frames)
-        return [Layout(bool(frames[1 - d].startup.m), crc) for d in (0, 1)]
+        first, second = frames
+        crc = bool(first.startup.c or second.startup.c)
+        return [_LAYOUTS[bool(second.startup.m), crc], _LAYOUTS[bool(first.startup.m), crc]]
 
     def _agree(self, is_over: bool) -> None:
         """Both startup frames are there: begin Full Operation, once it is clear where each of them ends."""
@@ -775,7 +801,9 @@ class ConnectionReader:
         """Look whether the first octets behind a rejection are an FPDU (RFC 5044 §7.1.2, rule 3)."""
         found, half = self.frames[d], self.connection.halves[d]
         first, second = self.frames
-        if not self._is_looking(d) or found is None or first is None or second is None:
+        if found is None or first is None or second is None or half.copies.edge(found.end, found.end + 1) <= found.end:
+            return
+        if not self._is_looking(d):
             return
         is_fpdu = begins_with_fpdu(half, found.end, self._layouts((first, second))[d])
         if is_fpdu:
@@ -788,8 +816,10 @@ class ConnectionReader:
         half = self.connection.halves[d]
         half.count_from(beginning.origin)
         self.connection.halves[1 - d].count_acks_from(beginning.origin)
-        for one in self.chain:
+        one: ConnectionReader | None = self
+        while one is not None:
             one._shift(d, beginning.origin)
+            one = one._before
         self.inferences[d] = beginning.inferred
         self.arrivals[d] = _counted_from(beginning.origin, self.arrivals[d], half)
         reader = FPDUReader(half, beginning.layout, startup, beginning.begins_at, beginning.is_beginning)
@@ -1057,13 +1087,18 @@ def _counted_from(origin: int, arrivals: list[Arrival], half: TCPHalf) -> list[A
 
     ``half`` counts from there already, and holds all octets that they brought.
     """
-    found, highest = [], 0
-    left = sum(end - max(start, 0) for start, end in half.copies.runs() if end > 0)
-    left -= sum(one.new for one in arrivals if one.start >= origin)
-    for one in arrivals:
+    beyond = [one for one in arrivals if one.end > origin]
+    if not beyond:
+        return []
+    found: list[Arrival] = []
+    highest = left = 0
+    for start, end in half.copies.runs():
+        left += max(end - max(start, 0), 0)
+    for one in beyond:
+        if one.start >= origin:
+            left -= one.new
+    for one in beyond:
         end, new, is_late = one.end - origin, one.new, one.is_out_of_order
-        if end <= 0:
-            continue
         if one.start < origin:
             new = min(new, end, max(left, 0))
             left -= new

@@ -1,15 +1,33 @@
 cimport cython
 from scapy_mpa.receiver.fpdus cimport FPDUChain, FPDUReader
+from scapy_mpa.stream.connection cimport TCPHalf
 
 cdef long long BEGINNING, COMPARED_HEADERS, CRC_BITS
 cdef long long HEADER_OCTETS, LONGEST_FPDU, MARKER_BITS, MARKER_LENGTH, MAX_ULPDU_LENGTH
+
+cdef class DeviationSearch
+
+cdef class DiagnosisBudget:
+    cdef public long long _frame, _readings, _room
+    cdef public object _taken
+
+    cpdef bint pay(self) except -1
+    cpdef advance(self, long long frame)
+    @cython.locals(idle=DeviationSearch)
+    cpdef bint reserve(self, DeviationSearch search, long long weight) except -1
+    cpdef release(self, DeviationSearch search)
 
 cdef class DeviationSearch:
     cdef object __weakref__
     cdef public bint _has_tried_pairs, is_open
     cdef public long long _edge, _most, _next_look, _seen_at, _seen_edge, _seen_held
-    cdef public object _bases, _budget, _explained, _hypotheses, last_frame
+    cdef public DiagnosisBudget _budget
+    cdef public long long last_frame
+    cdef public object _bases, _explained, _hypotheses
     cdef public FPDUReader _reader
 
     @cython.locals(reader=FPDUReader, main=FPDUChain, held=cython.longlong)
     cpdef update(self, long long frame)
+    cpdef close(self)
+    @cython.locals(half=TCPHalf, octets=cython.longlong)
+    cpdef long long _weight(self) except -1

@@ -84,6 +84,8 @@ class Diagnosis(NamedTuple):
 class DiagnosisBudget:
     """How many FPDUs hypotheses may still read, and how much memory the beginnings of directions may take."""
 
+    __slots__ = ("_frame", "_readings", "_room", "_taken")
+
     def __init__(self, readings: int = READINGS, room: int = ROOM) -> None:
         self._readings = readings
         self._room = room
@@ -104,8 +106,7 @@ class DiagnosisBudget:
 
     def reserve(self, search: DeviationSearch, weight: int) -> bool:
         """Return True if a direction may take so much in all; those that are idle or over give way."""
-        taken = self._taken.pop(search, 0)
-        self._room += taken
+        self._room += self._taken.pop(search, 0)
         while weight > self._room:
             idle = next(iter(self._taken), None)
             if idle is None or not (idle.is_over or idle.last_frame < self._frame - IDLE):
@@ -332,8 +333,9 @@ class DeviationSearch:
             self._reader.half.keep_nothing()
 
     def _weight(self) -> int:
-        octets, pieces = self.kept
-        return octets + PIECE_WEIGHT * pieces if octets else 0
+        half = self._reader.half
+        octets = max(half.needed, 0)
+        return octets + PIECE_WEIGHT * half.copies.pieces_below(half.needed) if octets else 0
 
     def _examine(self, is_over: bool) -> Diagnosis | None:
         """Look for hypotheses that explain the octets; look again when they have doubled."""

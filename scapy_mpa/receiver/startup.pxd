@@ -5,6 +5,13 @@ from scapy_mpa.stream.copies cimport Copies
 cdef long long KEY_LENGTH, LARGEST_WINDOW
 cdef long long NEVER, SEQ_MASK, SHORT, STARTUP_HEADER_LENGTH, _REV_AT
 
+cdef class FoundFrame:
+    cdef public bint is_damaged
+    cdef public long long end, end_seq, frame, seq, start, time, under_way
+    cdef public object ack, key, startup
+
+    cpdef FoundFrame shifted(self, long long origin)
+
 cdef class KeySearch:
     cdef public dict candidates
     cdef public long long _edge
@@ -13,10 +20,18 @@ cdef class KeySearch:
 
     @cython.locals(
         copies=Copies, at=cython.longlong, covered=cython.longlong, high=cython.longlong, low=cython.longlong,
-        offset=cython.longlong, reach=cython.longlong,
+        offset=cython.longlong, reach=cython.longlong, octets=bytes, index=cython.Py_ssize_t, found=FoundFrame,
     )
-    cpdef receive(self, long long start, long long end, bint is_over=*)
-    @cython.locals(copies=Copies, edge=cython.longlong, end=cython.longlong, stop=cython.longlong)
-    cpdef _frame_at(self, long long offset, bint is_over)
+    cpdef FoundFrame receive(self, long long start, long long end, bint is_over=*)
+    cpdef long long _valid_end(self, long long offset) except -1
+    @cython.locals(copies=Copies, edge=cython.longlong, end=cython.longlong, stop=cython.longlong,
+                   captured=cython.longlong, key=bytes, header=bytes)
+    cpdef FoundFrame _frame_at(self, long long offset, bint is_over)
+    @cython.locals(copies=Copies, frame=cython.longlong, time=cython.longlong)
+    cpdef FoundFrame _found(self, object startup, long long offset, long long end, bytes key=*)
+    @cython.locals(first=cython.longlong)
+    cpdef bytes _private_data(self, long long offset, long long end)
     @cython.locals(copies=Copies, end=cython.longlong)
-    cpdef header_at(self, long long offset)
+    cpdef bytes header_at(self, long long offset)
+
+cpdef long long _counted_length(bytes header) except -1

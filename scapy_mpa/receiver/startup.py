@@ -6,7 +6,6 @@ and one whose PD_Length does not count its Private Data: what follows it shows w
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -42,34 +41,43 @@ LARGEST_MEANT_REV: Final = 8
 #: which is what inference asks for, too (:data:`~scapy_mpa.infer.inference.CONNECTION_BITS`).
 FEWEST_AT_FIRST: Final = 8
 _REV_AT: Final = KEY_LENGTH + 1
-#: What both Keys begin with, and the first octet in which they differ, if it is there.
-_BEGINS_KEY: Final = re.compile(re.escape(KEY_PREFIX) + rb"(?=[qp]|\Z)")
 
 
-class FoundFrame(NamedTuple):
+class FoundFrame:
     """A startup frame: its fields, the offsets [start, end) of its octets, the moment at which it was complete.
 
-    ``seq`` is the sequence number of its first octet; ``ack`` the acknowledgement number of the segment that completed
-    it, None without one; ``under_way`` how many octets before it its peer had not acknowledged by then.  ``key`` are
-    the octets in place of its Key, empty if that is right.  ``is_damaged``: a segment that brought some of it has a
-    wrong TCP checksum, for which its receiver drops it.
+    ``seq`` is the sequence number of its first octet, ``end_seq`` that after its last one; ``ack`` the acknowledgement
+    number of the segment that completed it, None without one; ``under_way`` how many octets before it its peer had not
+    acknowledged by then.  ``key`` are the octets in place of its Key, empty if that is right.  ``is_damaged``: a
+    segment that brought some of it has a wrong TCP checksum, for which its receiver drops it.
     """
 
-    startup: StartupFrame
-    start: int
-    end: int
-    frame: int
-    time: int
-    seq: int = 0
-    ack: int | None = None
-    under_way: int = 0
-    key: bytes = b""
-    is_damaged: bool = False
+    __slots__ = ("ack", "end", "end_seq", "frame", "is_damaged", "key", "seq", "start", "startup", "time", "under_way")
 
-    @property
-    def end_seq(self) -> int:
-        """The sequence number after its last octet."""
-        return (self.seq + self.end - self.start) & SEQ_MASK
+    def __init__(
+        self,
+        startup: StartupFrame,
+        start: int,
+        end: int,
+        frame: int,
+        time: int,
+        seq: int = 0,
+        ack: int | None = None,
+        under_way: int = 0,
+        key: bytes = b"",
+        is_damaged: bool = False,
+    ) -> None:
+        self.startup = startup
+        self.start = start
+        self.end = end
+        self.frame = frame
+        self.time = time
+        self.seq = seq
+        self.end_seq = (seq + end - start) & SEQ_MASK
+        self.ack = ack
+        self.under_way = under_way
+        self.key = key
+        self.is_damaged = is_damaged
 
     @property
     def counted_end(self) -> int:
@@ -78,7 +86,8 @@ class FoundFrame(NamedTuple):
 
     def shifted(self, origin: int) -> FoundFrame:
         """Return it with offsets counted from what is now ``origin``."""
-        return FoundFrame(self.startup, self.start - origin, self.end - origin, *self[3:])
+        where = self.start - origin, self.end - origin, self.frame, self.time, self.seq
+        return FoundFrame(self.startup, *where, self.ack, self.under_way, self.key, self.is_damaged)
 
 
 class OtherOctets(NamedTuple):
@@ -135,12 +144,14 @@ class KeySearch:
         high = min(copies.edge(start, end + reach), end + reach)
         high = copies.captured_end(low, high) if low < high else low
         if low < high:
-            octets = bytes(copies.octets(low, high))
-            for match in _BEGINS_KEY.finditer(octets):
-                at, key = low + match.start(), octets[match.start() : match.start() + KEY_LENGTH]
+            octets = copies.copied(low, high)
+            index = octets.find(KEY_PREFIX)
+            while index >= 0:
+                key = octets[index : index + KEY_LENGTH]
                 is_key = REQUEST_KEY.startswith(key) or REPLY_KEY.startswith(key)
                 if is_key and len(self.candidates) < MOST_CANDIDATES:
-                    self.candidates.setdefault(at, at)
+                    self.candidates.setdefault(low + index, low + index)
+                index = octets.find(KEY_PREFIX, index + 1)
         covered = -NEVER
         for offset in sorted(self.candidates):
             # What stands in a startup frame begins none.
@@ -178,12 +189,15 @@ class KeySearch:
             self._edge = copies.edge(max(self._edge, begin, self.half.needed), offset)
             if offset < begin or (offset > self._edge and not is_over):
                 return None
-        stop = min(edge, offset + KEY_LENGTH)
-        key = bytes(copies.octets(offset, stop)) if copies.is_captured(offset, stop) else b""
+        header = self.header_at(offset)
+        if header is not None:
+            key = header[:KEY_LENGTH]
+        else:
+            stop = min(edge, offset + KEY_LENGTH)
+            key = copies.copied(offset, stop) if copies.is_captured(offset, stop) else b""
         if not (REQUEST_KEY.startswith(key) or REPLY_KEY.startswith(key)):
             del self.candidates[offset]
             return None
-        header = self.header_at(offset)
         if header is None:
             return None
         if copies.run_start(offset, offset - 1) != offset and (begin is None or offset != begin):
@@ -211,7 +225,7 @@ class KeySearch:
         copies, end = self.half.copies, offset + STARTUP_HEADER_LENGTH
         if copies.next_start(offset) != offset or copies.edge(offset, end) < end or not copies.is_captured(offset, end):
             return None
-        return bytes(copies.octets(offset, end))
+        return copies.copied(offset, end)
 
     def cut_header(self) -> OtherOctets | None:
         """Return what is left of a header that a snapshot length cut, None if there is none."""
@@ -229,7 +243,7 @@ class KeySearch:
     def _found(self, startup: StartupFrame, offset: int, end: int, key: bytes = b"") -> FoundFrame:
         _, frame, time = self.half.copies.frames(offset, end)
         seq, is_damaged = self.half.space.seq_of(offset), self.half.is_damaged(offset, end)
-        return FoundFrame(startup, offset, end, frame, time, seq, key=key, is_damaged=is_damaged)
+        return FoundFrame(startup, offset, end, frame, time, seq, None, 0, key, is_damaged)
 
     # --- frames that are wrong ---
 
@@ -258,7 +272,7 @@ class KeySearch:
 
     def _private_data(self, offset: int, end: int) -> bytes:
         first = offset + STARTUP_HEADER_LENGTH
-        return bytes(self.half.copies.octets(first, end)) if first < end else b""
+        return self.half.copies.copied(first, end) if first < end else b""
 
     def part(self, due: int | None) -> PartOfFrame | None:
         """Return the startup frame of which a part was sent, and that last, None if octets are missing after it.
@@ -319,7 +333,7 @@ def _decoded(header: bytes, private_data: bytes) -> StartupFrame:
 
 def _counted_length(header: bytes) -> int:
     """Return how many octets a startup frame has by its header."""
-    return STARTUP_HEADER_LENGTH + extension_length(header[17]) + int.from_bytes(header[18:20], "big")
+    return STARTUP_HEADER_LENGTH + extension_length(header[17]) + (header[18] << 8 | header[19])
 
 
 def _is_refused(header: bytes) -> bool:

@@ -28,8 +28,6 @@ class JudgedConnection(Protocol):
     """A connection of the report, as far as a verdict asks it."""
 
     crc: bool
-    request_frame: int | None
-    reply_frame: int | None
     part: PartOfFrame | None
     findings: list[Finding]
     lifecycle: Lifecycle
@@ -41,6 +39,14 @@ class JudgedConnection(Protocol):
     @property
     def reply(self) -> StartupFrame | None:
         """The Reply, None if it was not captured."""
+
+    @property
+    def request_frame(self) -> int | None:
+        """The frame that completed the Request."""
+
+    @property
+    def reply_frame(self) -> int | None:
+        """The frame that completed the Reply."""
 
     def half(self, direction: Role) -> HalfConnection:
         """The half connection that ``direction`` sent."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from scapy_mpa import offered
@@ -46,12 +46,19 @@ class Connection:
     ``reply_frame`` the numbers of the frames that completed them.
     """
 
+    __slots__ = (
+        "_flow", "_judgement", "_reply", "_request", "_startup", "_upper_layer", "assumptions", "crc", "ended_with",
+        "findings", "has_twin", "index", "inferred", "initiator", "lifecycle", "number", "own_paths", "part", "path",
+        "profile", "rejected", "responder", "rules", "service_port",
+    )  # fmt: skip
+
     def __init__(self, mpa: CapturedConnection, index: FrameIndex, assumptions: Assumptions = NOTHING) -> None:
         self.number = mpa.number
         self.profile: Profile = mpa.profile
         self.crc = mpa.crc
         #: The tags and tunnels of its segments, of both directions if these differ; None without any.
-        self.path = " / ".join(dict.fromkeys(", ".join(path) for path in mpa.paths)) or None
+        paths = mpa.paths
+        self.path = " / ".join(dict.fromkeys(", ".join(path) for path in paths)) if paths else None
         #: The paths of its segments.
         self.own_paths = mpa.own_paths
         #: Those of all on its addresses and ports, to which others may add theirs later, and the key of direction 0.
@@ -64,17 +71,9 @@ class Connection:
         #: Whether another connection has the same addresses and ports in another network, as ``path`` tells.
         self.has_twin = False
         self.rejected = mpa.rejected
-        request, reply = mpa.request, mpa.reply
-        self.request, self.request_frame = _startup(request)
-        self.reply, self.reply_frame = _startup(reply)
+        self._request, self._reply = mpa.request, mpa.reply
         #: The startup frame of which only a part came.
         self.part = mpa.part
-        #: Sequence numbers of their first octets.
-        self.request_seq = request.seq if request is not None else None
-        self.reply_seq = reply.seq if reply is not None else None
-        #: When they were complete, in nanoseconds since the epoch.
-        self.request_time_ns = request.time if request is not None else None
-        self.reply_time_ns = reply.time if reply is not None else None
         self.initiator = HalfConnection(mpa, "initiator", index)
         self.responder = HalfConnection(mpa, "responder", index)
         assert mpa.lifecycle is not None
@@ -90,6 +89,7 @@ class Connection:
         #: The frames of the capture, to be read again, and what was assumed when they were read.
         self.index = index
         self.assumptions = assumptions
+        self._upper_layer: UpperLayer | None = None
 
     def take_service(self, services: Mapping[tuple[bytes, int], int]) -> None:
         """Learn which service a port mapper has at the Responder's address and port."""
@@ -100,7 +100,7 @@ class Connection:
         """Be the connection of this number, in captures whose frames ``index`` finds."""
         self.number, self.index = number, index
         for half in (self.initiator, self.responder):
-            half.fpdus.take_number(number, index)
+            half.take_number(number, index)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the verdict, both directions, findings."""
@@ -113,6 +113,46 @@ class Connection:
             rows.append((half.endpoint, counts.fpdus, counts.ulpdu_octets, markers, counts.crc_errors))
         verdict = paragraph_html(f"#{self.number} {self.name}: {self.verdict}")
         return verdict + table_html(headings, rows) + findings_html(self.findings)
+
+    @property
+    def request(self) -> CapturedStartup | None:
+        """The Request, None if it was not captured."""
+        return _startup(self._request)
+
+    @property
+    def reply(self) -> CapturedStartup | None:
+        """The Reply, None if it was not captured."""
+        return _startup(self._reply)
+
+    @property
+    def request_frame(self) -> int | None:
+        """The frame that completed the Request."""
+        return self._request.frame if self._request is not None else None
+
+    @property
+    def reply_frame(self) -> int | None:
+        """The frame that completed the Reply."""
+        return self._reply.frame if self._reply is not None else None
+
+    @property
+    def request_seq(self) -> int | None:
+        """The sequence number of the first octet of the Request."""
+        return self._request.seq if self._request is not None else None
+
+    @property
+    def reply_seq(self) -> int | None:
+        """The sequence number of the first octet of the Reply."""
+        return self._reply.seq if self._reply is not None else None
+
+    @property
+    def request_time_ns(self) -> int | None:
+        """When the Request was complete, in nanoseconds since the epoch."""
+        return self._request.time if self._request is not None else None
+
+    @property
+    def reply_time_ns(self) -> int | None:
+        """When the Reply was complete, in nanoseconds since the epoch."""
+        return self._reply.time if self._reply is not None else None
 
     @property
     def fpdu_count(self) -> int:
@@ -169,10 +209,12 @@ class Connection:
         said = verdict(self, stated_limits(self.upper_layer))
         return "; ".join(filter(None, (said, *remarkable_beginning(self.startup_events), self.ended_with)))
 
-    @cached_property
+    @property
     def upper_layer(self) -> UpperLayer:
         """What runs above RDMAP, as far as startup frames and the first Sends show it."""
-        return upper_layer(self)
+        if self._upper_layer is None:
+            self._upper_layer = upper_layer(self)
+        return self._upper_layer
 
     def said(self) -> Iterator[Said]:
         """What both sides said, FPDU by FPDU, in the order of delivery; the frames of the capture are read again.
@@ -295,6 +337,8 @@ class Connection:
 
 def mark_twins(connections: Sequence[Connection]) -> None:
     """Have connections tell their path that have the same addresses and ports in two networks."""
+    if all(one.path is None for one in connections):
+        return
     paths: dict[tuple[str, str], set[str | None]] = {}
     for one in connections:
         paths.setdefault((one.initiator.endpoint, one.responder.endpoint), set()).add(one.path)
@@ -320,11 +364,11 @@ def _captured(startup: StartupFrame) -> CapturedStartup:
     return CapturedStartup(*startup)
 
 
-def _startup(found: FoundFrame | None) -> tuple[CapturedStartup | None, int | None]:
+def _startup(found: FoundFrame | None) -> CapturedStartup | None:
     if found is None:
-        return None, None
+        return None
     captured = _captured if len(found.startup.private_data) <= SHORT else _captured.__wrapped__
-    return captured(found.startup), found.frame
+    return captured(found.startup)
 
 
 def _startup_as_dict(startup: StartupFrame | None, frame: int | None) -> dict[str, Any] | None:

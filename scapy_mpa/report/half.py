@@ -7,13 +7,16 @@ from typing import Any, overload
 
 from scapy_mpa.analyzer.connection import CapturedConnection
 from scapy_mpa.capture.index import FrameIndex
+from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, marker_count, plain_length
 from scapy_mpa.framing.role import Role
+from scapy_mpa.receiver.deviation import Diagnosis
+from scapy_mpa.receiver.values import Moment
 from scapy_mpa.report.context import HalfContext
 from scapy_mpa.values.records import FPDULog, FPDURecord, FPDURow, record_of, rows_of
 from scapy_mpa.values.segment import endpoints
 from scapy_mpa.watches.counts import Counts
-from scapy_mpa.watches.fpdus import FirstSend
+from scapy_mpa.watches.fpdus import FirstFPDU, FirstSend
 
 #: The counts of a half connection in the report's JSON, in its order.
 COUNT_KEYS = (
@@ -100,12 +103,6 @@ class FPDURecords(Sequence[FPDURecord]):
         self.direction: Role = direction
         self._records: list[FPDURecord] | None = None
 
-    def take_number(self, number: int, index: FrameIndex) -> None:
-        """Belong to the connection of this number, in captures whose frames ``index`` finds."""
-        self.connection = number
-        if self._context is not None:
-            self._context.index = index
-
     def __iter__(self) -> Iterator[FPDURecord]:
         """Yield the records without keeping them."""
         if self.log is not None:
@@ -173,31 +170,82 @@ class HalfConnection:
     counted, ``fpdus`` its FPDUs (empty if the analysis kept none).
     """
 
+    __slots__ = (
+        "_context", "_direction", "_first", "_fpdus", "_log", "_number", "counts", "diagnosis", "first_send",
+        "inferred", "key", "markers", "seq_start",
+    )  # fmt: skip
+
     def __init__(self, mpa: CapturedConnection, direction: Role, index: FrameIndex) -> None:
         operation = mpa.operations.get(direction)
+        self._direction: Role = direction
+        self._number = mpa.number
         #: What its segments have for a key: addresses and ports of sender and receiver.
         self.key = mpa.keys[direction]
-        self.endpoint = endpoints(self.key)[0]
-        #: Sequence number from which Markers count, None if Full Operation was not entered.
-        self.seq_start = operation.seq_start if operation is not None else None
-        #: None if neither the startup frame that asks for them was captured nor Full Operation was entered.
-        self.markers = mpa.markers(direction)
         #: What it was inferred to be, None if a startup frame says it or nothing does.
         self.inferred = mpa.inference_of(direction)
-        self.counts = operation.counts if operation is not None else Counts()
-        #: The first octets of the first ULPDU of Full Operation, None if that FPDU was not captured.
-        self.first_ulpdu = operation.first.ulpdu if operation is not None and operation.first is not None else None
-        #: The frame and the time (nanoseconds) at which that FPDU was complete, None if it was not captured.
-        self.opened = operation.first.known if operation is not None and operation.first is not None else None
+        #: Sequence number from which Markers count, None if Full Operation was not entered.
+        self.seq_start: int | None = None
         #: Its first Send with payload, None if there is none, or nobody knows which was the first.
-        self.first_send: FirstSend | None = operation.first_send if operation is not None else None
-        log = operation.log if operation is not None else None
-        context = HalfContext(index, operation) if operation is not None else None
-        #: What the sender does wrong, if the FPDUs were read by that, its names and how it lays FPDUs out.
-        self.diagnosis = operation.diagnosis if operation is not None else None
-        self.deviation = operation.deviation if operation is not None else None
-        self.dialect = operation.dialect if operation is not None else None
-        self.fpdus = FPDURecords(log, self.counts.fpdus, mpa.number, direction, context, self.deviation)
+        self.first_send: FirstSend | None = None
+        #: The first FPDU of Full Operation, None if it was not captured.
+        self._first: FirstFPDU | None = None
+        #: What the sender does wrong, if the FPDUs were read by that.
+        self.diagnosis: Diagnosis | None = None
+        self._fpdus: FPDURecords | None = None
+        self._log: FPDULog | None = None
+        self._context: HalfContext | None = None
+        if operation is None:
+            #: None if neither the startup frame that asks for them was captured nor Full Operation was entered.
+            self.markers = mpa.markers(direction)
+            self.counts = Counts()
+            return
+        self.markers = operation.markers
+        self.counts = operation.counts
+        self.seq_start, self.diagnosis, watch = operation.seq_start, operation.diagnosis, operation.fpdus
+        self._first, self.first_send = watch.first, watch.first_send
+        if operation.log is not None:
+            self._log, self._context = operation.log, HalfContext(index, operation)
+
+    def take_number(self, number: int, index: FrameIndex) -> None:
+        """Belong to the connection of this number, in captures whose frames ``index`` finds."""
+        self._number = number
+        if self._context is not None:
+            self._context.index = index
+        if self._fpdus is not None:
+            self._fpdus.connection = number
+
+    @property
+    def endpoint(self) -> str:
+        """Who sent it, ``address:port``."""
+        return endpoints(self.key)[0]
+
+    @property
+    def fpdus(self) -> FPDURecords:
+        """Its FPDUs."""
+        if self._fpdus is None:
+            what = self._log, self.counts.fpdus, self._number, self._direction, self._context, self.deviation
+            self._fpdus = FPDURecords(*what)
+        return self._fpdus
+
+    @property
+    def first_ulpdu(self) -> bytes | None:
+        """The first octets of the first ULPDU of Full Operation, None if that FPDU was not captured."""
+        return self._first.ulpdu if self._first is not None else None
+
+    @property
+    def opened(self) -> Moment | None:
+        """The frame and the time (nanoseconds) at which that FPDU was complete, None if it was not captured."""
+        return self._first.known if self._first is not None else None
+
+    @property
+    def deviation(self) -> str | None:
+        """What its sender does wrong, by name; None if that is not known, or nothing."""
+        return self.diagnosis.candidate.name if self.diagnosis is not None else None
+
+    @property
+    def dialect(self) -> Dialect | None:
+        """How FPDUs of a sender that deviates are read."""
+        return self.diagnosis.candidate.dialect if self.diagnosis is not None else None
 
     def as_dict(self) -> dict[str, Any]:
         """The half connection with the keys of the report's JSON."""

@@ -112,6 +112,8 @@ class Report:
         Raises:
             IndexError: There is no connection of that number.
         """
+        if connections == () and (since, until) == (None, None) and not protocols and {*directions} >= {*ROLES}:
+            return
         first, last = _bounds(since, until)
         self.connections = self.chosen(connections, since, until, protocols)
         if connections != () or protocols:
@@ -223,18 +225,22 @@ def _bounds(since: int | None, until: int | None) -> tuple[int, int]:
 
 def summary_of(report: Report) -> Summary:
     """Count the ends of connections, and the findings of each rule."""
-    return _counted(report).summary()
+    return tally_of(report).summary()
 
 
-def summary_line(report: Report) -> str:
-    """The last line: how much was read, and how many findings of each severity."""
+def summary_line(report: Report, tally: Tally | None = None) -> str:
+    """The last line: how much was read, and how many findings of each severity.
+
+    ``tally`` is what the report comes to, if that was counted already.
+    """
     read = f"{plural(report.packets, 'packet')}, {plural(report.tcp_connections, 'TCP connection')}"
     if report.streams is not None:
         read = f"{plural(report.packets, 'block')} of {plural(len(report.streams), 'stream')}"
-    return f"{read}, {_counted(report).line()}"
+    return f"{read}, {(tally or tally_of(report)).line()}"
 
 
-def _counted(report: Report) -> Tally:
+def tally_of(report: Report) -> Tally:
+    """Count connections and findings of a report."""
     tally = Tally()
     for connection in report.connections:
         tally.count(connection)

@@ -70,9 +70,11 @@ class Tally:
         """Count a connection, with its findings."""
         self.connections += 1
         self._ended[connection.lifecycle.ended] += 1
-        self._unfinished[connection.lifecycle.ended] += connection.lifecycle.is_unfinished
-        self._where.update({found.rule.id for found in connection.findings})
-        self.count_findings(connection.findings)
+        if connection.lifecycle.is_unfinished:
+            self._unfinished[connection.lifecycle.ended] += 1
+        if connection.findings:
+            self._where.update({found.rule.id for found in connection.findings})
+            self.count_findings(connection.findings)
 
     def count_findings(self, findings: Iterable[Finding]) -> None:
         """Count findings of no connection."""

@@ -10,7 +10,7 @@ from scapy_mpa.report.beginning import event_line, remarkable_beginning
 from scapy_mpa.report.blocks import WITHOUT_PACKETS, in_blocks
 from scapy_mpa.report.connection import Connection, connection_line
 from scapy_mpa.report.lifecycle import lifecycle_line
-from scapy_mpa.report.model import Report, summary_line, summary_of
+from scapy_mpa.report.model import Report, summary_line, tally_of
 from scapy_mpa.report.tally import Summary
 from scapy_mpa.report.unfinished import address_of, alike
 from scapy_mpa.rules.findings import Finding
@@ -86,9 +86,10 @@ def report_lines(
 def _report_lines(report: Report, style: Styler, every: bool, summary_only: bool, more_of: More) -> Iterator[str]:
     like_others = alike(report.connections)
     shown = [] if summary_only else _shown(report, like_others, every)
-    yield summary_line(report)
+    tally = tally_of(report)
+    yield summary_line(report, tally)
     if summary_only or len(report.connections) > 1:
-        yield from summary_lines(summary_of(report), style)
+        yield from summary_lines(tally.summary(), style)
     if report.joined is not None:
         yield f"  {len(report.captures)} files, {JOINED_WORDS[report.joined]}"
     if report.streams is not None:

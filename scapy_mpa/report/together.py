@@ -69,10 +69,12 @@ def report_buffers_not_offered(connections: Sequence[Connection], findings: Find
     speaking: dict[bytes, int] = {}
     ended: dict[bytes, list[tuple[Connection, Role]]] = {}
     for one in connections:
+        if one.lifecycle.initiator.terminated is not None or one.lifecycle.responder.terminated is not None:
+            for role, host in _named_no_buffer(one):
+                ended.setdefault(host, []).append((one, role))
+    for one in connections if ended else ():
         for role, host in zip(ROLES, addresses_of(one.initiator.key), strict=True):
             speaking[host] = speaking.get(host, 0) + bool(one.half(role).counts.fpdus)
-        for role, host in _named_no_buffer(one):
-            ended.setdefault(host, []).append((one, role))
     for host, some in ended.items():
         if len(some) < FEWEST_OF_AN_ADDRESS or 2 * len(some) <= speaking[host]:
             continue

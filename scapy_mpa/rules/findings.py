@@ -154,6 +154,8 @@ class Quota:
 class Findings:
     """The findings of one connection; ``quota`` is shared with other connections."""
 
+    __slots__ = ("_found", "_quota", "profile")
+
     def __init__(self, quota: Quota | None = None) -> None:
         self.profile = "rfc5044"
         self._quota = quota
@@ -242,6 +244,8 @@ class Findings:
 
     def sorted(self) -> list[Finding]:
         """All findings, the gravest first, then by frame."""
+        if not self._found:
+            return []
         for found in self._found.values():
             found.follow(self.profile)
         return sorted(

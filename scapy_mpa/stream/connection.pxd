@@ -43,6 +43,10 @@ cdef class TCPHalf:
     cpdef bint acknowledge(self, long long frame, long long ack, long long window) except -1
     @cython.locals(copies=Copies, copy=Copy, index=cython.Py_ssize_t)
     cpdef forget(self, long long below)
+    @cython.locals(space=SequenceSpace, copies=Copies, peer=PeerState)
+    cpdef count_from(self, long long origin)
+    cpdef count_acks_from(self, long long origin)
+    cpdef keep_nothing(self)
     cpdef bint is_read(self) except -1
     @cython.locals(start=cython.longlong)
     cpdef read(self, long long end, Segment seg)

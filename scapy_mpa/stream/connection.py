@@ -371,7 +371,10 @@ class TCPHalf:
         One beyond which octets were read, or that lies beyond the window, is none of its sender's.
         """
         fin = self.fin
-        return next((one for one in self.fins if one[0] == fin or (fin is None and self._may_count(one))), None)
+        for one in self.fins:
+            if one[0] == fin or (fin is None and self._may_count(one)):
+                return one
+        return None
 
     def _may_count(self, fin: tuple[int, int, int]) -> bool:
         """Return True unless octets were read beyond a FIN, or ACKs captured later show no room for it."""
@@ -383,7 +386,7 @@ class TCPHalf:
     @property
     def other_fins(self) -> list[tuple[int, int, int]]:
         """The offset, frame and time of each FIN before or after the one that counts."""
-        counts = self.fin_captured
+        counts = self.fin_captured if self.fins else None
         return [one for one in self.fins if one != counts and (counts is not None or not self._may_count(one))]
 
     def has_fin_before(self, end: int) -> bool:
@@ -538,18 +541,21 @@ class TCPHalf:
         self.passed -= origin
         self.start = None if self.start is None else self.start - origin
         self.fin = None if self.fin is None else self.fin - origin
+        self._recent.shift(origin)
+        self.retransmissions.at -= origin
+        if not (self.resets or self._dropped or self.late or self.fins):
+            return
         self.resets = [one.shifted(origin, 0) for one in self.resets]
         self._dropped = [
             one._replace(offset=one.offset - origin, expected=one.expected - origin) for one in self._dropped
         ]
         self.late = [one.shifted(origin) for one in self.late]
-        self._recent.shift(origin)
-        self.retransmissions.at -= origin
         self.fins = [(fin - origin, frame, time) for fin, frame, time in self.fins]
 
     def count_acks_from(self, origin: int) -> None:
         """Count what its RSTs acknowledge, octets of the other direction, from what is now ``origin`` there."""
-        self.resets = [one.shifted(0, origin) for one in self.resets]
+        if self.resets:
+            self.resets = [one.shifted(0, origin) for one in self.resets]
 
 
 class TCPConnection:
@@ -964,7 +970,10 @@ class Flow:
                 _leave_out(seg, d, connections)
                 return None
             # One that has, or acknowledges, the very number of a SYN comes before those that are near.
-            for connection in sorted(connections, key=lambda one: one.is_of_syn(seg, d))[::-1]:
+            nearest = connections
+            if len(connections) > 1:
+                nearest = sorted(connections, key=lambda one: one.is_of_syn(seg, d))[::-1]
+            for connection in nearest:
                 if connection.accept_syn(seg, d):
                     return connection
             connection = self._new(seg, d, connections)

@@ -29,6 +29,17 @@ cdef class Copies:
     cpdef long long edge(self, long long at, long long enough=*) except? -1
     @cython.locals(index=cython.Py_ssize_t, start=cython.longlong)
     cpdef long long next_start(self, long long at) except? -1
+    @cython.locals(index=cython.Py_ssize_t, starts=array.array)
+    cpdef long long run_start(self, long long at, long long enough=*) except? -1
+    cpdef bint is_captured(self, long long start, long long end) except -1
+    cpdef long long captured_end(self, long long start, long long end) except? -1
+    cpdef strongest_reason(self, long long start, long long end)
+    cpdef bint has_rivals(self, long long start, long long end) except -1
+    cpdef settle(self, long long start, long long end)
+    @cython.locals(numbers=array.array, index=cython.Py_ssize_t)
+    cpdef shift(self, long long origin)
+    @cython.locals(index=cython.Py_ssize_t, first=cython.Py_ssize_t, last=cython.Py_ssize_t)
+    cpdef bytes copied(self, long long start, long long end)
     @cython.locals(index=cython.Py_ssize_t, first=cython.longlong)
     cpdef octets(self, long long start, long long end)
     @cython.locals(

@@ -262,11 +262,14 @@ class Copies:
 
     def is_captured(self, start: int, end: int) -> bool:
         """Return True if none of the octets of [start, end), all of them held, was cut off."""
-        return not self.has_doubts or all(self.chosen[index].data is not None for index in self._indexes(start, end))
+        for index in self._indexes(start, end) if self.has_doubts else ():
+            if self.chosen[index].data is None:
+                return False
+        return True
 
     def captured_end(self, start: int, end: int) -> int:
         """Return the offset of the first octet of [start, end), all of them held, that was cut off; ``end`` if none."""
-        for index in self._indexes(start, end):
+        for index in self._indexes(start, end) if self.has_doubts else ():
             if self.chosen[index].data is None:
                 return max(start, self.starts[index])
         return end
@@ -280,6 +283,17 @@ class Copies:
         assert data is not None
         first = start - number_at(self.starts, index)
         return memoryview(data)[first : first + end - start]
+
+    def copied(self, start: int, end: int) -> bytes:
+        """Return a copy of what :meth:`octets` returns."""
+        index = self.index_of(start)
+        if number_at(self.ends, index) < end:
+            return bytes(self.join(start, end)[: end - start])
+        data = self.chosen[index].data
+        assert data is not None
+        first = start - number_at(self.starts, index)
+        last = first + end - start
+        return bytes(data[first:last])
 
     def join(self, start: int, end: int) -> bytearray:
         """Return the chosen octets of [start, end), as :meth:`octets` does, until others are asked for; more follow."""
@@ -509,7 +523,8 @@ class Copies:
         for numbers in (self.starts, self.ends):
             for index in range(len(numbers)):
                 numbers[index] -= origin
-        self._rivals = {start - origin: rivals for start, rivals in self._rivals.items()}
+        if self._rivals:
+            self._rivals = {start - origin: rivals for start, rivals in self._rivals.items()}
         self._valid = {at - origin: (start - origin, end - origin) for at, (start, end) in self._valid.items()}
         self._failed.clear()
 
@@ -517,7 +532,9 @@ class Copies:
 
     def has_rivals(self, start: int, end: int) -> bool:
         """Return True if several copies of octets of [start, end) are held."""
-        return bool(self._rivals) and any(self.starts[i] in self._rivals for i in self._indexes(start, end))
+        if not self._rivals:
+            return False
+        return not self._rivals.keys().isdisjoint([self.starts[index] for index in self._indexes(start, end)])
 
     def settle(self, start: int, end: int) -> None:
         """Choose anew where copies of [start, end) compete: their receiver may have acknowledged octets since."""
@@ -606,8 +623,10 @@ class Copies:
 
     def rivals(self, start: int, end: int) -> list[Rival]:
         """Return the copies of [start, end) that are not those chosen, the first place of each pair of frames."""
+        if not self._rivals:
+            return []
         found: dict[tuple[int, int], Rival] = {}
-        indexes = list(self._indexes(start, end)) if self._rivals and start < end else []
+        indexes = list(self._indexes(start, end)) if start < end else []
         sole = {self.chosen[index].frame for index in indexes if self.starts[index] not in self._rivals}
         for index in indexes:
             at, chosen = self.starts[index], self.chosen[index]

@@ -9,6 +9,12 @@ cdef class PeerState:
     cdef public long long _last_ack, _ts_time, acked, edge, last_frame, least_acked, ts_recent, wnd
     cdef public array.array _acks, _ends, _frames, _starts
 
+    @cython.locals(index=cython.Py_ssize_t)
+    cpdef acked_by(self, long long frame)
+    @cython.locals(low=cython.longlong, total=cython.longlong, index=cython.Py_ssize_t, last=cython.longlong)
+    cpdef long long sacked_octets(self, long long end) except -1
+    @cython.locals(numbers=array.array, index=cython.Py_ssize_t)
+    cpdef shift(self, long long origin)
     cpdef bint has_room_for(self, long long end) except -1
     @cython.locals(latest=cython.longlong, before=cython.longlong)
     cpdef bint acknowledge(self, long long frame, long long ack, long long window) except -1
@@ -20,3 +26,5 @@ cdef class PeerState:
     cpdef echo(self, long long tsecr, long long time)
     @cython.locals(count=cython.Py_ssize_t)
     cpdef forget(self, long long below)
+
+cpdef long long _shifted(long long offset, long long origin) except? -1

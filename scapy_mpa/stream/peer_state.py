@@ -28,6 +28,7 @@ _NOWHERE: Final = NOWHERE
 _TWICE_ACKS: Final = 2 * MOST_ACKS
 #: Ranges that are kept though nobody asks for them, so that they are dropped seldom: a batch's size.
 _FEW = 64
+_NONE: Final = array("q")
 #: Ticks: a timestamp that differs by as much or more is older, not newer (RFC 7323 §5.2).
 OLDER: Final = 1 << 31
 
@@ -55,10 +56,10 @@ class PeerState:
         self.last_frame = 0
         self.ts_recent = -1
         #: The acknowledgement numbers sent last.
-        self._acks = array("q")
+        self._acks = _NONE[:]
         self._ts_time = 0
         # Ranges of octets, disjoint and ascending, and the frame that acknowledged each of them first.
-        self._starts, self._ends, self._frames = array("q"), array("q"), array("q")
+        self._starts, self._ends, self._frames = _NONE[:], _NONE[:], _NONE[:]
 
     @property
     def last_ack_sent(self) -> int | None:
@@ -191,8 +192,10 @@ class PeerState:
 
     def acked_by(self, frame: int) -> int | None:
         """Return the highest offset that was acknowledged by a frame, None if none was."""
-        found = (end for end, acked in zip(reversed(self._ends), reversed(self._frames), strict=True) if acked <= frame)
-        return next(found, None)
+        for index in range(len(self._ends) - 1, -1, -1):
+            if self._frames[index] <= frame:
+                return self._ends[index]
+        return None
 
     def echo(self, tsecr: int, time: int) -> None:
         """Take a timestamp that the receiver echoed: TS.Recent is not older (RFC 7323 §4.3)."""
@@ -237,17 +240,18 @@ class PeerState:
 
     def sacked_octets(self, end: int) -> int:
         """Return how many octets below an offset, beyond SEG.ACK, were acknowledged selectively."""
-        low = end if self.acked == _NOWHERE else self.acked
-        return sum(
-            max(0, min(last, end) - max(first, low)) for first, last in zip(self._starts, self._ends, strict=True)
-        )
+        low, total = end if self.acked == _NOWHERE else self.acked, 0
+        for index in range(len(self._ends) - 1, -1, -1):
+            last = self._ends[index]
+            if last <= low:
+                break
+            total += max(0, min(last, end) - max(self._starts[index], low))
+        return total
 
     def shift(self, origin: int) -> None:
         """Count offsets from what is now ``origin``."""
-        self.acked, self.least_acked, self._last_ack, self.edge = (
-            one if one == _NOWHERE else one - origin
-            for one in (self.acked, self.least_acked, self._last_ack, self.edge)
-        )
+        self.acked, self.least_acked = _shifted(self.acked, origin), _shifted(self.least_acked, origin)
+        self._last_ack, self.edge = _shifted(self._last_ack, origin), _shifted(self.edge, origin)
         for numbers in (self._acks, self._starts, self._ends):
             for index in range(len(numbers)):
                 numbers[index] -= origin
@@ -262,3 +266,8 @@ class PeerState:
             return True
         index = index_in(self._ends, start + 1)
         return index < len(self._starts) and self._starts[index] < end
+
+
+def _shifted(offset: int, origin: int) -> int:
+    """Return an offset counted from what is now ``origin``."""
+    return offset if offset == _NOWHERE else offset - origin

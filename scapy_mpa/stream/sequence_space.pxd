@@ -7,6 +7,10 @@ cdef class SequenceSpace:
     cdef public object base
     cdef public list others
 
+    @cython.locals(
+        base=cython.longlong, edge=cython.longlong, ahead=cython.longlong, best=cython.longlong, offset=cython.longlong,
+    )
+    cpdef tuple nearest(self, long long seq)
     @cython.locals(base=cython.longlong, last=cython.longlong)
     cpdef long long distance_from_last(self, long long seq) except? -1
     @cython.locals(base=cython.longlong, last=cython.longlong, ahead=cython.longlong, offset=cython.longlong)

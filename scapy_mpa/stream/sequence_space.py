@@ -45,11 +45,11 @@ class SequenceSpace:
     def nearest(self, seq: int) -> tuple[int, int]:
         """Return the distance in octets of a sequence number from the nearest known place, and its offset there."""
         assert self.base is not None
-        edge = self.last
-        ahead = ((seq - self.base - edge + HALF) & SEQ_MASK) - HALF
+        base, edge = self.base, self.last
+        ahead = ((seq - base - edge + HALF) & SEQ_MASK) - HALF
         best, offset = abs(ahead), edge + ahead
         for edge in self.others:
-            ahead = ((seq - self.base - edge + HALF) & SEQ_MASK) - HALF
+            ahead = ((seq - base - edge + HALF) & SEQ_MASK) - HALF
             if abs(ahead) < best:
                 best, offset = abs(ahead), edge + ahead
         return best, offset

@@ -9,6 +9,8 @@ from threading import Lock
 
 _USUAL = gc.get_threshold()
 _MANY = 5_000_000
+#: Not empty in a command that reads captures and ends.
+_COMMAND: list[bool] = []
 
 
 def look_seldom() -> None:
@@ -18,12 +20,25 @@ def look_seldom() -> None:
     is over: looking for some, every few hundred, would cost a third of the time.
     """
     gc.set_threshold(_MANY)
+    _COMMAND.append(True)
+
+
+def goes_with_process() -> bool:
+    """Return True if this is a command that ends soon: what is left then need not be freed before, which takes time."""
+    return bool(_COMMAND)
+
+
+def leave(what: object) -> None:
+    """Have something go with the process: who refers to itself is freed only if somebody looks for cycles."""
+    ring = [what]
+    ring.append(ring)
 
 
 def look_often() -> None:
     """For commands that run as long as somebody lets them: each live connection, each case leaves a few cycles."""
     gc.freeze()
     gc.set_threshold(*_USUAL)
+    _COMMAND.clear()
 
 
 class _Raised:

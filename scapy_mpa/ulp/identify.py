@@ -9,7 +9,8 @@ version, rping's memory once the peer uses it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias, TypeVar
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from scapy_mpa.framing.legacy import SMB_DIRECT_PORT
 from scapy_mpa.framing.startup import ENHANCED_DATA_LENGTH, StartupFrame
@@ -84,13 +85,7 @@ class UpperLayer:
     )
 
     def __init__(self, request: StartupFrame | None, reply: StartupFrame | None, responder_port: int) -> None:
-        self._by_port = PORTS.get(responder_port)
-        parts = [_parts(frame, responder_port) for frame in (request, reply)]
-        self._by_private = next((part.protocol for of in parts for part in of if part.protocol is not None), None)
-        #: How many octets the Initiator and the Responder take in a Send, as their Private Data say (RFC 8797).
-        self._inline = [next((part.most_received for part in of if part.most_received), None) for of in parts]
-        #: The number of the queue that NVMe-oF's Private Data name.
-        self._queue: int | None = next((part.values["qid"] for part in parts[0] if "qid" in part.values), None)
+        self._by_port, self._by_private, self._inline, self._queue = _stated(request, reply, responder_port)
         self._confirmed: Protocol | None = None
         #: Memory that the first message names, if it is rping's, until the peer uses it.
         self._offered: NamedMemory | None = None
@@ -208,6 +203,54 @@ class UpperLayer:
             if (offered.stag, offered.to) == (stag, to):
                 self._confirmed = "rping"
             self._offered = None
+
+
+def names_nothing(
+    request: StartupFrame | None,
+    reply: StartupFrame | None,
+    responder_port: int,
+    octets: bytes,
+    length: int,
+    is_from_initiator: bool,
+) -> bool:
+    """Return True if neither the port nor Private Data nor the first Send names an upper layer, nor may it be rping's.
+
+    The first Send, of either side, has ``length`` octets and begins with these.
+    """
+    stated = _stated(request, reply, responder_port)
+    if stated.by_port is not None or stated.by_private is not None or not length:
+        return False
+    return not (
+        rpcrdma.transport_header(octets, length) is not None
+        or smbdirect.header(octets, length, is_from_initiator, True) is not None
+        or is_perftest_version(octets, length)
+        or (is_from_initiator and rping_header(octets, length) is not None)
+    )
+
+
+class _Stated(NamedTuple):
+    """What the port and Private Data say.
+
+    ``inline``: how many octets the Initiator and the Responder take in a Send, as their Private Data say (RFC 8797);
+    ``queue``: the number of the queue that NVMe-oF's Private Data name.
+    """
+
+    by_port: Protocol | None
+    by_private: Protocol | None
+    inline: tuple[int | None, ...]
+    queue: int | None
+
+
+# Those of a thousand connections mostly say the same; few are kept, for a frame may have 64 KiB.
+@lru_cache(maxsize=64)
+def _stated(request: StartupFrame | None, reply: StartupFrame | None, responder_port: int) -> _Stated:
+    parts = [_parts(frame, responder_port) for frame in (request, reply)]
+    return _Stated(
+        PORTS.get(responder_port),
+        next((part.protocol for of in parts for part in of if part.protocol is not None), None),
+        tuple(next((part.most_received for part in of if part.most_received), None) for of in parts),
+        next((part.values["qid"] for part in parts[0] if "qid" in part.values), None),
+    )
 
 
 def _parts(frame: StartupFrame | None, responder_port: int) -> list[PrivateDataPart]:

@@ -103,10 +103,10 @@ class SmbDirectLimits(NamedTuple):
 
 def negotiate_request(octets: bytes) -> NegotiateRequest | None:
     """A Negotiate Request, or None if these octets are none."""
-    if len(octets) != NEGOTIATE_REQUEST.size:
+    if len(octets) != NEGOTIATE_REQUEST.size or int.from_bytes(octets[:2], "little") != _VERSION:
         return None
     found = NegotiateRequest(*NEGOTIATE_REQUEST.unpack(octets))
-    is_one = found.min_version == _VERSION <= found.max_version and not found.reserved and found.max_receive_size
+    is_one = found.max_version >= _VERSION and not found.reserved and found.max_receive_size
     return found if is_one else None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
@@ -35,9 +34,10 @@ class Announced(NamedTuple):
     shift: int | None = None
 
 
-def _options(seg: Segment) -> Iterator[tuple[int, bytes]]:
-    """Yield kind and content of each option of a segment, as far as its header was captured."""
+def _options(seg: Segment) -> list[tuple[int, bytes]]:
+    """Return kind and content of each option of a segment, as far as its header was captured."""
     octets = bytes(seg.buffer[seg.tcp : seg.start])
+    found: list[tuple[int, bytes]] = []
     at = _HEADER
     while at < len(octets) and octets[at] != _END:
         if octets[at] == _NO_OPERATION:
@@ -45,9 +45,10 @@ def _options(seg: Segment) -> Iterator[tuple[int, bytes]]:
             continue
         length = octets[at + 1] if at + 1 < len(octets) else 0
         if length < 2 or at + length > len(octets):
-            return
-        yield octets[at], octets[at + 2 : at + length]
+            break
+        found.append((octets[at], octets[at + 2 : at + length]))
         at += length
+    return found
 
 
 def announced(syn: Segment) -> Announced | None:
@@ -55,12 +56,13 @@ def announced(syn: Segment) -> Announced | None:
     if syn.tcp < 0:
         return None
     mss, timestamps, shift = 0, False, None
-    for kind, content in _options(syn):
-        if kind == _MSS and len(content) == 2:
-            mss = content[0] << 8 | content[1]
-        elif kind == _WINDOW_SCALE and len(content) == 1:
-            shift = min(content[0], LARGEST_SHIFT)
-        timestamps = timestamps or kind == _TIMESTAMPS
+    if syn.start > syn.tcp + _HEADER:
+        for kind, content in _options(syn):
+            if kind == _MSS and len(content) == 2:
+                mss = content[0] << 8 | content[1]
+            elif kind == _WINDOW_SCALE and len(content) == 1:
+                shift = min(content[0], LARGEST_SHIFT)
+            timestamps = timestamps or kind == _TIMESTAMPS
     return Announced(mss, timestamps, shift)
 
 

@@ -1,5 +1,8 @@
 cimport cython
 
+@cython.locals(address=cython.Py_ssize_t)
+cpdef bytes reverse_key(bytes key)
+
 @cython.no_gc
 cdef class Segment:
     cdef readonly long long ack, end, flags, frame, length, seq, start, tcp, time

@@ -6,10 +6,14 @@ One is made for every packet of a capture, so where it is compiled its numbers a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     from scapy_mpa.framing.markers import Octets
+
+#: Addresses and ports of IPv4.
+_KEY_IPV4: Final = Struct("4s4s2s2s")
 
 
 class Segment:
@@ -175,6 +179,9 @@ def is_stream(key: bytes) -> bool:
 
 def reverse_key(key: bytes) -> bytes:
     """The key of the opposite direction."""
+    if len(key) == _KEY_IPV4.size:
+        source, destination, source_port, destination_port = _KEY_IPV4.unpack(key)
+        return _KEY_IPV4.pack(destination, source, destination_port, source_port)
     address = (len(key) - 4) // 2
     return key[address : 2 * address] + key[:address] + key[-2:] + key[-4:-2]
 

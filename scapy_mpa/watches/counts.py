@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from heapq import heappop, heappush
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from scapy_mpa.receiver.plain import PlainRun
 from scapy_mpa.receiver.values import Gap, LeftOut, LocatedFPDU
@@ -61,6 +61,8 @@ class UnalignedSegment:
 
 #: What nobody adds to: numbers of which there are none.
 _NONE: Final = array("q")
+#: The same of segments.
+_NOTHING: Final[list[Any]] = []
 
 
 class Counts:
@@ -353,6 +355,7 @@ class Counts:
         found = self.judged(up_to=1 << 62)
         self._starts = self._ends = self._left_out_starts = self._left_out_ends = _NONE
         self._brought = self._brought_end = self._brought_by = _NONE
+        self._unjudged, self._late = _NOTHING, _NOTHING
         return found
 
 

@@ -38,6 +38,8 @@ IMMEDIATE_LENGTH: Final = 8
 MOST_RELATED: Final = 1 << 12
 
 _READ_REQUEST, _READ_RESPONSE, _ATOMIC_REQUEST, _ATOMIC_RESPONSE = 1, 2, 10, 11
+#: The MSN of the last message of each queue before the first one (RFC 5041 §4.3: MSN begins with one).
+_NO_MESSAGES: Final = dict.fromkeys(QUEUE_OF.values(), 0)
 #: Of which RFC 5040 §4.1 has the Invalidate STag zero: Read Request, Send, Send with SE, Terminate.
 _WITHOUT_STAG = (1, 3, 5, 7)
 _PLAIN_SENDS, _INVALIDATING, _IMMEDIATES = (3, 5), (4, 6), (8, 9)
@@ -183,7 +185,7 @@ class DDPWatch:
         #: DV and RV of the first segment, -1 before it.
         self._versions = -1
         #: The MSN of the last message of each queue.
-        self._messages: dict[int, int] = dict.fromkeys(QUEUE_OF.values(), 0) if is_beginning else {}
+        self._messages: dict[int, int] = _NO_MESSAGES.copy() if is_beginning else {}
         #: Messages that are not complete: by queue; STag and next TO of a Read Response and of a Write.
         self._open: dict[int, _Open] = {}
         self._response: tuple[int, int] | None = None

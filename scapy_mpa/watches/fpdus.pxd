@@ -4,7 +4,7 @@ from scapy_mpa.watches.ddp cimport DDPWatch, ulpdu_of
 from scapy_mpa.watches.sizes cimport SizeWatch
 
 cdef long long CRC_LENGTH, GOOD, HEADER_OCTETS, LENGTH_FIELD_LENGTH, LONGEST_FPDU, MARKER_LENGTH, TERMINATE_OCTETS
-cdef long long UNTAGGED_HEADER_LENGTH, _LOW_BITS
+cdef long long LAST, TAGGED, UNTAGGED_HEADER_LENGTH, _LOW_BITS, _OPCODE
 cdef long long BAD, CUT, MARKER_INTERVAL, MAX_ULPDU_LENGTH, TERMINATE_OPCODE
 
 cdef class FPDUWatch:
@@ -16,4 +16,5 @@ cdef class FPDUWatch:
 
     @cython.locals(ulpdu_length=cython.longlong, crc=cython.longlong)
     cpdef passed(self, object fpdu, object ulpdu=*)
+    @cython.locals(ulpdu=bytes, octets=cython.longlong, control=cython.longlong, opcode=cython.longlong)
     cpdef _note_first(self, object fpdu)

@@ -10,11 +10,12 @@ from typing import Final, NamedTuple
 
 from scapy_mpa.framing.crc import CRC_LENGTH
 from scapy_mpa.framing.ddp import (
+    LAST,
     SEND_OPCODES,
+    TAGGED,
     TERMINATE_OPCODE,
+    UNTAGGED_HEADER,
     UNTAGGED_HEADER_LENGTH,
-    UntaggedHeader,
-    decode_ddp,
     decode_terminate,
 )
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH, decode_fpdu
@@ -44,6 +45,7 @@ from scapy_mpa.watches.terminates import TERMINATE_OCTETS, broken_rules, error_n
 #: and of what upper layers send first, such as SMB Direct's negotiation or an RPC without chunks.
 FIRST_ULPDU_OCTETS: Final = 96
 _LOW_BITS = 3
+_OPCODE: Final = 0x0F
 
 
 class FirstSend(NamedTuple):
@@ -174,16 +176,14 @@ class FPDUWatch:
             is_bad, length = fpdu.crc == BAD, fpdu.ulpdu_length
             is_doubtful = is_bad or not is_plain_header(ulpdu, length)
             self.first = FirstFPDU(ulpdu, length, 0 if is_bad else fpdu.end, fpdu.known, is_doubtful)
-        header, octets = decode_ddp(ulpdu), fpdu.ulpdu_length - UNTAGGED_HEADER_LENGTH
-        if (
-            fpdu.crc == BAD
-            or octets <= 0
-            or not isinstance(header, UntaggedHeader)
-            or header.opcode not in SEND_OPCODES
-        ):
+        octets = fpdu.ulpdu_length - UNTAGGED_HEADER_LENGTH
+        if fpdu.crc == BAD or octets <= 0 or len(ulpdu) < UNTAGGED_HEADER_LENGTH:
+            return
+        control, opcode, _, _, _, mo = UNTAGGED_HEADER.unpack_from(ulpdu)
+        if control & TAGGED or opcode & _OPCODE not in SEND_OPCODES:
             return
         self._awaits_send = False
-        if header.last and not header.mo:
+        if control & LAST and not mo:
             self.first_send = FirstSend(ulpdu[UNTAGGED_HEADER_LENGTH:], octets)
 
     def _note_error(self, fpdu: LocatedFPDU) -> None:

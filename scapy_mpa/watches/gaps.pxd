@@ -14,4 +14,5 @@ cdef class GapWatch:
     cpdef arrived(self, Arrival arrival)
     @cython.locals(offset=cython.longlong, end=cython.longlong, crc=cython.longlong)
     cpdef passed(self, object fpdu)
+    cpdef finish(self, object rest, long long edge, object closed, object acknowledged, object now)
     cpdef passed_run(self, PlainRun run)

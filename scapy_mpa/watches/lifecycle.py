@@ -7,7 +7,7 @@ counts if its sender falls silent (RFC 9293 §3.10.7.4, RFC 5961 §3.2).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from scapy_mpa.framing.startup import StartupFrame
@@ -23,9 +23,13 @@ FEWEST_AFTER_ERROR: Final = 10
 #: So many retransmissions of the same octets, none of them acknowledged, were in vain: RFC 9293 §3.8.3 has a sender
 #: report that something is wrong after three.
 FEWEST_IN_VAIN: Final = 3
+#: Those of nearly all; nobody adds to it.
+_NO_RESETS: Final[list[Reset]] = []
+#: The end of a direction that is not over, all of which was acknowledged.
+_OPEN: Final = HalfEnd()
 
 
-class DirectionEnd(NamedTuple):
+class DirectionEnd:
     """What is known of a direction at the end.
 
     Attributes:
@@ -47,43 +51,70 @@ class DirectionEnd(NamedTuple):
         went_on_at: the moment of the first segment of that, None if it is not known.
         is_deviating: whether its sender is known to deviate, so that an error is what its peer may accept.
         is_in_operation: whether Full Operation began.
+        accepted_resets: the RSTs for which its receiver closed the connection.
+        last_moment: the moment of its last segment, be it a RST.
+        unacknowledged: octets that the peer never acknowledged; 0 if it never acknowledged any, for then that is not
+            known.
+        is_quiet: no RST, no error, no Terminate, and not sent again in vain.
     """
 
-    last: Moment
-    fin: tuple[int, int, int] | None
-    resets: Sequence[Reset]
-    reset_count: int
-    retransmissions: Retransmissions
-    start: int | None
-    sent: int
-    acknowledged: int | None
-    sacked: int = 0
-    messages: int = 0
-    terminated: Terminated | None = None
-    error_frame: int | None = None
-    has_gap: bool = False
-    went_on: Sent | None = None
-    went_on_at: Moment | None = None
-    is_deviating: bool = False
-    is_in_operation: bool = True
+    __slots__ = (
+        "accepted_resets", "acknowledged", "error_frame", "fin", "has_gap", "is_deviating", "is_in_operation",
+        "is_quiet", "last", "last_moment", "messages", "reset_count", "resets", "retransmissions", "sacked", "sent",
+        "start", "terminated", "unacknowledged", "went_on", "went_on_at",
+    )  # fmt: skip
 
-    @property
-    def accepted_resets(self) -> list[Reset]:
-        """The RSTs for which its receiver closed the connection."""
-        return [one for one in self.resets if closes(one)] if self.resets else []
+    def __init__(
+        self,
+        last: Moment,
+        fin: tuple[int, int, int] | None,
+        resets: Sequence[Reset],
+        reset_count: int,
+        retransmissions: Retransmissions,
+        start: int | None,
+        sent: int,
+        acknowledged: int | None,
+        sacked: int = 0,
+        messages: int = 0,
+        terminated: Terminated | None = None,
+        error_frame: int | None = None,
+        has_gap: bool = False,
+        went_on: Sent | None = None,
+        went_on_at: Moment | None = None,
+        is_deviating: bool = False,
+        is_in_operation: bool = True,
+    ) -> None:
+        self.last = self.last_moment = last
+        self.fin = fin
+        self.resets = resets
+        self.accepted_resets = _NO_RESETS
+        if resets:
+            self.accepted_resets = [one for one in resets if closes(one)]
+            self.last_moment = max(last, max([(one.frame, one.time) for one in resets]))
+        self.reset_count = reset_count
+        self.retransmissions = retransmissions
+        self.start = start
+        self.sent = sent
+        self.acknowledged = acknowledged
+        self.sacked = sacked
+        self.unacknowledged = 0
+        if acknowledged is not None:
+            end = sent if fin is None else min(sent, fin[0])
+            self.unacknowledged = max(0, end - acknowledged - sacked)
+        self.messages = messages
+        self.terminated = terminated
+        self.error_frame = error_frame
+        self.has_gap = has_gap
+        self.went_on = went_on
+        self.went_on_at = went_on_at
+        self.is_deviating = is_deviating
+        self.is_in_operation = is_in_operation
+        is_whole = error_frame is None and terminated is None
+        self.is_quiet = is_whole and not resets and retransmissions.count < FEWEST_IN_VAIN
 
-    @property
-    def last_moment(self) -> Moment:
-        """The moment of its last segment, be it a RST."""
-        return max(self.last, max((one.frame, one.time) for one in self.resets)) if self.resets else self.last
 
-    @property
-    def unacknowledged(self) -> int:
-        """Octets that the peer never acknowledged; 0 if it never acknowledged any, for then that is not known."""
-        if self.acknowledged is None:
-            return 0
-        end = self.sent if self.fin is None else min(self.sent, self.fin[0])
-        return max(0, end - self.acknowledged - self.sacked)
+#: In place of an end that nobody asks for any more.
+NO_END: Final = DirectionEnd((0, 0), None, (), 0, Retransmissions(), None, 0, None)
 
 
 class Rejection(NamedTuple):
@@ -122,9 +153,10 @@ def after(offset: int, start: int | None) -> int | None:
 
 def closes_in_order(mine: DirectionEnd, peer: DirectionEnd) -> bool:
     """Return True if a direction ends by a FIN behind all of its octets, and neither side had a reason to break off."""
-    reasons = (one.terminated or one.error_frame is not None or one.accepted_resets for one in (mine, peer))
-    is_whole = mine.fin is not None and mine.fin[0] == mine.sent and not mine.has_gap
-    return is_whole and not any(reasons) and not (mine.is_deviating or peer.is_deviating)
+    if mine.fin is None or mine.fin[0] != mine.sent or mine.has_gap:
+        return False
+    reasons = [one.terminated or one.error_frame is not None or one.accepted_resets for one in (mine, peer)]
+    return not any(reasons) and not (mine.is_deviating or peer.is_deviating)
 
 
 def is_known_up_to(one: DirectionEnd, end: int) -> bool:
@@ -137,26 +169,34 @@ def closed_by(mine: DirectionEnd, peer: DirectionEnd) -> Closed | None:
     """Return how a direction was closed: by its FIN, else by the last RST of either side."""
     if mine.fin is not None:
         return Closed("FIN", mine.fin[1:], mine.fin[0])
+    if not (mine.accepted_resets or peer.accepted_resets):
+        return None
     # A FIN takes a number, too, and may not have been captured.
-    resets = [*(((one.frame, one.time), one.offset - 1) for one in mine.accepted_resets)]
+    resets = [((one.frame, one.time), one.offset - 1) for one in mine.accepted_resets]
     # That of the peer acknowledges what it has received.
     resets += [((one.frame, one.time), max(mine.sent, one.ack or 0)) for one in peer.accepted_resets]
-    return Closed("RST", *max(resets)) if resets else None
+    return Closed("RST", *max(resets))
 
 
 def _sent_in_vain(mine: DirectionEnd, peer: DirectionEnd) -> int:
     """Return how often octets were sent again that the peer, which said nothing more, never acknowledged."""
     again = mine.retransmissions
-    is_in_vain = again.count >= FEWEST_IN_VAIN and again.at == mine.acknowledged and mine.unacknowledged > 0
+    if again.count < FEWEST_IN_VAIN:
+        return 0
+    is_in_vain = again.at == mine.acknowledged and mine.unacknowledged > 0
     return again.count if is_in_vain and peer.last_moment < again.first else 0
 
 
 def half_end(mine: DirectionEnd, peer: DirectionEnd) -> HalfEnd:
     """Return the end of a direction."""
-    fin, again = mine.fin, mine.retransmissions
+    fin, again, octets = mine.fin, mine.retransmissions, mine.unacknowledged
+    if fin is None and mine.is_quiet and peer.is_quiet:
+        if not octets and mine.last[0]:
+            return _OPEN
+        messages = mine.messages if octets and mine.is_in_operation else 0
+        return HalfEnd(None, None, 0, octets, messages, 0, (0, 0), None, mine.last[0] > 0)
     in_vain = _sent_in_vain(mine, peer)
     resets = [one.frame for one in (*mine.accepted_resets, *peer.accepted_resets)]
-    octets = mine.unacknowledged
     return HalfEnd(
         "fin" if fin is not None else "rst" if resets else None,
         fin[1] if fin is not None else min(resets, default=None),
@@ -175,6 +215,10 @@ def lifecycle(
 ) -> Lifecycle:
     """Return how a connection went whose first frame was captured at a moment."""
     ends = half_end(initiator, responder), half_end(responder, initiator)
+    last = max(initiator.last_moment, responder.last_moment)
+    has_end = initiator.fin is not None or responder.fin is not None or rejection is not None
+    if not has_end and initiator.is_quiet and responder.is_quiet:
+        return Lifecycle(min(first, last), last, "open", None, None, None, None, *ends, 0)
     found: list[tuple[int, int, Moment, Ended, Side | None]] = []
     resets: list[tuple[int, Side]] = []
     if rejection is not None:
@@ -194,14 +238,17 @@ def lifecycle(
         if end.in_vain:
             found.append((end.in_vain_frames[0], 4, one.retransmissions.last, "lost", None))
     ended: Ended
-    _, _, moment, ended, by = min(found, key=lambda one: one[:2]) if found else (0, 0, (0, 0), "open", None)
+    _, _, moment, ended, by = min(found) if found else (0, 0, (0, 0), "open", None)
     reset_frame, reset_by = min(resets, default=(None, None))
-    last = max(initiator.last_moment, responder.last_moment)
     return Lifecycle(min(first, last), last, ended, by, moment[0] or None, reset_by, reset_frame, *ends, moment[1])
 
 
-def breaches_at_end(mine: DirectionEnd, peer: DirectionEnd) -> Iterator[Breach]:
-    """Yield what the end of a direction shows: who did it is who sent it."""
+def breaches_at_end(mine: DirectionEnd, peer: DirectionEnd) -> Iterable[Breach]:
+    """Return what the end of a direction shows: who did it is who sent it."""
+    return () if mine.is_quiet and peer.is_quiet else _breaches_at_end(mine, peer)
+
+
+def _breaches_at_end(mine: DirectionEnd, peer: DirectionEnd) -> Iterator[Breach]:
     yield from _attack_resets(mine)
     octets, at = mine.unacknowledged, mine.acknowledged or 0
     in_vain = _sent_in_vain(mine, peer)

@@ -16,6 +16,10 @@ cdef class MessageWatch:
 
     @cython.locals(header=bytes, frames=tuple, end=cython.longlong)
     cpdef passed(self, object fpdu, object ulpdu)
+    @cython.locals(
+        last=_Kept, one=_Kept, kept=list, is_begun=cython.bint,
+    )
+    cpdef long long unacknowledged(self, long long end) except -1
     cpdef passed_run(self, PlainRun run)
     @cython.locals(left=cython.longlong)
     cpdef _keep(self, object one, long long count)

@@ -1,6 +1,6 @@
 cimport cython
 from scapy_mpa.stream.connection cimport Arrival
-from scapy_mpa.watches.counts cimport UnalignedSegment
+from scapy_mpa.watches.counts cimport Counts, UnalignedSegment
 
 cdef long long MIN_MULPDU
 
@@ -13,6 +13,9 @@ cdef class SegmentWatch:
 
     @cython.locals(length=cython.longlong, limit=cython.longlong, before=cython.longlong)
     cpdef arrived(self, Arrival arrival)
+    @cython.locals(aligned=cython.longlong, segments=cython.longlong, pause=UnalignedSegment, arrival=Arrival)
+    cpdef finish(self, Counts counts, bint fits, object now)
+    cpdef explained(self, object breaches, long long octets=*)
     cpdef bint is_expected(self, long long hop_limit) except -1
     cpdef arrived_aligned(self, long long length)
     @cython.locals(arrival=Arrival, pause=UnalignedSegment, length=cython.longlong)

@@ -33,7 +33,7 @@ class SegmentWatch:
     """The segments of one direction.
 
     Args:
-        path_mtu: what routers report of its packets; the owner adds to it.
+        path_mtu: what routers report of its packets, None as long as none does; the owner adds to it.
 
     Attributes:
         first: the segment with the first octet of Full Operation, None before it.
@@ -52,6 +52,10 @@ class SegmentWatch:
         self._pause: UnalignedSegment | None = None
         self.first: Arrival | None = None
         self.longest = 0
+
+    def explain_by(self, path_mtu: PathMTUMessages) -> None:
+        """Let what routers report of its packets explain what is found from now on."""
+        self._path_mtu = path_mtu
 
     def arrived(self, arrival: Arrival) -> Sequence[Breach]:
         """Inspect a segment with octets of Full Operation."""
@@ -120,7 +124,7 @@ class SegmentWatch:
 
     def explained(self, breaches: Sequence[Breach], octets: int = 0) -> Sequence[Breach]:
         """Return breaches whose details name the path MTU that explains them, of segments of ``octets`` if given."""
-        if self._path_mtu is None:
+        if not breaches or self._path_mtu is None:
             return breaches
         return [
             one._replace(detail=one.detail + self._path_mtu.explanation(one.frame, self.longest, octets))

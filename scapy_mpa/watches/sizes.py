@@ -63,7 +63,7 @@ class SizeWatch:
             detail = f"{size}, but no segment has more than {longest_segment}{self._said_of_long}"
             breaches.append(Breach("fpdu-above-emss", *self._at, detail))
         # The path may hold less than the SYNs announce.
-        limit = mulpdu(min(self._emss, longest_segment), self._markers)
+        limit = mulpdu(min(self._emss, longest_segment), self._markers) if ddp.longest_part > 0 else 0
         if self._emss and 0 < ddp.longest_part < limit // 2:
             detail = f"no DDP Segment of a message is longer than {ddp.longest_part} octets, but MULPDU is {limit}"
             breaches.append(Breach("mulpdu-filled", *ddp.first_part, detail))

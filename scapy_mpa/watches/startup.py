@@ -25,6 +25,7 @@ from scapy_mpa.framing.startup import (
     REPLY_KEY,
     REQUEST_KEY,
     STARTUP_HEADER_LENGTH,
+    Kind,
     startup_frame_problems,
 )
 from scapy_mpa.infer.evidence import HEADER_OCTETS
@@ -61,7 +62,7 @@ _BY_FIRST_FPDU: Final = frozenset(
 _TAKEN_FOR_FPDUS: Final = frozenset(("connection-lost", "fpdu-format", "marker-first", "marker-length"))
 
 
-class StartupSide(NamedTuple):
+class StartupSide:
     """One direction of a connection whose startup is judged.
 
     Attributes:
@@ -78,17 +79,36 @@ class StartupSide(NamedTuple):
         layout: how FPDUs lie, None if Full Operation did not begin.
     """
 
-    base: int
-    end: DirectionEnd
-    frame: FoundFrame | None = None
-    part: PartOfFrame | None = None
-    garbled: OtherOctets | None = None
-    after_rejection: Moment | None = None
-    opening: Arrival | None = None
-    first: FirstFPDU | None = None
-    first_octets: bytes = b""
-    fpdus: int = 0
-    layout: Layout | None = None
+    __slots__ = (
+        "after_rejection", "base", "end", "first", "first_octets", "fpdus", "frame", "garbled", "layout", "opening",
+        "part",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        base: int,
+        end: DirectionEnd,
+        frame: FoundFrame | None = None,
+        part: PartOfFrame | None = None,
+        garbled: OtherOctets | None = None,
+        after_rejection: Moment | None = None,
+        opening: Arrival | None = None,
+        first: FirstFPDU | None = None,
+        first_octets: bytes = b"",
+        fpdus: int = 0,
+        layout: Layout | None = None,
+    ) -> None:
+        self.base = base
+        self.end = end
+        self.frame = frame
+        self.part = part
+        self.garbled = garbled
+        self.after_rejection = after_rejection
+        self.opening = opening
+        self.first = first
+        self.first_octets = first_octets
+        self.fpdus = fpdus
+        self.layout = layout
 
     def offset_of(self, seq: int) -> int:
         """Return the offset of a sequence number, the one nearest to the startup frame."""
@@ -116,7 +136,7 @@ class StartupSide(NamedTuple):
         return is_shared and not self.begins_with_fpdu
 
 
-class StartupPhase(NamedTuple):
+class StartupPhase:
     """The Startup Phase of a connection.
 
     Attributes:
@@ -127,39 +147,48 @@ class StartupPhase(NamedTuple):
         is_accepted: whether a startup frame was wrong, and FPDUs follow all the same.
         initiator_first: whether its specification has the Initiator send the first FPDU.
         responder_port: the TCP port of the Responder.
+        request: the Request, None if the Initiator sent none.
+        reply: the Reply, None if the Responder sent none.
+        has_begun: whether Full Operation began in a direction.
     """
 
-    initiator: StartupSide
-    responder: StartupSide
-    unexpected: OtherOctets | None = None
-    answered_octets: int = 0
-    rejected: bool = False
-    is_accepted: bool = False
-    initiator_first: bool = True
-    responder_port: int = 0
+    __slots__ = (
+        "answered_octets", "has_begun", "initiator", "initiator_first", "is_accepted", "rejected", "reply", "request",
+        "responder", "responder_port", "unexpected",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        initiator: StartupSide,
+        responder: StartupSide,
+        unexpected: OtherOctets | None = None,
+        answered_octets: int = 0,
+        rejected: bool = False,
+        is_accepted: bool = False,
+        initiator_first: bool = True,
+        responder_port: int = 0,
+    ) -> None:
+        self.initiator = initiator
+        self.responder = responder
+        self.unexpected = unexpected
+        self.answered_octets = answered_octets
+        self.rejected = rejected
+        self.is_accepted = is_accepted
+        self.initiator_first = initiator_first
+        self.responder_port = responder_port
+        self.request = _of_kind(initiator, "request")
+        self.reply = _of_kind(responder, "reply")
+        self.has_begun = initiator.layout is not None or responder.layout is not None
 
     def side(self, role: Role) -> StartupSide:
         """Return the direction of a role."""
         return self.initiator if role == "initiator" else self.responder
 
-    @property
-    def has_begun(self) -> bool:
-        """True if Full Operation began in a direction."""
-        return self.initiator.layout is not None or self.responder.layout is not None
 
-    @property
-    def request(self) -> FoundFrame | None:
-        """The Request, None if the Initiator sent none."""
-        return self._of_kind("initiator", "request")
-
-    @property
-    def reply(self) -> FoundFrame | None:
-        """The Reply, None if the Responder sent none."""
-        return self._of_kind("responder", "reply")
-
-    def _of_kind(self, role: Role, kind: str) -> FoundFrame | None:
-        found = self.side(role).frame
-        return found if found is not None and found.startup.kind == kind else None
+def _of_kind(side: StartupSide, kind: Kind) -> FoundFrame | None:
+    """Return the startup frame of a direction if it is of a kind."""
+    found = side.frame
+    return found if found is not None and found.startup.kind == kind else None
 
 
 class StartupFindings:
@@ -190,9 +219,11 @@ class StartupFindings:
 def judge_startup(startup: StartupPhase, now: Moment) -> StartupFindings:
     """Judge the Startup Phase of a connection, nothing more coming at a moment."""
     found = StartupFindings()
-    both, request, reply = (startup.initiator, startup.responder), startup.request, startup.reply
-    for role, side, peer in zip(ROLES, both, both[::-1], strict=True):
-        found.add(role, _unfinished(side, peer, now))
+    initiator, responder, request, reply = startup.initiator, startup.responder, startup.request, startup.reply
+    for role in ROLES:
+        side, peer = (initiator, responder) if role == "initiator" else (responder, initiator)
+        if side.part is not None:
+            found.add(role, _unfinished(side, side.part, peer, now))
         if side.frame is not None and side.after_rejection is not None:
             where = side.frame.end, *side.after_rejection
             found.add(role, [Breach("startup-fpdu-after-rejection", *where, "an FPDU after a Reply with R")])
@@ -209,19 +240,22 @@ def judge_startup(startup: StartupPhase, now: Moment) -> StartupFindings:
         _judge_octets_after_request(startup, request, found)
     if request is not None and not startup.has_begun and not startup.rejected:
         _judge_silence(startup, request, now, found)
-    if reply is not None and startup.initiator_first and None not in (both[0].layout, both[1].layout):
+    is_begun = initiator.layout is not None and responder.layout is not None
+    if reply is not None and startup.initiator_first and is_begun:
         _judge_first_octets(startup, reply, found)
     if reply is not None and request is None:
-        if startup.initiator.frame is not None:
+        if initiator.frame is not None:
             detail = "a Reply to something that is not a Request: it is a Reply, too"
             found.add("responder", [_at_frame("startup-invalid-answered", reply, detail)])
         else:
             _judge_reply_alone(startup, reply, found)
-    damaged = [(role, side.frame) for role, side in zip(ROLES, both, strict=True) if side.frame is not None]
-    damaged = [(role, frame) for role, frame in damaged if frame.is_damaged]
-    if damaged:
-        # What its receiver took for the frame was not captured, and may have been right.
-        found.breaches = [(role, _at_frame("tcp-checksum", frame, DROPPED)) for role, frame in damaged]
+    damaged: list[tuple[Role, Breach]] = []
+    for role in ROLES:
+        frame = initiator.frame if role == "initiator" else responder.frame
+        if frame is not None and frame.is_damaged:
+            damaged.append((role, _at_frame("tcp-checksum", frame, DROPPED)))
+    # What its receiver took for the frame was not captured, and may have been right.
+    found.breaches = damaged or found.breaches
     return found
 
 
@@ -243,11 +277,8 @@ def _same_role(found: FoundFrame) -> Breach:
     return _at_frame("startup-role", found, f"{what}: both sides are in the same role")
 
 
-def _unfinished(side: StartupSide, peer: StartupSide, now: Moment) -> Iterator[Breach]:
+def _unfinished(side: StartupSide, part: PartOfFrame, peer: StartupSide, now: Moment) -> Iterator[Breach]:
     """Yield a startup frame of which no more than a part came, if no more will, and why."""
-    part = side.part
-    if part is None:
-        return
     if part.is_damaged:
         yield Breach("tcp-checksum", side.offset_of(part.seq), part.frame, part.time, DROPPED)
         return
@@ -444,15 +475,15 @@ def may_begin_with_fpdu(octets: bytes) -> bool:
 
 def _judge_negotiation(startup: StartupPhase, found: StartupFindings) -> None:
     """Report what is wrong with, or remarkable about, the startup frames and the first FPDUs."""
+    initiator, responder = startup.initiator, startup.responder
     frames = [startup.request, startup.reply]
     if startup.is_accepted:
-        frames = [startup.initiator.frame, startup.responder.frame]
-    request, reply = (one.startup if one is not None else None for one in frames)
+        frames = [initiator.frame, responder.frame]
+    request, reply = [one.startup if one is not None else None for one in frames]
     if request is None and reply is None:
         return
-    sides = startup.initiator, startup.responder
-    first = [side.first.ulpdu if side.first is not None else None for side in sides]
-    judgement = found.judgement = judge(request, reply, Seen(*map(_octets, first)), startup.responder_port)
+    seen = Seen(*[bytes(side.first.ulpdu) if side.first is not None else None for side in (initiator, responder)])
+    judgement = found.judgement = judge(request, reply, seen, startup.responder_port)
     for deviation in (*judgement.violations, *judgement.remarks):
         role, side = deviation.by, startup.side(deviation.by)
         own = frames[ROLES.index(role)]
@@ -464,10 +495,6 @@ def _judge_negotiation(startup: StartupPhase, found: StartupFindings) -> None:
             continue
         if deviation.id != "startup-role":
             found.add(role, [Breach(deviation.id, *where, deviation.text, topic=deviation.topic)])
-
-
-def _octets(ulpdu: bytes | None) -> bytes | None:
-    return None if ulpdu is None else bytes(ulpdu)
 
 
 def _judge_silence(startup: StartupPhase, request: FoundFrame, now: Moment, found: StartupFindings) -> None:

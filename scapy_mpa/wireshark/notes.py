@@ -317,7 +317,7 @@ class CaptureNotes(CaptureListener, NoteListener):
             return ulpdu[:UNTAGGED_HEADER_LENGTH], ""
         mpa = operation.mpa
         if serial not in self._uppers:
-            request, reply = (found and found.startup for found in (mpa.request, mpa.reply))
+            request, reply = (one.startup if one is not None else None for one in (mpa.request, mpa.reply))
             self._uppers[serial] = UpperLayer(request, reply, mpa.responder_port)
         # Only in the order of the stream is it known which Send is the first.
         read = self._uppers[serial].see_send if row.delivered else self._uppers[serial].header

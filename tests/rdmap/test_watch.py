@@ -113,6 +113,36 @@ def beyond(sides: Sides) -> Iterator[None]:
 FLOODS = (names, stags, unnamed, outstanding, open_messages, beyond)
 
 
+@pytest.mark.parametrize("early", [1, watch._MOST_EARLY + 1])
+def test_segments_before_the_first_fpdu_count(early: int) -> None:
+    sides = Sides(20049)
+    for frame in range(1, early + 1):
+        sides.watch.acknowledged(1, frame, 10 * frame)
+    sides.say(0, send(1, call(1, writes=[(STAG, TO, 64)])))
+    sender = sides.watch._senders[1]
+    assert [sender.acknowledged_by(frame) for frame in (1, early, early + 1)] == [10, 10 * early, None]
+
+
+@pytest.mark.parametrize(
+    ("port", "ulpdu", "is_over"),
+    [
+        (1, send(1, b"nothing known"), True),
+        (1, send(1, call(1)), False),
+        (1, send(1, rping_buffer()), False),
+        (20049, send(1, b"nothing known"), False),
+        (1, rdma_write(STAG, TO, bytes(8)), True),
+        (20049, rdma_write(STAG, TO, bytes(8)), False),
+        (1, untagged(3, 1, 1, bytes(64), last=False), False),
+        (1, read_request(1), False),
+    ],
+)  # fmt: skip
+def test_the_first_fpdu_may_end_it(port: int, ulpdu: bytes, is_over: bool) -> None:
+    sides = Sides(port)
+    sides.say(0, ulpdu)
+    assert sides.watch.is_over == is_over and sides.watch.has_news() == is_over
+    assert sides.watch.take_breaches(0) == []
+
+
 @pytest.mark.uncompiled
 @pytest.mark.parametrize("flood", FLOODS, ids=lambda flood: flood.__name__)
 def test_a_flood_takes_no_more_memory_the_second_time(

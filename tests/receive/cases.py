@@ -19,6 +19,7 @@ from scapy_mpa.craft.ulpdus import rdma_write, send
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.markers import Origin
 from scapy_mpa.framing.startup import startup_frame
+from scapy_mpa.receiver.startup import FoundFrame
 from scapy_mpa.rules.findings import Finding, Findings
 from scapy_mpa.values.records import AFTER_ERROR, FPDURecord, FPDURow, record_of
 from scapy_mpa.values.records import LENGTH as BY_LENGTH
@@ -383,7 +384,7 @@ def summary(receiver: Analyzer) -> dict[str, Any]:
             {
                 "number": mpa.number,
                 "ends": (mpa.initiator, mpa.responder),
-                "startup": (mpa.request, mpa.reply),
+                "startup": [_values(found) for found in (mpa.request, mpa.reply)],
                 "what": (mpa.profile.name, mpa.crc, mpa.rejected, mpa.inferred),
                 "counts": {
                     direction: {name: getattr(operation.counts, name) for name in operation.counts.__slots__}
@@ -473,6 +474,14 @@ def follow(segments: Sequence[Segment], *, ways: bool = True, believed: bool = F
             _in_blocks(segments, size, other)
             assert lasting(summary(other)) == lasting(reference), f"blocks of {size}"
     return receiver
+
+
+def _values(found: FoundFrame | None) -> tuple[object, ...] | None:
+    """The values of a startup frame, to be compared."""
+    if found is None:
+        return None
+    where = found.start, found.end, found.frame, found.time, found.seq
+    return found.startup, *where, found.ack, found.under_way, found.key, found.is_damaged
 
 
 def lasting(told: dict[str, Any]) -> dict[str, Any]:

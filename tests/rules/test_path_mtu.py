@@ -175,9 +175,9 @@ def test_many_are_one_finding_in_bounded_memory() -> None:
     (finding,) = found(mpa)
     assert (finding.count, finding.frame, finding.last_frame) == (100, 7, 106)
     assert finding.detail.endswith(f"; 1 of the first {MOST_KEPT} such messages do not fit")
-    told = mpa.operations["initiator"].path_mtu.messages
-    assert told is not None
-    assert len(told.kept) == MOST_KEPT
+    watch = mpa.operations["initiator"].path_mtu
+    assert watch is not None
+    assert len(watch.messages.kept) == MOST_KEPT
 
 
 @pytest.mark.parametrize("flags", [FIN, RST])

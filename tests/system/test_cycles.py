@@ -5,13 +5,15 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from threading import Barrier, Thread
+from weakref import ref
 
 import pytest
 
 import scapy_mpa
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.errors import CaptureError
-from scapy_mpa.system.cycles import looking_seldom
+from scapy_mpa.system import cycles
+from scapy_mpa.system.cycles import goes_with_process, leave, look_often, look_seldom, looking_seldom
 from tests.conftest import PCAPS
 
 RPING = PCAPS / "siw-rping.pcap"
@@ -124,3 +126,31 @@ def test_what_cannot_be_read_puts_it_back() -> None:
         with pytest.raises(CaptureError):
             read(PCAPS / "README.md")
         assert gc.get_threshold() == USUAL
+
+
+def test_what_is_left_stays_until_somebody_looks_for_cycles() -> None:
+    class Large:
+        """Something that takes time to free."""
+
+    gc.collect()
+    gc.disable()
+    try:
+        what = Large()
+        seen = ref(what)
+        leave(what)
+        del what
+        assert seen() is not None
+    finally:
+        gc.enable()
+    gc.collect()
+    assert seen() is None
+
+
+def test_only_a_command_that_reads_captures_and_ends_leaves_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cycles, "_COMMAND", [])
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+    assert not goes_with_process()
+    look_seldom()
+    assert goes_with_process()
+    look_often()
+    assert not goes_with_process()

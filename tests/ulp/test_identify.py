@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from scapy_mpa.framing.startup import EnhancedData, StartupFrame, startup_frame
-from scapy_mpa.ulp.identify import UpperLayer
+from scapy_mpa.ulp.identify import UpperLayer, names_nothing
 from scapy_mpa.ulp.privatedata import private_data_parts
 from scapy_mpa.ulp.smbdirect import DataTransfer, NegotiateRequest, NegotiateResponse, SmbDirectLimits
 
@@ -63,6 +63,21 @@ def test_protocols(port: int, private: bytes, sends: list[bytes], name: str, gro
     for octets in sends:
         see(upper, octets)
     assert (upper.name, upper.grounds) == (name, grounds)
+
+
+@pytest.mark.parametrize("send", [REQUEST, CALL, COMMAND, ISER, RPING, b"6.06".ljust(16, b"\0"), b"hello", b""])
+@pytest.mark.parametrize(("port", "private"), [(1, b""), (5445, b""), (20049, b""), (1, RPC_PRIVATE)])
+@pytest.mark.parametrize("from_initiator", [True, False])
+def test_what_names_nothing(port: int, private: bytes, send: bytes, from_initiator: bool) -> None:
+    upper = layer(port, private)
+    frame = startup_frame("request", rev=1, s=0, private_data=private)
+    nothing = names_nothing(frame, None, port, send, len(send), from_initiator)
+    upper.see_send(send, len(send), from_initiator)
+    # It may leave to who looks closer what a port, Private Data, an RPC's header or no octet say.
+    assert not (nothing and (upper.is_confirmed or upper.is_possible))
+    assert nothing == (
+        port == 1 and not private and send in ((COMMAND, ISER, b"hello") + (RPING,) * (not from_initiator))
+    )
 
 
 @pytest.mark.parametrize(

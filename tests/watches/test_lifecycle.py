@@ -21,12 +21,12 @@ from scapy_mpa.watches.lifecycle import (
     refused,
     rejected,
 )
-from tests.watches.values import SECOND
+from tests.watches.values import SECOND, changed
 
 FIRST = 1, SECOND
 #: 300 octets were sent up to frame 20, all of them acknowledged.
 PLAIN = DirectionEnd((20, 20 * SECOND), None, (), 0, Retransmissions(), 0, 300, 300)
-LACKING = PLAIN._replace(acknowledged=200, messages=2)
+LACKING = changed(PLAIN, acknowledged=200, messages=2)
 REPLY = StartupFrame("reply", 0, 0, 1, 0, 0, 1, 0, b"")
 UNACKNOWLEDGED = "octets{} were not acknowledged when its {} reset the connection"
 CLOSED = "{} after the error of frame {}, without a Terminate"
@@ -38,7 +38,7 @@ def reset(frame: int, place: str = "next", offset: int = 300, follower: Follower
 
 
 def resetting(*resets: Reset, end: DirectionEnd = PLAIN) -> DirectionEnd:
-    return end._replace(resets=resets, reset_count=len(resets))
+    return changed(end, resets=resets, reset_count=len(resets))
 
 
 def again(count: int, first: int, at: int = 200) -> Retransmissions:
@@ -60,18 +60,18 @@ FIN = 300, 12, 12 * SECOND
     ("mine", "peer", "rejection", "ended"),
     [
         (PLAIN, PLAIN, 0, ("open", None, None)),
-        (PLAIN._replace(fin=FIN), PLAIN, 0, ("fin", "initiator", 12)),
-        (PLAIN, PLAIN._replace(fin=FIN), 0, ("fin", "responder", 12)),
-        (PLAIN._replace(fin=FIN), resetting(reset(11)), 0, ("rst", "responder", 11)),
-        (PLAIN._replace(fin=FIN), resetting(reset(11, "outside")), 0, ("fin", "initiator", 12)),
-        (PLAIN._replace(fin=FIN), resetting(reset(11, "window", follower=FOLLOWER)), 0, ("fin", "initiator", 12)),
-        (PLAIN._replace(fin=FIN), resetting(reset(11, "window")), 0, ("rst", "responder", 11)),
-        (PLAIN._replace(fin=FIN), resetting(reset(11, "acknowledged", follower=FOLLOWER)), 0, ("rst", "responder", 11)),
-        (PLAIN, PLAIN._replace(terminated=GONE, fin=(300, 15, 15)), 0, ("terminate", "responder", 14)),
+        (changed(PLAIN, fin=FIN), PLAIN, 0, ("fin", "initiator", 12)),
+        (PLAIN, changed(PLAIN, fin=FIN), 0, ("fin", "responder", 12)),
+        (changed(PLAIN, fin=FIN), resetting(reset(11)), 0, ("rst", "responder", 11)),
+        (changed(PLAIN, fin=FIN), resetting(reset(11, "outside")), 0, ("fin", "initiator", 12)),
+        (changed(PLAIN, fin=FIN), resetting(reset(11, "window", follower=FOLLOWER)), 0, ("fin", "initiator", 12)),
+        (changed(PLAIN, fin=FIN), resetting(reset(11, "window")), 0, ("rst", "responder", 11)),
+        (changed(PLAIN, fin=FIN), resetting(reset(11, "acknowledged", follower=FOLLOWER)), 0, ("rst", "responder", 11)),
+        (PLAIN, changed(PLAIN, terminated=GONE, fin=(300, 15, 15)), 0, ("terminate", "responder", 14)),
         # In one frame.
-        (PLAIN, PLAIN._replace(terminated=GONE, fin=(300, 14, 14)), 0, ("terminate", "responder", 14)),
-        (PLAIN._replace(fin=FIN), PLAIN, 12, ("rejected", "responder", 12)),
-        (LACKING._replace(retransmissions=again(3, 21)), PLAIN, 0, ("lost", None, 23)),
+        (PLAIN, changed(PLAIN, terminated=GONE, fin=(300, 14, 14)), 0, ("terminate", "responder", 14)),
+        (changed(PLAIN, fin=FIN), PLAIN, 12, ("rejected", "responder", 12)),
+        (changed(LACKING, retransmissions=again(3, 21)), PLAIN, 0, ("lost", None, 23)),
     ],
 )
 def test_what_ended_it(
@@ -96,13 +96,13 @@ def test_what_ended_it(
     ],
 )
 def test_retransmissions_in_vain(retransmissions: Retransmissions, peer_last: int, count: int) -> None:
-    mine, peer = LACKING._replace(retransmissions=retransmissions), PLAIN._replace(last=(peer_last, 0))
+    mine, peer = changed(LACKING, retransmissions=retransmissions), changed(PLAIN, last=(peer_last, 0))
     end = half_end(mine, peer)
     assert end.in_vain == count
     found = told(breaches_at_end(mine, peer))
     detail = "3 retransmissions of octets that the peer never acknowledged, 100 octets in all"
     assert found == ([("connection-lost", 23, detail)] if count else [])
-    assert half_end(mine._replace(acknowledged=300), peer).in_vain == 0
+    assert half_end(changed(mine, acknowledged=300), peer).in_vain == 0
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_retransmissions_in_vain(retransmissions: Retransmissions, peer_last: in
 )
 def test_octets_that_were_not_acknowledged(acknowledged: int | None, sacked: int, fin: int | None, octets: int) -> None:
     end = None if fin is None else (fin, 9, 9)
-    assert PLAIN._replace(acknowledged=acknowledged, sacked=sacked, fin=end).unacknowledged == octets
+    assert changed(PLAIN, acknowledged=acknowledged, sacked=sacked, fin=end).unacknowledged == octets
 
 
 @pytest.mark.parametrize(
@@ -123,26 +123,26 @@ def test_octets_that_were_not_acknowledged(acknowledged: int | None, sacked: int
             [("teardown-unacknowledged", 30, f"100 {UNACKNOWLEDGED}".format(" of 2 messages", "peer"))],
         ),
         (
-            resetting(reset(30), end=LACKING._replace(messages=0)), PLAIN,
+            resetting(reset(30), end=changed(LACKING, messages=0)), PLAIN,
             [
                 ("teardown-unacknowledged", 30, f"100 {UNACKNOWLEDGED}".format("", "sender")),
                 ("teardown-reset", 30, "RST without a FIN before it"),
             ],
         ),
-        (resetting(reset(30), end=LACKING._replace(is_in_operation=False)), PLAIN, []),
+        (resetting(reset(30), end=changed(LACKING, is_in_operation=False)), PLAIN, []),
         (resetting(reset(30), reset(32)), PLAIN, [("teardown-reset", 32, "RST without a FIN before it")]),
-        (resetting(reset(30), end=PLAIN._replace(fin=FIN)), PLAIN, []),
-        (resetting(reset(30)), PLAIN._replace(terminated=GONE), []),
+        (resetting(reset(30), end=changed(PLAIN, fin=FIN)), PLAIN, []),
+        (resetting(reset(30)), changed(PLAIN, terminated=GONE), []),
         # After an error there is nothing left to be read.
-        (resetting(reset(30)), PLAIN._replace(error_frame=31), []),
-        (resetting(reset(30)), PLAIN._replace(error_frame=29), [("error-closed", 30, CLOSED.format("RST", 29))]),
-        (PLAIN._replace(fin=FIN), PLAIN._replace(error_frame=11), [("error-closed", 12, CLOSED.format("FIN", 11))]),
-        (PLAIN._replace(fin=FIN), PLAIN._replace(error_frame=12), []),
+        (resetting(reset(30)), changed(PLAIN, error_frame=31), []),
+        (resetting(reset(30)), changed(PLAIN, error_frame=29), [("error-closed", 30, CLOSED.format("RST", 29))]),
+        (changed(PLAIN, fin=FIN), changed(PLAIN, error_frame=11), [("error-closed", 12, CLOSED.format("FIN", 11))]),
+        (changed(PLAIN, fin=FIN), changed(PLAIN, error_frame=12), []),
         # Who reads the dialect of its peer need not break off.
-        (PLAIN._replace(fin=FIN), PLAIN._replace(error_frame=11, is_deviating=True), []),
-        (PLAIN._replace(fin=FIN, terminated=GONE), PLAIN._replace(error_frame=11), []),
+        (changed(PLAIN, fin=FIN), changed(PLAIN, error_frame=11, is_deviating=True), []),
+        (changed(PLAIN, fin=FIN, terminated=GONE), changed(PLAIN, error_frame=11), []),
         # The Terminate may be what is missing.
-        (PLAIN._replace(fin=FIN, has_gap=True), PLAIN._replace(error_frame=11), []),
+        (changed(PLAIN, fin=FIN, has_gap=True), changed(PLAIN, error_frame=11), []),
     ],
 )  # fmt: skip
 def test_the_end_of_a_direction(mine: DirectionEnd, peer: DirectionEnd, expected: list[tuple[str, int, str]]) -> None:
@@ -152,8 +152,8 @@ def test_the_end_of_a_direction(mine: DirectionEnd, peer: DirectionEnd, expected
 @pytest.mark.parametrize(("segments", "is_deviating", "rules"), [(9, 0, []), (10, 0, ["error-went-on"]), (10, 1, [])])
 def test_a_receiver_that_goes_on_after_an_error(segments: int, is_deviating: bool, rules: list[str]) -> None:
     """As much as an initial window has (RFC 6928 §2) was sent after the error was acknowledged."""
-    mine = PLAIN._replace(went_on=Sent(300, 21, 20 + segments, segments, 500))
-    found = told(breaches_at_end(mine, PLAIN._replace(error_frame=20, is_deviating=bool(is_deviating))))
+    mine = changed(PLAIN, went_on=Sent(300, 21, 20 + segments, segments, 500))
+    found = told(breaches_at_end(mine, changed(PLAIN, error_frame=20, is_deviating=bool(is_deviating))))
     assert [one[0] for one in found] == rules
     assert [one[2] for one in found] == ["500 octets in frames 21 to 30, after the error of frame 20 was acknowledged"][
         : len(rules)
@@ -180,22 +180,22 @@ FOLLOWS = "a segment follows the RST of frame 30, whose sequence number was not 
     ],
 )  # fmt: skip
 def test_a_reset_of_somebody_else(one: Reset, expected: list[tuple[int, str]]) -> None:
-    found = breaches_at_end(resetting(one, end=PLAIN._replace(fin=FIN)), PLAIN)
+    found = breaches_at_end(resetting(one, end=changed(PLAIN, fin=FIN)), PLAIN)
     assert [(breach.frame, breach.detail) for breach in found if breach.rule == "attack-reset"] == expected
 
 
 def test_resets_are_counted() -> None:
-    mine = resetting(reset(30), reset(31, "outside"), reset(32))._replace(reset_count=81)
+    mine = changed(resetting(reset(30), reset(31, "outside"), reset(32)), reset_count=81)
     assert half_end(mine, PLAIN).resets == 80
     assert half_end(PLAIN, mine)[:2] == ("rst", 30)
-    assert half_end(PLAIN._replace(fin=FIN), mine)[:2] == ("fin", 12)
+    assert half_end(changed(PLAIN, fin=FIN), mine)[:2] == ("fin", 12)
 
 
 @pytest.mark.parametrize(
     ("mine", "peer", "how"),
     [
         (PLAIN, PLAIN, None),
-        (PLAIN._replace(fin=FIN), resetting(reset(9)), ("FIN", 12, 300)),
+        (changed(PLAIN, fin=FIN), resetting(reset(9)), ("FIN", 12, 300)),
         # A FIN takes a number, too, and may not have been captured.
         (resetting(reset(9, offset=400)), PLAIN, ("RST", 9, 399)),
         (resetting(reset(9)), resetting(reset(10)), ("RST", 10, 300)),
@@ -220,8 +220,8 @@ def test_a_rejection(private_data: bytes, detail: str) -> None:
     [(0, None, 0, 2), (0, None, 1, None), (0, None, None, None), (0, 0, 0, None), (None, None, 0, None)],
 )
 def test_a_syn_that_is_refused(start: int | None, server_start: int | None, ack: int | None, count: int | None) -> None:
-    server = resetting(*(reset(frame)._replace(ack=ack) for frame in (2, 4)), end=PLAIN._replace(start=server_start))
-    found = refused(PLAIN._replace(start=start), server, "A > B")
+    server = resetting(*(reset(frame)._replace(ack=ack) for frame in (2, 4)), end=changed(PLAIN, start=server_start))
+    found = refused(changed(PLAIN, start=start), server, "A > B")
     assert (None if found is None else found[1]) == count
     if found is not None:
         assert told([found[0]]) == [("tcp-refused", 2, "A > B: a SYN is answered with a RST")]

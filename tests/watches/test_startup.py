@@ -31,7 +31,7 @@ from scapy_mpa.watches.startup import (
     start_not_found,
     startup_events,
 )
-from tests.watches.values import SECOND, arrival
+from tests.watches.values import SECOND, arrival, changed
 
 #: Sequence numbers of the first octets of both sides.
 A, B = 1001, 5001
@@ -63,7 +63,7 @@ def begun(frame: FoundFrame, at: int, ack: int, **values: Any) -> StartupSide:
     base, length = frame.end_seq, frame.end - frame.start
     opening = arrival(at, 0, 50, ack=ack)
     fpdu = FirstFPDU(ULPDU, len(ULPDU), 50, (at, at * SECOND), False)
-    frame = frame._replace(start=-length, end=0)
+    frame = changed(frame, start=-length, end=0)
     return StartupSide(base, END, frame, **{"opening": opening, "first": fpdu, "fpdus": 1, "layout": PLAIN, **values})
 
 
@@ -78,9 +78,9 @@ def told(findings: StartupFindings) -> list[tuple[str, str, int, int, str]]:
 
 def closed(how: str, end: DirectionEnd = END) -> DirectionEnd:
     if how == "FIN":
-        return end._replace(fin=FIN)
+        return changed(end, fin=FIN)
     reset = Reset(30, 30 * SECOND, 20, "next" if how == "RST" else "outside", 20, None)
-    return end._replace(resets=(reset,), reset_count=1)
+    return changed(end, resets=(reset,), reset_count=1)
 
 
 # --- a part of a frame ---
@@ -126,7 +126,7 @@ def test_a_frame_that_is_damaged(role: Role) -> None:
     frames = found("request", 4, pd_length=40), found("reply", 5, ack=A + 20)
     sides, at = [side(frame=frames[0]), side(frame=frames[1], base=B)], ROLES.index(role)
     assert {role for _, role, *_ in told(judged(*sides))} == set(ROLES)
-    sides[at] = sides[at]._replace(frame=frames[at]._replace(is_damaged=True))
+    sides[at] = changed(sides[at], frame=changed(frames[at], is_damaged=True))
     assert told(judged(*sides)) == [("tcp-checksum", role, 4 + at, 0, DROPPED)]
 
 
@@ -159,7 +159,7 @@ def test_both_in_the_same_role(first: Kind, second: Kind, role: str, what: str) 
 
 def test_both_in_the_same_role_and_fpdus_follow() -> None:
     other = found("request", 5)
-    findings = judged(begun(REQUEST, 7, B + 20), begun(other._replace(seq=B), 8, A + 70), is_accepted=True)
+    findings = judged(begun(REQUEST, 7, B + 20), begun(changed(other, seq=B), 8, A + 70), is_accepted=True)
     assert [(rule, role, frame) for rule, role, frame, _, _ in told(findings)] == [
         ("startup-role", "responder", 5), ("startup-not-closed", "initiator", 7),
     ]  # fmt: skip
@@ -177,13 +177,13 @@ def test_a_garbled_key() -> None:
 
 
 def test_a_garbled_request_that_was_accepted() -> None:
-    request = REQUEST._replace(key=GARBLED.beginning)
+    request = changed(REQUEST, key=GARBLED.beginning)
     findings = judged(begun(request, 7, B + 20), begun(REPLY, 8, A + 70), is_accepted=True)
     assert [rule for rule, *_ in told(findings)] == ["startup-key", "startup-invalid-answered"]
 
 
 def test_a_garbled_reply_that_was_accepted() -> None:
-    reply = REPLY._replace(key=b"mpa id rep frame")
+    reply = changed(REPLY, key=b"mpa id rep frame")
     findings = judged(begun(REQUEST, 7, B + 20), begun(reply, 8, A + 70), is_accepted=True)
     assert told(findings) == [
         ("startup-key", "responder", 5, -20, "no MPA Reply: it begins with b'mpa id rep frame'"),
@@ -225,8 +225,8 @@ def test_garbled_keys_of_both() -> None:
 def test_what_the_reply_acknowledges(
     request_ack: int, reply_ack: int | None, rules: list[tuple[str, str, str]]
 ) -> None:
-    request = found("request", private_data=b"four" if rules else b"")._replace(ack=request_ack)
-    findings = judged(side(request), side(REPLY._replace(ack=reply_ack), base=B))
+    request = changed(found("request", private_data=b"four" if rules else b""), ack=request_ack)
+    findings = judged(side(request), side(changed(REPLY, ack=reply_ack), base=B))
     assert [(rule, role, detail) for rule, role, _, _, detail in told(findings)] == rules
 
 
@@ -242,7 +242,7 @@ def test_octets_between_request_and_reply() -> None:
 
 
 def test_streaming_data_of_the_initiator_under_way() -> None:
-    findings = told(judged(side(REQUEST._replace(under_way=16)), side(REPLY, base=B)))
+    findings = told(judged(side(changed(REQUEST, under_way=16)), side(REPLY, base=B)))
     detail = "16 octets were not acknowledged when the Request was sent"
     assert findings == [("startup-stream-data", "initiator", 4, 0, detail)]
 
@@ -279,7 +279,7 @@ FPDU = encode_fpdu(ULPDU)
 )  # fmt: skip
 def test_octets_after_the_request(start: int, octets: bytes, ack: int, rule: str | None, detail: str | None) -> None:
     opening = arrival(6, start, 20 + len(octets), ack=ack)
-    initiator = side(REQUEST, opening=opening, first_octets=octets[:20], end=END._replace(acknowledged=None))
+    initiator = side(REQUEST, opening=opening, first_octets=octets[:20], end=changed(END, acknowledged=None))
     findings = [(rule, role, detail) for rule, role, _, _, detail in told(judged(initiator))]
     assert findings == ([(rule, "initiator", detail)] if rule else [])
 
@@ -300,8 +300,8 @@ def test_a_request_that_is_not_answered(responder: str, initiator: str, frame: i
 @pytest.mark.parametrize(
     "request_side",
     [
-        side(REQUEST._replace(time=NOW[1] - PATIENCE + 1)), side(REQUEST, end=END._replace(acknowledged=None)),
-        side(REQUEST, end=END._replace(acknowledged=19)),
+        side(changed(REQUEST, time=NOW[1] - PATIENCE + 1)), side(REQUEST, end=changed(END, acknowledged=None)),
+        side(REQUEST, end=changed(END, acknowledged=19)),
     ],
 )  # fmt: skip
 def test_a_request_to_which_an_answer_may_come(request_side: StartupSide) -> None:
@@ -311,7 +311,7 @@ def test_a_request_to_which_an_answer_may_come(request_side: StartupSide) -> Non
 @pytest.mark.parametrize(("how", "is_open"), [("", True), ("FIN", False), ("RST", False), ("outside", True)])
 def test_an_invalid_request_and_no_close(how: str, is_open: bool) -> None:
     request = found("request", private_data=bytes(600))
-    end = END._replace(acknowledged=620)
+    end = changed(END, acknowledged=620)
     findings = told(judged(side(request, end=end), side(base=B, end=closed(how) if how else END)))
     open_for = "not closed 96 s later: PD_Length 600 is above 512"
     late = [("startup-not-closed", "responder", 100, 0, open_for)] if is_open else []

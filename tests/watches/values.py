@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
 
 from scapy_mpa.framing.crc import crc32c, crc_field
 from scapy_mpa.framing.fpdu import encode_fpdu
@@ -15,6 +16,20 @@ from scapy_mpa.values.records import BAD, GOOD, LENGTH, NO_OPCODE, START
 from scapy_mpa.watches.fpdus import FPDUWatch
 
 SECOND = 1_000_000_000
+_T = TypeVar("_T")
+#: What makes values that are no named tuples.
+_ARGUMENTS = {
+    "DirectionEnd": "last fin resets reset_count retransmissions start sent acknowledged sacked messages terminated "
+    "error_frame has_gap went_on went_on_at is_deviating is_in_operation",
+    "FoundFrame": "startup start end frame time seq ack under_way key is_damaged",
+    "StartupSide": "base end frame part garbled after_rejection opening first first_octets fpdus layout",
+}
+
+
+def changed(one: _T, **changes: Any) -> _T:
+    """Return a value made of the same arguments but for some."""
+    names = _ARGUMENTS[type(one).__name__].split()
+    return type(one)(**{**{name: getattr(one, name) for name in names}, **changes})
 
 
 def located(octets: bytes, offset: int, ulpdu: bytes, frame: int, markers: bool, crc: int = GOOD) -> LocatedFPDU:
