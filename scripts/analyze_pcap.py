@@ -24,7 +24,7 @@ def main(path: str) -> int:
     # The same FPDUs in the order in which they can be placed, in bounded memory whatever the capture's size.
     early = (fpdu for fpdu in iter_fpdus(path) if fpdu.located_by == "marker")
     for fpdu in list(early)[:3]:
-        print(f"frame {fpdu.placed_frame}: {fpdu.opcode} of the {fpdu.direction}, found by a Marker ahead of its turn")
+        print(f"frame {fpdu.placed_frame}: {fpdu.opcode} of the {fpdu.direction}, found by a Marker, placed early")
     return 1 if report.has_errors else 0
 
 

@@ -63,7 +63,7 @@ _MOST_MARKS, _MOST_MARKERS = 200, 400
 _LETTER, _SMALLEST = 0.0072, 0.002
 #: Messages under way at one time that lie in rows of their own, along time.
 _ROWS = 5
-#: Not the green of what ``sequence`` shows as placed before its turn for those located by Marker: they are fewer.
+#: Not the green of what ``sequence`` shows as placed early for those located by Marker: they are fewer.
 _LOCATED = ((SKY, "FPDU located by length"), (YELLOW, "FPDU located by Marker"), (OLIVE, "FPDU located by searching"))
 _BEHIND = "an FPDU found by length behind one found by a Marker counts as located by length"
 #: What LOCATED_BY's places are to the eye: the first FPDU is located as if by length.

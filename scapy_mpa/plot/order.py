@@ -11,14 +11,14 @@ _MOST_RULES = 4
 
 
 def order_words(connection: Connection, direction: Role) -> list[str]:
-    """What was out of order, sent again, placed before its turn and never captured; none if all came in order."""
+    """What was out of order, sent again, placed early and never captured; none if all came in order."""
     counts, parts = connection.half(direction).counts, []
     odd = counts.out_of_order_segments + counts.retransmitted_segments
     if odd:
         of = plural(counts.segments, "segment", thousands=True)
         parts.append(f"{odd:,} of {of} of the {direction.capitalize()} arrived out of order or were repeated")
     if counts.delivered_late:
-        was = "FPDU was placed before its turn" if counts.delivered_late == 1 else "FPDUs were placed before their turn"
+        was = "FPDU was placed early" if counts.delivered_late == 1 else "FPDUs were placed early"
         parts.append(f"{counts.delivered_late:,} {was}")
     if counts.missing_octets:
         was = "was" if counts.missing_octets == 1 else "were"

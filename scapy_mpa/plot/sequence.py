@@ -1,4 +1,4 @@
-"""``sequence``: the time-sequence graph in tcptrace's manner, with FPDUs placed before their turn and at it."""
+"""``sequence``: the time-sequence graph in tcptrace's manner, with FPDUs placed early and in order."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class _Sequence:
         fpdus = view.fpdus
         early, reset = int(fpdus.is_early.sum()), int(fpdus.count[fpdus.is_reset].sum())
         said = [f"{len(view.segments.start):,} segments, {view.fpdu_count:,} FPDUs"]
-        said += [f"{early:,} placed before their turn"] if early else []
+        said += [f"{early:,} placed early"] if early else []
         said += [f"{reset:,} sent after the RST"] if reset else []
         ax.set_title(f"{view.direction} ({self._connection.half(view.direction).endpoint}): {', '.join(said)}")
         self._timeline.mark(ax, marks, shown, view.direction, self._look)
@@ -123,8 +123,8 @@ class _Sequence:
                 self.keys.append(Key(colour, words, mark))
         middle = (fpdus.start + fpdus.end) / 2
         for which, colour, words, mark, size in (
-            (~fpdus.is_early & ~fpdus.is_bad & ~fpdus.is_reset, SKY, "FPDU placed at its turn", ".", 6),
-            (fpdus.is_early, GREEN, "FPDU placed before its turn", "D", 3.5),
+            (~fpdus.is_early & ~fpdus.is_bad & ~fpdus.is_reset, SKY, "FPDU placed in order", ".", 6),
+            (fpdus.is_early, GREEN, "FPDU placed early", "D", 3.5),
             (fpdus.is_bad, VERMILION, "FPDU with a bad CRC", "x", 6),
             (fpdus.is_reset, VERMILION, "FPDU sent after the RST", "1", 6),
         ):
@@ -152,7 +152,7 @@ class _Sequence:
         top = float(segments.end.max()) if len(segments.end) else 1.0
         rows = Grid(0.0, top / COLUMNS or 1.0, COLUMNS)
         for which, colour, words, mark in (
-            (fpdus.is_early, GREEN, "FPDUs placed before their turn", "s"),
+            (fpdus.is_early, GREEN, "FPDUs placed early", "s"),
             (fpdus.is_bad, VERMILION, "FPDUs with a bad CRC", "x"),
             (fpdus.is_reset, VERMILION, "FPDUs sent after the RST", "1"),
         ):

@@ -91,7 +91,7 @@ class DrawnFPDUs(NamedTuple):
     """Columns, one entry an FPDU, or some of one kind that lie one behind the other and came in one frame.
 
     First octet, the one behind the last; how many; opcode; :data:`~scapy_mpa.values.records.LOCATED_BY`; whether its
-    CRC is bad; whether it was placed before its turn; whether it came after a RST, so that no receiver placed it;
+    CRC is bad; whether it was placed early; whether it came after a RST, so that no receiver placed it;
     seconds since the connection began: of the frame that placed it (completed it), of the first frame that brought
     octets of it, and of its turn.
     """

@@ -122,7 +122,7 @@ def test_what_happened_beside_the_end(tmp_path: Path) -> None:
     assert odd > 0 < counts.delivered_late
     assert (
         f"{odd} of {counts.segments} segments of the Initiator arrived out of order or were repeated; "
-        f"{counts.delivered_late} FPDUs were placed before their turn; "
+        f"{counts.delivered_late} FPDUs were placed early; "
         f"a receiver had to hold {held['order'].peak:,} octets for full order, "
         f"{held['marker'].peak:,} with Markers."
     ) in text
