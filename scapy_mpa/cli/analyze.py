@@ -14,6 +14,7 @@ from scapy_mpa.cli.group import Command
 from scapy_mpa.cli.judging import Judging, judges
 from scapy_mpa.cli.lines import print_lines
 from scapy_mpa.cli.options import Reading, divides_work, reads_all, warn_of_damage, warn_of_nothing
+from scapy_mpa.cli.output import check_junit, written
 from scapy_mpa.cli.progress import end_progress
 from scapy_mpa.cli.types import Word
 from scapy_mpa.report.connection import Connection
@@ -49,6 +50,7 @@ _RECEIVERS = ("siw",)
     type=Word(_RECEIVERS),
     help="Say where this implementation would have ended a connection, or gone on: from captures of its own.",
 )
+@click.option("--junit", metavar="FILE", type=click.Path(dir_okay=False), help="Write JUnit's XML too, for CI systems.")
 @judges
 def analyze_command(
     reading: Reading,
@@ -60,6 +62,7 @@ def analyze_command(
     severity: Severity | None,
     wants_buffers: bool,
     receiver: str | None,
+    junit: str | None,
 ) -> int:
     """Show how the MPA connections of the captures ended, and what is wrong with them.
 
@@ -78,6 +81,8 @@ def analyze_command(
         from scapy_mpa.cli.output import check_read_twice
 
         check_read_twice(reading.captures, "--buffers")
+    if junit is not None:
+        _check_junit(junit, reading)
     if reading.ongoing is not None:
         from scapy_mpa.cli.ongoing import analyze_ongoing
 
@@ -130,5 +135,16 @@ def analyze_command(
         warn_of_nothing((*reading.filters, *(("--severity",) if severity is not None else ())))
     elif judging.rules is not None and not any(report.all_findings()):
         warn_of_nothing(("--rules, --ignore",), "finding")
+    if junit is not None:
+        from scapy_mpa.report.junit import junit_of
+
+        with written(junit) as file:
+            file.write(junit_of(report, judging.fail_on))
     warn_of_damage(report.damage)
     return judging.status(report)
+
+
+def _check_junit(junit: str, reading: Reading) -> None:
+    if reading.ongoing is not None:
+        raise click.UsageError("--junit is written when all is known: leave out --follow and -i")
+    check_junit(junit)

@@ -17,6 +17,7 @@ from scapy_mpa.capture.index import is_pipe
 from scapy_mpa.capture.named import STANDARD_INPUT
 from scapy_mpa.cli.lines import print_line
 from scapy_mpa.cli.progress import end_progress
+from scapy_mpa.errors import MPAError
 from scapy_mpa.system.names import printable
 from scapy_mpa.system.whole import whole_file
 
@@ -55,6 +56,17 @@ def check_folder_of(output: str) -> None:
             pass
     except OSError:
         raise click.UsageError(f"{printable(output)}: cannot be written") from None
+
+
+def check_junit(output: str) -> None:
+    """Complain of a file of JUnit's XML that cannot be written, before anything is done to fill it."""
+    if output == STANDARD_OUTPUT:
+        raise click.UsageError("--junit needs a file: standard output is used for the results")
+    check_folder_of(output)
+    try:
+        import junitparser  # noqa: F401
+    except ImportError:
+        raise MPAError("--junit needs the package junitparser: pip install 'scapy-mpa[junit]'") from None
 
 
 def check_read_twice(captures: Sequence[str], again: str) -> None:

@@ -19,7 +19,15 @@ from scapy_mpa.cli.address import host_and_port
 from scapy_mpa.cli.colours import console_for, file_width
 from scapy_mpa.cli.group import Command
 from scapy_mpa.cli.lines import print_line, print_lines
-from scapy_mpa.cli.output import STANDARD_OUTPUT, check_empty, check_folder_of, make_folder, tell_written, written
+from scapy_mpa.cli.output import (
+    STANDARD_OUTPUT,
+    check_empty,
+    check_folder_of,
+    check_junit,
+    make_folder,
+    tell_written,
+    written,
+)
 from scapy_mpa.cli.progress import StepProgress
 from scapy_mpa.cli.settling import GONE, ULPS, boots, monitors, recovers, settles
 from scapy_mpa.cli.types import Begun, BufferType, OctetsType, TimeType, Word
@@ -414,13 +422,7 @@ class _Telling:
     def check(self) -> None:
         """Complain of what cannot be written, before anything is sent."""
         if self._junit is not None:
-            if self._junit == STANDARD_OUTPUT:
-                raise click.UsageError("--junit needs a file: standard output is used for the results")
-            check_folder_of(self._junit)
-            try:
-                import junitparser  # noqa: F401
-            except ImportError:
-                raise MPAError("--junit needs the package junitparser: pip install 'scapy-mpa[junit]'") from None
+            check_junit(self._junit)
         if self._junit is not None and self._junit == self._html:
             raise click.UsageError("--junit and --html name the same file")
         if self._html is not None:

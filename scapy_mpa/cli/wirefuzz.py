@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from scapy_mpa.cli.lines import print_line
-from scapy_mpa.cli.output import STANDARD_OUTPUT, check_folder_of, written
+from scapy_mpa.cli.output import STANDARD_OUTPUT, check_folder_of, check_junit, written
 from scapy_mpa.cli.settling import GONE
 from scapy_mpa.errors import MPAError
 from scapy_mpa.fuzz.draw import MOST_CASES
@@ -91,7 +91,7 @@ def fuzz_peer(wire: OnTheWire, fuzzer: Fuzzer, numbers: range, folder: str | Non
     if wire.script is not None:
         check_folder_of(wire.script)
     if wire.junit is not None:
-        check_folder_of(wire.junit)
+        check_junit(wire.junit)
     with ExitStack() as stack:
         where = (wire.to,) if wire.to is not None else ()
         target, _ = target_of(
