@@ -118,8 +118,13 @@ class _Reduction:
         write_frames(self._reader, frames.values(), file)
         file.seek(0)
         try:
-            query = query_of(file, assumptions=self._query.assumptions, limits=self._query.limits)
-            report = analyze(query, fpdus=False)
+            report = analyze(
+                file,
+                fpdus=False,
+                assumptions=self._query.assumptions,
+                limits=self._query.limits,
+                udp_ports=self._query.sources.udp_ports,
+            )
         except MPAError:  # nothing is left that could be read
             return False
         return self._goal.is_shown_by(report, self._moved)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from scapy_mpa.reading.analysis import analyze
-from scapy_mpa.reading.query import Query, query_of
+from scapy_mpa.reading.query import Query
 from scapy_mpa.report.model import Report
 
 #: Differences that are listed.
@@ -33,7 +33,13 @@ def lost_findings(query: Query, written: str) -> Iterator[str]:
     Raises as :func:`scapy_mpa.analyze` does.
     """
     before = analyze(query, fpdus=False)
-    after = analyze(query_of(written, query.selection, query.assumptions, query.limits), fpdus=False)
+    after = analyze(
+        written,
+        fpdus=False,
+        assumptions=query.assumptions,
+        limits=query.limits,
+        udp_ports=query.sources.udp_ports,
+    )
     old, new = findings_of(before), findings_of(after)
     lines = [
         *(f"no longer found: {_line(one)}" for one in old - new),
