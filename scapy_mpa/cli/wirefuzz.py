@@ -84,7 +84,9 @@ class OnTheWire:
 def fuzz_peer(wire: OnTheWire, fuzzer: Fuzzer, numbers: range, folder: str | None) -> int:
     """Give cases to the peer, a JSON line each; returns the exit status."""
     from scapy_mpa.cli.probe import target_of
+    from scapy_mpa.framing.startup import EnhancedData
     from scapy_mpa.probe.exchange import Terms
+    from scapy_mpa.probe.fitting import Clean
     from scapy_mpa.probe.fuzzing import WireFuzzer
     from scapy_mpa.probe.monitor import Monitor
 
@@ -98,7 +100,9 @@ def fuzz_peer(wire: OnTheWire, fuzzer: Fuzzer, numbers: range, folder: str | Non
             stack, where, wire.listens, wire.command, wire.restart, wire.timeout, _PATIENCE, boot=wire.boot
         )
         monitor = Monitor(wire.monitor, _PATIENCE) if wire.monitor is not None else None
-        terms = Terms(wire.timeout, rping=wire.rping, settle=wire.settle)
+        # As rping's client does: without, its server on siw may not read, and ends the clean connections.
+        clean = Clean(enhanced=EnhancedData(ird=1, ord=1)) if wire.rping else Clean()
+        terms = Terms(wire.timeout, clean, rping=wire.rping, settle=wire.settle)
         run = WireFuzzer(target, fuzzer, terms, recovery=wire.recovery, monitor=monitor)
         remark = run.begin()
         if remark:
