@@ -39,6 +39,7 @@ from rich.table import Table
 from scapy_mpa.probe.choice import chosen
 from scapy_mpa.probe.run import peers
 from scapy_mpa.rules.table import RULES
+from scapy_mpa.values.words import plural
 
 _VERDICTS = ("pass", "allowed", "unsupported", "fail", "no answer", "peer gone")
 _GONE = "peer gone"
@@ -179,8 +180,8 @@ def tables(runs: list[Run], folder: Path, withheld: frozenset[str], console: Con
             table.add_row(clause, reason.replace("|", "\\|"), *times, names + more, f"`{name}`")
         console.print()
         console.print(table)
-        console.print(f"Not named: {len(withheld & known.keys())} deviations that are withheld.")
-    console.print(f"Not named: {len(gone)} cases after which the peer was gone.")
+        console.print(f"Not named: {plural(len(withheld & known.keys()), 'deviation')} withheld.")
+    console.print(f"Not named: {plural(len(gone), 'case')} after which the peer was gone.")
 
 
 @click.command(help=f"{(__doc__ or '').replace(chr(10) * 2, chr(10) * 2 + chr(8) + chr(10))}")
