@@ -77,7 +77,7 @@ def _shorten(element: ElementTree.Element, prefix: str, used: set[str]) -> None:
             attributes["font-size"] = font["size"]
             if font["weight"] is not None:
                 attributes["font-weight"] = font["weight"]
-        elif name and (name, value) not in _SAID_ELSEWHERE:
+        elif name not in ("", "font-family") and (name, value) not in _SAID_ELSEWHERE:
             attributes[name] = value
     name = attributes.pop("id", "")
     if name in used:

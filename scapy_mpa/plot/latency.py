@@ -26,7 +26,7 @@ _DECADE = 40
 _SECOND = 1_000_000_000
 _MARKERS: dict[Role, str] = {"initiator": "o", "responder": "s"}
 #: Characters of what a message says.
-_TEXT = 56
+_TEXT = 50
 #: The part of the picture's width that the axes have; where, in theirs, the list begins; the height of its lines.
 _WIDTH, _LIST, _LINE = 0.64, 1.03, 0.046
 

@@ -268,7 +268,7 @@ def test_pictures_become_smaller_and_say_the_same(kind: str) -> None:
     assert all(name.startswith("p1-") for name in ids)
     used = re.findall(r"#(p1-[^\")]+)", small)
     assert set(used) == set(ids)
-    assert "style=" not in small
+    assert " style=" not in small
 
 
 def test_what_is_worth_a_look() -> None:
