@@ -114,10 +114,6 @@ def test_nothing_outside_is_read(form: Any, name: str, size: int, at: int) -> No
         getattr(read, name)(form(bytes(size)), at)
     with pytest.raises(IndexError):
         read.crc_of(form(bytes(size)), 0, size + at if at > 0 else at)
-    fields = read.Fields([(0, "B", 0), (size - 4, "I", 0)])
-    assert fields.are_in(form(bytes(size)), 0)
-    with pytest.raises(IndexError):
-        fields.are_in(form(bytes(size)), at)
 
 
 @needs_compiled
@@ -131,22 +127,6 @@ def test_only_octets_one_behind_the_other_are_read() -> None:
         read.head(released, 0)
     with pytest.raises(TypeError):
         read.head("text", 0)  # type: ignore[arg-type]
-
-
-PLACES = st.lists(st.tuples(st.integers(0, 40), st.sampled_from("BI"), st.integers(0, 3)), max_size=6)
-
-
-@needs_compiled
-@given(PLACES, st.binary(min_size=280, max_size=280), st.integers(0, 10), st.booleans())
-def test_fields_are_read_alike(chosen: list[tuple[int, str, int]], octets: bytes, at: int, right: bool) -> None:
-    places, behind = [], 0
-    for gap, code, value in chosen:
-        first = behind + gap
-        behind = first + (4 if code == "I" else 1)
-        there = octets[at + first] if code == "B" else int.from_bytes(octets[at + first : at + behind], "big")
-        places.append((first, code, there if right else value))
-    assert read.Fields(places).are_in(octets, at) == PLAIN.Fields(places).are_in(octets, at)
-    assert read.Fields(places).are_in(octets, at) or not right
 
 
 # --- ordinary records ---

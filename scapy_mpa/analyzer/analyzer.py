@@ -178,7 +178,9 @@ class Analyzer:
                 followed = flow.user
                 if self._receive_in_turn(followed, d, seg):
                     continue
-            connection, d = self._flows.receive(seg)
+            if flow is None:
+                flow, d = self._flows.begin(seg)
+            connection = flow.receive(seg, d)
             if connection is not None:
                 self._receive(connection, connection.user, d, seg)
                 # What is delivered only later must not be known yet, however many segments come at once.

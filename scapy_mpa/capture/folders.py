@@ -24,6 +24,8 @@ from scapy_mpa.system.names import printable
 _MAGIC_NUMBERS: Final = frozenset((*MAGIC_NUMBERS, PCAPNG_MAGIC))
 #: Octets of a compressed file that give its first ones: more than a zstd block, which is 128 KiB (RFC 8878 §3.1.1.2).
 _COMPRESSED_HEAD: Final = 1 << 18
+#: Flags to open a file: should a pipe take its place by now, that does not wait for somebody who writes.
+_READ_AT_ONCE: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 #: Names of files that are not captures in the line about them.
 _NAMED: Final = 3
 
@@ -142,8 +144,7 @@ def _inspect(entry: os.DirEntry[str], before: Inspected | None) -> Inspected:
 
 def _magic(path: str) -> bytes:
     """The first octets of a regular file, decompressed; none of anything else. Raises OSError and CaptureError."""
-    # Should a pipe take its place by now, opening it does not wait for somebody who writes.
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as file:
+    with open(os.open(path, _READ_AT_ONCE), "rb", buffering=0) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             return b""
         magic = read_exactly(file, MAGIC_LENGTH)

@@ -176,20 +176,19 @@ def ends_of(source: CaptureSource, limits: Limits) -> Ends | None:
     if source == STANDARD_INPUT or not isinstance(source, (str, os.PathLike)) or not _is_file(source):
         return None
     try:
-        with open(source, "rb", buffering=0) as file:
-            return _ends_in(file, reader_of(file, os.fspath(source), Fragments(limits, Notes()), limits))
+        with open(source, "rb", buffering=0) as file, open(source, "rb", buffering=0) as other:
+            return _ends_in(other, reader_of(file, os.fspath(source), Fragments(limits, Notes()), limits))
     except (OSError, ValueError) as error:
         raise CaptureError(f"{printable(source)}: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _ends_in(file: FileIO, reader: Reader) -> Ends | None:
-    """The same of an open file, of which the reader has read the head."""
-    descriptor = file.fileno()
+    """The same of a file that is open once more than for the reader, which has read the head."""
     positions = reader.positions()
-    if not is_compressed(os.pread(descriptor, MAGIC_LENGTH, 0)):
-        size = os.fstat(descriptor).st_size
+    if not is_compressed(_octets_at(file, 0, MAGIC_LENGTH)):
+        size = os.fstat(file.fileno()).st_size
         if isinstance(reader, PcapReader):
-            ends = _ends_of_pcap(descriptor, size, reader)
+            ends = _ends_of_pcap(file, size, reader)
             if ends is not None:
                 return ends
         elif isinstance(reader, PcapngReader):
@@ -197,7 +196,7 @@ def _ends_in(file: FileIO, reader: Reader) -> Ends | None:
             begin = next(positions, None)
             if begin is None:
                 return None
-            last = _last_of_pcapng(descriptor, size, reader)
+            last = _last_of_pcapng(file, size, reader)
             if last is not None:
                 return Ends(begin[0], max(begin[0], last))
             positions = chain([begin], positions)
@@ -210,15 +209,21 @@ def _ends_in(file: FileIO, reader: Reader) -> Ends | None:
     return Ends(first, last)
 
 
-def _ends_of_pcap(descriptor: int, size: int, reader: PcapReader) -> Ends | None:
+def _octets_at(file: FileIO, at: int, count: int) -> bytes:
+    """Return so many octets from a place on, fewer at the end."""
+    file.seek(at)
+    return file.read(count) or b""
+
+
+def _ends_of_pcap(file: FileIO, size: int, reader: PcapReader) -> Ends | None:
     """By the first record, and those at the end: None if none are found there that end with the file."""
     begin, record = reader.variant.file_header, reader.record
-    head = os.pread(descriptor, record.size, begin)
+    head = _octets_at(file, begin, record.size)
     if len(head) < record.size:
         return None
     seconds, fraction, _, _ = record.unpack(head)
     at = max(begin, size - _TAIL)
-    tail = os.pread(descriptor, _TAIL, at)
+    tail = _octets_at(file, at, _TAIL)
     if at == begin:
         last = _last_from(tail, 0, record, reader.resolution)
     else:
@@ -247,19 +252,19 @@ def _last_from(octets: bytes, at: int, record: Struct, resolution: int) -> int |
     return latest if at == size and latest else None
 
 
-def _last_of_pcapng(descriptor: int, size: int, reader: PcapngReader) -> int | None:
+def _last_of_pcapng(file: FileIO, size: int, reader: PcapngReader) -> int | None:
     """The time of the last packet, found from the end: each block has its length there too."""
     length_field = Struct(reader.order + "I")
     end = size
     for _ in range(_LAST_BLOCKS):
-        field = os.pread(descriptor, 4, end - 4) if end >= SHORTEST_BLOCK else b""
+        field = _octets_at(file, end - 4, 4) if end >= SHORTEST_BLOCK else b""
         if len(field) < 4:
             return None
         (length,) = length_field.unpack(field)
         if not SHORTEST_BLOCK <= length <= min(end, LONGEST_BLOCK):
             return None
         end -= length
-        time = reader.time_in(os.pread(descriptor, FIXED_LENGTHS[ENHANCED_PACKET], end), length)
+        time = reader.time_in(_octets_at(file, end, FIXED_LENGTHS[ENHANCED_PACKET]), length)
         if time is not None:
             return time
     return None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from scapy_mpa.cli.group import Command
 from scapy_mpa.system.names import printable
 
 _LARGEST_PORT = 0xFFFF
@@ -13,7 +14,7 @@ _LARGEST_PORT = 0xFFFF
 TO, TO_METAVAR = "--to", "HOST PORT"
 
 
-class CommandTo(click.Command):
+class CommandTo(Command):
     """A command whose option ``--to`` takes ``HOST PORT`` or ``HOST:PORT``, as the arguments of others do."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

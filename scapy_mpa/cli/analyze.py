@@ -10,6 +10,7 @@ import click
 
 from scapy_mpa.cli.cluster import divides_among_machines
 from scapy_mpa.cli.colours import style
+from scapy_mpa.cli.group import Command
 from scapy_mpa.cli.judging import Judging, judges
 from scapy_mpa.cli.lines import print_lines
 from scapy_mpa.cli.options import Reading, divides_work, reads_all, warn_of_damage, warn_of_nothing
@@ -23,7 +24,7 @@ from scapy_mpa.rules.table import SEVERITIES, Severity
 _RECEIVERS = ("siw",)
 
 
-@click.command("analyze")
+@click.command("analyze", cls=Command)
 @reads_all
 @divides_work
 @divides_among_machines

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from scapy_mpa.capture.named import STANDARD_INPUT
+from scapy_mpa.cli.group import Command
 from scapy_mpa.cli.judging import Judging
 from scapy_mpa.cli.lines import print_line
 from scapy_mpa.cli.options import Reading, hides, reads_captures_or_ongoing, warn_of_damage
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @hides("direction")
-@click.command("annotate")
+@click.command("annotate", cls=Command)
 @reads_captures_or_ongoing
 @click.argument("output", metavar="OUT", type=click.Path(dir_okay=False, allow_dash=True))
 def annotate_command(reading: Reading, output: str) -> int:

@@ -7,6 +7,7 @@ from typing import Literal
 
 import click
 
+from scapy_mpa.cli.group import Command
 from scapy_mpa.cli.lines import print_lines
 from scapy_mpa.cli.options import Host, warn_of_damage, warn_of_nothing
 from scapy_mpa.cli.output import check_output, check_read_twice, tell_written, written
@@ -17,7 +18,7 @@ from scapy_mpa.system.names import printable
 from scapy_mpa.values.limits import DEFAULT_LIMITS, parse_limits
 
 
-@click.command("compare")
+@click.command("compare", cls=Command)
 @click.argument("sender", metavar="SENDER", type=click.Path())
 @click.argument("receiver", metavar="RECEIVER", type=click.Path())
 @click.option(

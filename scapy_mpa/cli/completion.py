@@ -5,11 +5,13 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from scapy_mpa.cli.group import Command
+
 #: The shells that have it.
 SHELLS = ("bash", "zsh", "fish")
 
 
-@click.command("completion")
+@click.command("completion", cls=Command)
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion_command(shell: str) -> int:
     """Print a script that makes a shell complete commands, options and their values.

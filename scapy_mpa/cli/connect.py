@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from scapy_mpa.cli.address import host_and_port
+from scapy_mpa.cli.group import Command
 from scapy_mpa.cli.lines import print_line
 from scapy_mpa.cli.settling import settles
 from scapy_mpa.cli.talking import Talking, talks
@@ -26,7 +27,7 @@ _VERBATIM = ": its STags and MSNs are other ones; without --verbatim those of th
 _ENHANCED = {"rev", "profile", "kind", "ird", "order", "peer_to_peer", "rtr"}
 
 
-@click.command("connect", epilog="live.md in the documentation shows conversations, step by step.")
+@click.command("connect", cls=Command, epilog="live.md in the documentation shows conversations, step by step.")
 @click.argument("where", metavar="HOST PORT", nargs=-1, required=True)
 @talks("initiator")
 @click.option(

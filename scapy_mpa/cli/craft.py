@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from scapy_mpa.cli.group import Command
 from scapy_mpa.cli.lines import print_lines
 from scapy_mpa.cli.output import check_output, is_stdout, tell_written, written
 from scapy_mpa.cli.types import Word, with_file
@@ -20,7 +21,11 @@ if TYPE_CHECKING:
 _FORMATS: tuple[Literal["pcap", "pcapng"], ...] = ("pcap", "pcapng")
 
 
-@click.command("craft", epilog="crafting.md in the documentation describes all scenarios, steps and impairments.")
+@click.command(
+    "craft",
+    cls=Command,
+    epilog="crafting.md in the documentation describes all scenarios, steps and impairments.",
+)
 @click.argument("scenario", required=False)
 @click.option("-o", "--output", metavar="FILE", type=click.Path(), help="The capture to write; - is stdout.")
 @click.option(

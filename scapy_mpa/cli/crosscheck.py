@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from scapy_mpa.cli.colours import console_for
+from scapy_mpa.cli.group import Command
 from scapy_mpa.cli.lines import print_line
 from scapy_mpa.cli.options import Reading, hides, reads_captures, warn_of_damage
 from scapy_mpa.cli.progress import StepProgress, end_progress
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @hides("connections", "direction", "ports", "hosts", "frames", "since", "until", "protocols")
-@click.command("crosscheck")
+@click.command("crosscheck", cls=Command)
 @reads_captures
 @click.option("--format", "output_format", type=Word(("text", "json")), default="text", show_default=True)
 def crosscheck_command(reading: Reading, output_format: Literal["text", "json"]) -> int:

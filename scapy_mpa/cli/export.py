@@ -7,6 +7,7 @@ from typing import BinaryIO, Literal
 import click
 
 from scapy_mpa.capture.link import RAW
+from scapy_mpa.cli.group import Command
 from scapy_mpa.cli.judging import Judging
 from scapy_mpa.cli.lines import print_line
 from scapy_mpa.cli.options import Reading, reads_captures_or_ongoing, warn_of_damage, warn_of_nothing, warn_of_remark
@@ -16,7 +17,7 @@ from scapy_mpa.framing.role import Role
 from scapy_mpa.values.words import plural
 
 
-@click.command("export")
+@click.command("export", cls=Command)
 @reads_captures_or_ongoing
 @click.argument("output", metavar="OUT", type=click.Path(dir_okay=False, allow_dash=True))
 @click.option(

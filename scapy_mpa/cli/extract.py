@@ -6,6 +6,7 @@ from array import array
 
 import click
 
+from scapy_mpa.cli.group import Command
 from scapy_mpa.cli.options import Reading, hides, reads_captures, warn_of_damage
 from scapy_mpa.cli.output import check_output, tell_written, written
 from scapy_mpa.report.connection import Connection
@@ -13,7 +14,7 @@ from scapy_mpa.report.model import Report
 
 
 @hides("direction")
-@click.command("extract")
+@click.command("extract", cls=Command)
 @reads_captures
 @click.option(
     "-o",

@@ -9,6 +9,7 @@ import click
 
 from scapy_mpa.capture.index import is_pipe
 from scapy_mpa.cli.cluster import divides_among_machines
+from scapy_mpa.cli.group import Command
 from scapy_mpa.cli.judging import Judging, judges
 from scapy_mpa.cli.lines import print_lines, terminal_width
 from scapy_mpa.cli.options import divides_work, reads_all, warn_of_damage, warn_of_nothing
@@ -20,7 +21,7 @@ from scapy_mpa.report.narrow import narrow_lines
 from scapy_mpa.values.records import FPDURecord
 
 
-@click.command("fpdus")
+@click.command("fpdus", cls=Command)
 @reads_all
 @lists_rows("FPDUs", *STYLES, PARQUET)
 @divides_work

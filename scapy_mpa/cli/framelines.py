@@ -7,6 +7,7 @@ from typing import Literal
 
 import click
 
+from scapy_mpa.cli.group import Command
 from scapy_mpa.cli.judging import Judging, judges
 from scapy_mpa.cli.lines import print_lines
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage, warn_of_nothing
@@ -14,7 +15,7 @@ from scapy_mpa.cli.output import check_read_twice
 from scapy_mpa.cli.types import Word
 
 
-@click.command("lines")
+@click.command("lines", cls=Command)
 @reads_captures
 @click.option("--acks", is_flag=True, help="List frames that do nothing but acknowledge, too.")
 @click.option("--format", "output_format", type=Word(("text", "jsonl")), default="text", show_default=True)

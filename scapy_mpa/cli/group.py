@@ -60,6 +60,38 @@ _MODULES = {"lines": "framelines"}
 _REPLACED = {"ulpdus": "messages (its octets: --payload, --directory)"}
 
 
+#: Options that many commands have, in groups; those that a command has of its own come before them.
+OPTION_GROUPS: Final[dict[str, tuple[str, ...]]] = {
+    "Which connections and frames": (
+        "--connection", "--direction", "--port", "--host", "--frames", "--since", "--until", "--ulp",
+    ),
+    "Which findings": ("--severity", "--rules", "--ignore", "--fail-on"),
+    "What is read": ("--interface", "--follow", "--poll", "--stream", "--join", "--esp", "--decode"),
+    "Experts": ("--profile", "--assume", "--limit", "--jobs", "--cluster", "--shared"),
+}  # fmt: skip
+
+
+class Command(click.Command):
+    """A command whose help lists options in groups, if it reads captures."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List its own options, then those that others have too."""
+        if all(param.name != "frames" for param in self.params):
+            super().format_options(ctx, formatter)
+            return
+        found: dict[str, list[tuple[str, str]]] = {"Options": [], **{title: [] for title in OPTION_GROUPS}}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if record is not None:
+                names = {*param.opts}
+                title = next((title for title, group in OPTION_GROUPS.items() if names & {*group}), "Options")
+                found[title].append(record)
+        for title, records in found.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
 class AllCommands(click.Group):
     """All commands."""
 

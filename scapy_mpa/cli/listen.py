@@ -8,13 +8,14 @@ from dataclasses import replace
 import click
 
 from scapy_mpa.cli.address import host_and_port
+from scapy_mpa.cli.group import Command
 from scapy_mpa.cli.talking import Talking, talks
 from scapy_mpa.live.driver import LiveSession
 
 _LOOPBACK = "127.0.0.1"
 
 
-@click.command("listen", epilog="live.md in the documentation shows conversations, step by step.")
+@click.command("listen", cls=Command, epilog="live.md in the documentation shows conversations, step by step.")
 @click.argument("where", metavar="[HOST] PORT", nargs=-1, required=True)
 @talks("responder")
 @click.option("--reject", is_flag=True, help="Answer each Request with a Reply that has R set.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from scapy_mpa.cli.group import Command
 from scapy_mpa.cli.judging import Judging, judges
 from scapy_mpa.cli.lines import print_lines, terminal_width
 from scapy_mpa.cli.options import Reading, reads_captures_or_streams, warn_of_damage, warn_of_nothing, warn_of_remark
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from scapy_mpa.messages.stags import STagRow
 
 
-@click.command("memory")
+@click.command("memory", cls=Command)
 @reads_captures_or_streams
 @judges
 @click.option("--format", "output_format", type=Word(("text", "json", "jsonl")), default="text", show_default=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from scapy_mpa.cli.cluster import divides_among_machines
+from scapy_mpa.cli.group import Command
 from scapy_mpa.cli.judging import Judging
 from scapy_mpa.cli.lines import print_lines
 from scapy_mpa.cli.options import reads_all, warn_of_damage, warn_of_nothing, warn_of_remark
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from scapy_mpa.rdmap.assembly import ConnectionMessages
 
 
-@click.command("messages")
+@click.command("messages", cls=Command)
 @reads_all
 @lists_rows("messages", "text", "jsonl", "csv", PARQUET)
 @divides_among_machines

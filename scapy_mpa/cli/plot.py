@@ -6,6 +6,7 @@ from pathlib import PurePath
 
 import click
 
+from scapy_mpa.cli.group import Command
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
 from scapy_mpa.cli.output import check_output, tell_written, written
 from scapy_mpa.cli.types import STagType, Word
@@ -16,7 +17,7 @@ from scapy_mpa.report.model import Report
 from scapy_mpa.system.names import printable
 
 
-@click.command("plot")
+@click.command("plot", cls=Command)
 @reads_captures
 @click.option(
     "-o",

@@ -17,6 +17,7 @@ import click
 
 from scapy_mpa.cli.address import host_and_port
 from scapy_mpa.cli.colours import console_for, file_width
+from scapy_mpa.cli.group import Command
 from scapy_mpa.cli.lines import print_line, print_lines
 from scapy_mpa.cli.output import STANDARD_OUTPUT, check_empty, check_folder_of, make_folder, tell_written, written
 from scapy_mpa.cli.progress import StepProgress
@@ -60,7 +61,9 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
     return [name for name in all_cases() if name.startswith(incomplete)]
 
 
-@click.command("probe", epilog="probe.md in the documentation shows how to use this and how to read a result.")
+@click.command(
+    "probe", cls=Command, epilog="probe.md in the documentation shows how to use this and how to read a result."
+)
 @click.argument("where", metavar="[HOST PORT]", nargs=-1)
 @click.option("--listen", "listens", metavar="[HOST:]PORT", help="Test an Initiator, which connects to this port.")
 @click.option(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from scapy_mpa.cli.group import Command
 from scapy_mpa.cli.judging import Judging, judges
 from scapy_mpa.cli.options import Reading, divides_work, reads_captures, warn_of_damage, warn_of_nothing
 from scapy_mpa.cli.output import check_output, tell_written, written
@@ -11,7 +12,7 @@ from scapy_mpa.framing.role import ROLES
 from scapy_mpa.report.model import summary_line
 
 
-@click.command("report")
+@click.command("report", cls=Command)
 @reads_captures
 @divides_work
 @click.option(

@@ -7,6 +7,7 @@ from typing import Literal
 
 import click
 
+from scapy_mpa.cli.group import Command
 from scapy_mpa.cli.judging import complete_rule
 from scapy_mpa.cli.lines import print_lines
 from scapy_mpa.cli.types import Word
@@ -14,7 +15,7 @@ from scapy_mpa.rules.choice import named
 from scapy_mpa.rules.table import RULES
 
 
-@click.command("rules")
+@click.command("rules", cls=Command)
 @click.argument("rule_id", metavar="[ID]", required=False, shell_complete=complete_rule)
 @click.option("--format", "output_format", type=Word(("text", "json", "md")), default="text", show_default=True)
 def rules_command(rule_id: str | None, output_format: Literal["text", "json", "md"]) -> int:

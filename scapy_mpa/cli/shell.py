@@ -6,13 +6,15 @@ import logging
 
 import click
 
+from scapy_mpa.cli.group import Command
+
 BANNER = """\
 scapy-mpa {version}: MPA, DDP and RDMAP are loaded; so are analyze(), MPASession, MPASocket and bind_mpa().
   look:  sniff(offline="a.pcap", session=MPASession).summary()      report = analyze("a.pcap")
   build: FPDU() / DDPUntagged() / RDMAPSend() / b"payload"          ls(FPDU)      hexdump(...)"""
 
 
-@click.command("shell")
+@click.command("shell", cls=Command)
 def shell_command() -> int:
     """Open an interactive Scapy shell with everything from scapy-mpa loaded (in IPython if it is installed)."""
     from scapy.config import conf

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import click
 
 from scapy_mpa.cli.colours import paint, style
+from scapy_mpa.cli.group import Command
 from scapy_mpa.cli.lines import print_lines, terminal_width
 from scapy_mpa.cli.options import Reading, reads_captures_or_streams, warn_of_damage
 from scapy_mpa.cli.output import check_read_twice
@@ -40,7 +41,7 @@ class _FPDUType(ParamType[FPDUNumber]):
         return FPDUNumber(int(connection), "initiator" if direction[0] == "i" else "responder", int(number))
 
 
-@click.command("show")
+@click.command("show", cls=Command)
 @reads_captures_or_streams
 @click.option(
     "--frame", type=click.IntRange(1), metavar="N", help="Show everything that this frame of the capture brought."

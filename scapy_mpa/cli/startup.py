@@ -7,6 +7,7 @@ from typing import Literal
 
 import click
 
+from scapy_mpa.cli.group import Command
 from scapy_mpa.cli.lines import print_lines, terminal_width
 from scapy_mpa.cli.options import Reading, reads_captures_or_streams, warn_of_damage, warn_of_nothing
 from scapy_mpa.cli.progress import end_progress
@@ -14,7 +15,7 @@ from scapy_mpa.cli.types import Word
 from scapy_mpa.report.blocks import in_blocks
 
 
-@click.command("startup")
+@click.command("startup", cls=Command)
 @reads_captures_or_streams
 @click.option("--format", "output_format", type=Word(("text", "json")), default="text", show_default=True)
 def startup_command(reading: Reading, output_format: Literal["text", "json"]) -> int:

@@ -32,7 +32,7 @@ MARKER_LENGTH = 4
 #: Octets of the ULPDU_Length field (RFC 5044 §4.1).
 LENGTH_FIELD_LENGTH = 2
 
-_BETWEEN = MARKER_INTERVAL - MARKER_LENGTH
+_BETWEEN, _PHASE = MARKER_INTERVAL - MARKER_LENGTH, MARKER_INTERVAL - 1
 _FPDUPTR_MOD = 1 << 16
 _IGNORED_BITS = 3  # the two low bits of FPDUPTR, read as zero
 # The largest FPDU there can be: ULPDU_Length 65535, PAD 3, 130 Markers. No Marker is further from its FPDU's
@@ -63,7 +63,7 @@ def marker_count(offset: int, body: int) -> int:
 
     A Marker right after the last octet is not one of them: it belongs to the next FPDU (RFC 5044 §4.3).
     """
-    room = -offset & MARKER_INTERVAL - 1
+    room = -offset & _PHASE
     return 1 + (body - room - 1) // _BETWEEN if body > room else 0
 
 

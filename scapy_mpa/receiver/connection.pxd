@@ -7,7 +7,7 @@ from scapy_mpa.stream.copies cimport Copies
 from scapy_mpa.stream.peer_state cimport PeerState
 from scapy_mpa.values._octets cimport append_number
 
-cdef long long FEWEST_HEADERS, HALF_BITS, KEY_LENGTH, LARGEST_PD_LENGTH, LARGEST_WINDOW
+cdef long long _PATIENCE, FEWEST_HEADERS, HALF_BITS, KEY_LENGTH, LARGEST_PD_LENGTH, LARGEST_WINDOW
 cdef long long LONGEST_FPDU, MARKER_LENGTH, NEVER, NOWHERE, PATIENCE_TIME, SHOWN_BY
 cdef long long STARTUP_HEADER_LENGTH, WRONG
 

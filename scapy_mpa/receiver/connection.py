@@ -51,6 +51,8 @@ from scapy_mpa.values.startup import PartOfFrame
 #: Segments of a connection after which octets are old: so far a capture may have them out of order.  Without ACKs, of
 #: segments reordered over 300, 64 lose 22 % of the FPDUs, 256 0.1 %, 1,024 none.
 PATIENCE: Final = 1024
+#: The same for this module, where it is a number of C if it is compiled.
+_PATIENCE: Final = PATIENCE
 #: Nanoseconds after which octets are old.  What was lost was sent again before: RTO begins at 1 s (RFC 6298 §2) and
 #: doubles.
 PATIENCE_TIME: Final = 3_000_000_000
@@ -267,7 +269,7 @@ class ConnectionReader:
                     diagnosis = search.update(frame)
                     if diagnosis is not None or not search.is_open:
                         self._replace_reader(direction, diagnosis)
-            for one in self.readers:
+                one = self.readers[direction]
                 if one is not None and one.half.copies.held:
                     self._give_up(one, frame, time)
         elif arrival is not None:
@@ -280,8 +282,8 @@ class ConnectionReader:
     def note_frame(self, frame: int) -> None:
         """Note the frame of a segment of Full Operation."""
         append_number(self._recent, frame)
-        if len(self._recent) >= 2 * PATIENCE:
-            del self._recent[:-PATIENCE]
+        if len(self._recent) >= 2 * _PATIENCE:
+            del self._recent[:-_PATIENCE]
 
     def is_steady(self) -> bool:
         """True if both directions are in Full Operation, nothing waits for time to pass, and nobody is suspected."""
@@ -331,7 +333,7 @@ class ConnectionReader:
         # Where the peer's ACKs are captured, what it has not acknowledged may still be sent again.
         if has_acks and (main.waits or copies.next_start(main.edge) > peer.acked):
             return
-        old_frame = self._recent[-PATIENCE] if len(self._recent) >= PATIENCE else -1
+        old_frame = self._recent[-_PATIENCE] if len(self._recent) >= _PATIENCE else -1
         reader.give_up((frame, time), Patience(old_frame, time - PATIENCE_TIME, needs_both=not has_acks))
 
     def _meet_limit(self, half: TCPHalf, offset: int, detail: str, now: Moment) -> None:

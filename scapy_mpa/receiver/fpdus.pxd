@@ -49,7 +49,7 @@ cdef class FPDUReader:
         judged_below=cython.longlong, window_edge=cython.longlong, believed=cython.longlong,
         window_known=cython.longlong, shows_from=cython.longlong, frame=cython.longlong, time=cython.longlong,
         after=cython.longlong, header=cython.longlong, ulpdu_length=cython.longlong, control=cython.longlong,
-        markers=cython.longlong, first=cython.longlong, last=cython.longlong, origin=cython.longlong,
+        plain_end=cython.longlong, markers=cython.longlong, first=cython.longlong, last=cython.longlong, origin=cython.longlong,
         complete=cython.longlong, complete_time=cython.longlong, placed=cython.longlong, placed_time=cython.longlong,
     )
     cpdef bint _read_run(self, FPDUChain chain) except -1

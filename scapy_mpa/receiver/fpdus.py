@@ -547,23 +547,24 @@ class FPDUReader:
         shows_from = believed if believed > shows_from else shows_from
         while True:
             frame, time = copy.frame, copy.time
-            after, is_judged = at, by_length and is_passed and at >= judged_below and known >= 0
-            if is_judged:
-                after = self._read_plain(data, start, at, end, known, frame, time, delivered, False)
-            if after > at:
-                known, known_time, delivered = frame, time, frame
+            is_judged = by_length and is_passed and at >= judged_below and known >= 0
+            header = at + MARKER_LENGTH if markers_used and not at & 511 else at
+            if header + 4 <= end:
+                ulpdu_length, control = head(data, header - start)
+            elif is_plain and at + 8 <= edge:
+                ulpdu_length, control = head(copies.join(header, header + 4), 0)
+            else:
+                break
+            after = at + 4 + (ulpdu_length + 5 & ~3)
+            markers = marker_count(at, after - at) if markers_used else 0
+            after += MARKER_LENGTH * markers
+            plain_end = at
+            if is_judged and after <= end:
+                plain_end = self._read_plain(data, start, at, end, known, frame, time, delivered, False)
+            if plain_end > at:
+                known, known_time, delivered, after = frame, time, frame, plain_end
                 window_known = frame if after > shows_from and frame > window_known else window_known
             else:
-                header = at + MARKER_LENGTH if markers_used and not at & 511 else at
-                if header + 4 <= end:
-                    ulpdu_length, control = head(data, header - start)
-                elif is_plain and at + 8 <= edge:
-                    ulpdu_length, control = head(copies.join(header, header + 4), 0)
-                else:
-                    break
-                after = at + 4 + (ulpdu_length + 5 & ~3)
-                markers = marker_count(at, after - at) if markers_used else 0
-                after += MARKER_LENGTH * markers
                 octets, origin, first, last = data, start, frame, frame
                 if after > end:
                     if not is_plain or after > edge:

@@ -1,11 +1,13 @@
 cimport cython
 from cpython cimport array
-from scapy_mpa.values._octets cimport Fields as _Fields, append_number, append_octets, head, is_zero, place
+from scapy_mpa.framing.markers cimport marker_count
+from scapy_mpa.values._octets cimport append_number, append_octets, head, is_zero, place, word
 
 cdef array.array _NONE
-cdef long long CRC_LENGTH, MARKER_LENGTH, _MOST_USUAL
+cdef long long CRC_LENGTH, MARKER_LENGTH, _MOST_TOGETHER
 cdef long long BAD, LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MIN_MULPDU, TAGGED_HEADER_LENGTH, TERMINATE_OPCODE
-cdef long long _CLOSED, _LAST, _OPEN, _UNKNOWN
+cdef long long _CLOSED, _LAST, _OPEN, _PHASE, _UNKNOWN
+cdef unsigned long long _TO
 
 cdef class PlainRun:
     cdef public bint is_delivered, is_open, is_ordered
@@ -40,8 +42,8 @@ cdef class PlainWrites:
     cpdef remember(self)
     cpdef go_back(self)
 
-@cython.locals(kept=dict, key=cython.longlong)
-cpdef _Fields usual_octets(long long phase, long long ulpdu_length, object origin)
-
-@cython.locals(end=cython.longlong)
+@cython.locals(
+    unpadded=cython.longlong, end=cython.longlong, length=cython.longlong, pad=cython.longlong,
+    counted_from=cython.longlong, marker=cython.longlong,
+)
 cpdef bint has_usual_octets(object octets, long long at, long long phase, long long ulpdu_length, object origin) except -1

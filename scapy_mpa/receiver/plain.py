@@ -19,49 +19,18 @@ from scapy_mpa.framing.markers import (
     MARKER_LENGTH,
     Octets,
     Origin,
-    expected_fpduptr,
-    marker_positions,
-    pad_length,
-    wire_length,
+    marker_count,
 )
 from scapy_mpa.framing.mulpdu import MIN_MULPDU
 from scapy_mpa.receiver.values import LocatedFPDU, Moment
-from scapy_mpa.values.octets import Fields, append_number, append_octets, head, is_zero, place
+from scapy_mpa.values.octets import append_number, append_octets, head, is_zero, place, word
 from scapy_mpa.values.records import BAD
 
 _LAST: Final = 0x4000
+#: The bits of a TO, and those of an offset that tell its place between Markers.
+_TO, _PHASE = 0xFFFFFFFFFFFFFFFF, MARKER_INTERVAL - 1
 #: Where a Write goes on: nowhere, since none is open; at a place; nobody knows.
 _CLOSED, _OPEN, _UNKNOWN = range(3)
-
-
-#: What was asked for last of :func:`usual_octets`, by origin, phase and ULPDU_Length.
-_USUAL: Final[dict[Origin, dict[int, Fields]]] = {"header": {}, "first-octet": {}}
-#: How much is kept of each: eight ULPDU_Lengths at the 128 places modulo 512 where FPDUs begin; 130 Markers at most in
-#: each.
-_MOST_USUAL: Final = 1024
-
-
-def usual_octets(phase: int, ulpdu_length: int, origin: Origin) -> Fields:
-    """Return the Markers and PAD that an FPDU has which begins at an offset that leaves ``phase`` modulo 512."""
-    kept, key = _USUAL[origin], phase << 16 | ulpdu_length
-    found = kept.get(key)
-    if found is None:
-        if len(kept) >= _MOST_USUAL:
-            kept.clear()
-        found = kept[key] = _usual_octets(phase, ulpdu_length, origin)
-    return found
-
-
-def _usual_octets(phase: int, ulpdu_length: int, origin: Origin) -> Fields:
-    pad = pad_length(ulpdu_length)
-    length = wire_length(ulpdu_length, phase)
-    markers = marker_positions(phase, phase + length)
-    end = length - CRC_LENGTH
-    if end + phase - MARKER_LENGTH in markers:
-        end -= MARKER_LENGTH  # a Marker stands between PAD and CRC
-    fields = [(at, "B", 0) for at in range(end - pad, end)]
-    fields += [(marker - phase, "I", expected_fpduptr(marker, phase, origin)) for marker in markers]
-    return Fields(sorted(fields))
 
 
 def has_usual_octets(octets: Octets, at: int, phase: int, ulpdu_length: int, origin: Origin) -> bool:
@@ -69,15 +38,32 @@ def has_usual_octets(octets: Octets, at: int, phase: int, ulpdu_length: int, ori
 
     ``phase`` is its offset modulo 512, -1 if it holds no Marker.
     """
+    unpadded = LENGTH_FIELD_LENGTH + ulpdu_length
+    pad = -unpadded & 3
     if phase < 0:
-        end = LENGTH_FIELD_LENGTH + ulpdu_length
-        return is_zero(octets, at + end, -end & 3)
-    return usual_octets(phase, ulpdu_length, origin).are_in(octets, at)
+        return is_zero(octets, at + unpadded, pad)
+    length = unpadded + pad + CRC_LENGTH
+    length += MARKER_LENGTH * marker_count(phase, length)
+    end = length - CRC_LENGTH
+    if (phase + end) % MARKER_INTERVAL == MARKER_LENGTH:
+        end -= MARKER_LENGTH  # a Marker stands between PAD and CRC
+    if not is_zero(octets, at + end - pad, pad):
+        return False
+    # expected_fpduptr() in place.
+    counted_from = MARKER_LENGTH if not phase and origin == "header" else 0
+    marker = -phase & _PHASE
+    while marker < length:
+        if word(octets, at + marker) != ((marker - counted_from) & 0xFFFF if marker else 0):
+            return False
+        marker += MARKER_INTERVAL
+    return True
 
 
 _NONE: Final = array("q")
 #: FPDUs of a run after which the next frame begins another: a batch's size.  Who remembers one of them keeps all.
 MOST_TOGETHER: Final = 256
+#: The same for this module, where it is a number of C if it is compiled.
+_MOST_TOGETHER: Final = MOST_TOGETHER
 
 
 class PlainRun:
@@ -132,7 +118,7 @@ class PlainRun:
 
     def may_go_on(self, at: int, is_delivered: bool) -> bool:
         """Return True if FPDUs that another frame brought, from an offset on, may be added."""
-        return self.end == at and self.is_delivered == is_delivered and len(self.starts) < MOST_TOGETHER
+        return self.end == at and self.is_delivered == is_delivered and len(self.starts) < _MOST_TOGETHER
 
     def arrive(self, frame: int, time: int, first: int, last: int) -> None:
         """Let FPDUs that are added next be placed at a frame; the frames from ``first`` to ``last`` brought them."""
@@ -240,7 +226,7 @@ class PlainWrites:
             return False
         if not has_usual_octets(data, index, phase, ulpdu_length, self._origin):
             return False
-        after = to + ulpdu_length - TAGGED_HEADER_LENGTH & 0xFFFFFFFFFFFFFFFF
+        after = to + ulpdu_length - TAGGED_HEADER_LENGTH & _TO
         if after and after < to:
             return False  # its octets pass 2^64
         self._state = _CLOSED if is_last else _OPEN
@@ -274,7 +260,7 @@ class PlainWrites:
         _, control = head(octets, index)
         if control & ~_LAST == self._control:
             self._stag, self._to = place(octets, index + 4)
-            self._to = self._to + ulpdu_length - TAGGED_HEADER_LENGTH & 0xFFFFFFFFFFFFFFFF
+            self._to = self._to + ulpdu_length - TAGGED_HEADER_LENGTH & _TO
             self._state = _CLOSED if control & _LAST else _OPEN
         elif not control & 0x0F:
             self._state = _UNKNOWN  # a Write, and not a plain one

@@ -34,7 +34,7 @@ cdef class TCPHalf:
     cdef public RecentOctets _recent
     cdef public SequenceSpace space
 
-    @cython.locals(space=SequenceSpace, ahead=cython.longlong)
+    @cython.locals(space=SequenceSpace, ahead=cython.longlong, least=cython.longlong)
     cpdef bint is_close(self, long long seq) except -1
     @cython.locals(frame=cython.longlong, lowest=cython.longlong, read=cython.longlong)
     cpdef long long hold(self, long long start, long long end, Copy copy) except -1
@@ -64,7 +64,7 @@ cdef class TCPConnection:
         half=TCPHalf, other=TCPHalf, space=SequenceSpace, peer=PeerState, other_space=SequenceSpace,
         other_peer=PeerState, frame=cython.longlong, seq=cython.longlong, ack=cython.longlong, flags=cython.longlong,
         first=cython.longlong, last=cython.longlong, tcp=cython.longlong, length=cython.longlong, tsval=cython.longlong,
-        tsecr=cython.longlong, offset=cython.longlong, end=cython.longlong, highest=cython.longlong, new=cython.longlong,
+        tsecr=cython.longlong, kinds=cython.longlong, offset=cython.longlong, end=cython.longlong, highest=cython.longlong, new=cython.longlong,
         distance=cython.longlong, is_near=cython.bint, shift=cython.longlong, window=cython.longlong, wnd=cython.longlong, acked=cython.longlong,
     )
     cpdef receive(self, Segment seg, Py_ssize_t d, bint is_syn=*)
@@ -101,8 +101,9 @@ cdef class Flows:
     cdef public dict _directions
     cdef public object budget, end, make_user
 
-    @cython.locals(found=tuple, flow=Flow)
+    @cython.locals(flow=Flow)
     cpdef tuple receive(self, Segment seg)
+    cpdef tuple begin(self, Segment seg)
     cpdef tuple find(self, object key)
 
 @cython.locals(addresses=cython.Py_ssize_t)

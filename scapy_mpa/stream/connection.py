@@ -293,7 +293,10 @@ class TCPHalf:
         ahead = space.distance_from_last(seq)
         if not -CLOSE < ahead < CLOSE:
             return False
-        return start is None or (space.nearest(seq)[1] if space.others else space.last + ahead) >= start - 1
+        if start is None:
+            return True
+        least = start - 1
+        return space.nearest(seq)[1] >= least if space.others else space.last + ahead >= least
 
     def misfit(self, seq: int) -> int:
         """Return the distance in octets of a sequence number from this direction, at most LARGEST_WINDOW.
@@ -772,7 +775,9 @@ class TCPConnection:
         end = offset + length
         tsval = tsecr = -1
         if tcp >= 0 and first - tcp >= _STAMPED_HEADER:
-            tsval, tsecr = timestamps_of(seg)
+            kinds, tsval, tsecr = queued(seg.buffer, tcp + _PLAIN_HEADER)
+            if kinds != USUAL_KINDS:
+                tsval, tsecr = timestamps_of(seg)
         reason = NO_REASON
         if is_syn and tsval >= 0:
             peer.take_timestamp(tsval, time)
@@ -1071,13 +1076,17 @@ class Flows:
 
     def receive(self, seg: Segment) -> tuple[TCPConnection | None, int]:
         """Receive a segment; return its connection and the direction in which it was sent."""
-        found = self._directions.get(seg.key)
-        if found is None:
-            found = Flow(seg.key, self), 0
-            if not seg.flags & PATH_MTU:
-                self.add(found[0])
-        flow, d = found
+        flow, d = self.find(seg.key)
+        if flow is None:
+            flow, d = self.begin(seg)
         return flow.receive(seg, d), d
+
+    def begin(self, seg: Segment) -> tuple[Flow, int]:
+        """Return who receives the first segment on its addresses and ports, and its direction."""
+        flow = Flow(seg.key, self)
+        if not seg.flags & PATH_MTU:
+            self.add(flow)
+        return flow, 0
 
     def add(self, flow: Flow) -> None:
         """Hand segments to a flow: another connection may have given way for its first one."""

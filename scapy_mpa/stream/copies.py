@@ -499,7 +499,7 @@ class Copies:
                 self._valid.pop(starts[at], None)
             chosen[at] = _GONE
         self.head = index
-        if index == count or 2 * index >= count > _FEW:
+        if 2 * index >= count > _FEW:
             del starts[:index], ends[:index], chosen[:index]
             self.head = 0
         self.has_doubts = self.has_doubts and index < count

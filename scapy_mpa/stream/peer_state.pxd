@@ -1,9 +1,9 @@
 cimport cython
 from cpython cimport array
-from scapy_mpa.values._octets cimport append_number, index_in
+from scapy_mpa.values._octets cimport append_number, index_in, number_at
 
 cdef long long OLDER, PAWS_WINDOW, SEQ_MASK, SHORTEST_TICK, TICK_SLACK
-cdef long long _FEW, _NOWHERE
+cdef long long _FEW, _NOWHERE, _TWICE_ACKS
 
 cdef class PeerState:
     cdef public long long _last_ack, _ts_time, acked, edge, last_frame, least_acked, ts_recent, wnd
@@ -12,7 +12,7 @@ cdef class PeerState:
     cpdef bint has_room_for(self, long long end) except -1
     @cython.locals(latest=cython.longlong, before=cython.longlong)
     cpdef bint acknowledge(self, long long frame, long long ack, long long window) except -1
-    @cython.locals(starts=array.array, ends=array.array, frames=array.array, index=cython.Py_ssize_t)
+    @cython.locals(starts=array.array, ends=array.array, frames=array.array, index=cython.Py_ssize_t, count=cython.Py_ssize_t)
     cpdef _insert(self, long long frame, long long start, long long end)
     cpdef long long _most_ticks(self, long long time) except -1
     @cython.locals(age=cython.longlong, edge=cython.longlong)

@@ -11,7 +11,7 @@ from typing import Final
 
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.stream.drop_reason import NO_REASON, PAWS_WINDOW, SHORTEST_TICK, TICK_SLACK, DropReason
-from scapy_mpa.values.octets import append_number, index_in
+from scapy_mpa.values.octets import append_number, index_in, number_at
 
 #: A frame after all others, an offset behind all others.
 NEVER: Final = 1 << 62
@@ -23,8 +23,9 @@ MOST_ACKNOWLEDGED: Final = 1 << 16
 MOST_ACKS: Final = 64
 #: An offset before all others, where none is known.
 NOWHERE: Final = -NEVER
-#: The same for this module, where it is a number of C if it is compiled.
+#: The same for this module, where they are numbers of C if it is compiled.
 _NOWHERE: Final = NOWHERE
+_TWICE_ACKS: Final = 2 * MOST_ACKS
 #: Ranges that are kept though nobody asks for them, so that they are dropped seldom: a batch's size.
 _FEW = 64
 #: Ticks: a timestamp that differs by as much or more is older, not newer (RFC 7323 §5.2).
@@ -97,7 +98,7 @@ class PeerState:
             return False
         self.acked = ack
         append_number(self._acks, ack)
-        if len(self._acks) == 2 * MOST_ACKS:
+        if len(self._acks) == _TWICE_ACKS:
             del self._acks[:MOST_ACKS]
         self._insert(frame, before, ack)
         return True
@@ -115,7 +116,8 @@ class PeerState:
     def _insert(self, frame: int, start: int, end: int) -> None:
         """Note that a frame acknowledged [start, end): what an earlier one acknowledged keeps its frame."""
         starts, ends, frames = self._starts, self._ends, self._frames
-        if not ends or start >= ends[-1]:
+        count = len(ends)
+        if not count or start >= number_at(ends, count - 1):
             append_number(starts, start)
             append_number(ends, end)
             append_number(frames, frame)
@@ -134,7 +136,7 @@ class PeerState:
                     index += 1
                 start = ends[index]
                 index += 1
-        if len(starts) > MOST_ACKNOWLEDGED:
+        if count > _FEW and len(starts) > MOST_ACKNOWLEDGED:
             self._join_neighbours()
 
     def _join_neighbours(self) -> None:

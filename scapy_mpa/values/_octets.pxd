@@ -20,12 +20,3 @@ cpdef int put_piece(
 cpdef int append_number(array.array numbers, long long number) except -1
 cpdef long long number_at(array.array numbers, Py_ssize_t index) except? -1
 cpdef Py_ssize_t index_in(array.array ascending, long long number, Py_ssize_t low=*) except -1
-cdef struct Field:
-    unsigned int at
-    unsigned int value
-    bint is_word
-
-cdef class Fields:
-    cdef Field *_fields
-    cdef Py_ssize_t _count
-    cpdef bint are_in(self, object octets, Py_ssize_t at) except -1

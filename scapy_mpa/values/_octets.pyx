@@ -6,7 +6,6 @@
 from cpython cimport array
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Check, PyByteArray_GET_SIZE, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.memoryview cimport PyMemoryView_Check, PyMemoryView_GET_BUFFER
 from libc.string cimport memcpy
 
@@ -164,34 +163,3 @@ cpdef Py_ssize_t index_in(array.array ascending, long long number, Py_ssize_t lo
         else:
             high = middle
     return low
-
-
-cdef class Fields:
-    def __cinit__(self, places):
-        cdef Py_ssize_t index
-        found = [*places]
-        self._fields = <Field *>PyMem_Malloc(max(1, len(found)) * sizeof(Field))
-        if self._fields == NULL:
-            raise MemoryError
-        self._count = len(found)
-        for index in range(self._count):
-            at, code, value = found[index]
-            self._fields[index] = Field(at, value, code == "I")
-
-    def __dealloc__(self):
-        PyMem_Free(self._fields)
-
-    cpdef bint are_in(self, object octets, Py_ssize_t at) except -1:
-        cdef Py_ssize_t index, last
-        cdef Field *field
-        cdef const unsigned char *p
-        if not self._count:
-            return True
-        field = &self._fields[self._count - 1]
-        # They are sorted: where the last one lies, all of them do.
-        p = lying_in(octets, at, <Py_ssize_t>field.at + (4 if field.is_word else 1))
-        for index in range(self._count):
-            field = &self._fields[index]
-            if (MPA_BE32(p + field.at) if field.is_word else p[field.at]) != field.value:
-                return False
-        return True

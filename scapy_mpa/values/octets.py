@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable
 from contextlib import suppress
-from struct import Struct, calcsize
+from struct import Struct
 from typing import TYPE_CHECKING
 
 from scapy_mpa.framing.crc import crc32c
@@ -117,33 +116,9 @@ def index_in(ascending: array[int], number: int, low: int = 0) -> int:
     return bisect_left(ascending, number, low)
 
 
-class Fields:
-    """Numbers of 8 or 32 bits at known places, and what they have to be.
-
-    Args:
-        places: (octets from the first one on, "B" or "I", what the number has to be) of each, sorted.
-    """
-
-    __slots__ = ("_expected", "_read")
-
-    def __init__(self, places: Iterable[tuple[int, str, int]]) -> None:
-        layout, at, expected = ">", 0, []
-        for place_, code, value in places:
-            layout += f"{place_ - at}x{code}"
-            at = place_ + calcsize(f">{code}")
-            expected.append(value)
-        self._read = Struct(layout).unpack_from
-        self._expected = tuple(expected)
-
-    def are_in(self, octets: Octets, at: int) -> bool:
-        """Whether all of them are so in octets whose first one has the index ``at``."""
-        return self._read(octets, at) == self._expected
-
-
 if not TYPE_CHECKING:
     with suppress(ImportError):  # nothing is compiled
         from scapy_mpa.values._octets import (  # noqa: F401
-            Fields,
             append_number,
             append_octets,
             crc_of,

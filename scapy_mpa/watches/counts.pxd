@@ -4,6 +4,7 @@ from scapy_mpa.receiver.plain cimport PlainRun
 from scapy_mpa.stream.connection cimport Arrival
 from scapy_mpa.values._octets cimport append_number, index_in, number_at
 
+cdef array.array _NONE
 cdef long long BAD, NEVER, NOWHERE
 
 cdef class UnalignedSegment:
@@ -23,10 +24,11 @@ cdef class Counts:
 
     @cython.locals(
         start=cython.longlong, end=cython.longlong, number=cython.longlong, one=UnalignedSegment, last=UnalignedSegment,
-        unjudged=list,
+        unjudged=list, most=cython.Py_ssize_t,
     )
     cpdef arrived(self, Arrival arrival)
     cpdef arrived_aligned(self, long long start, long long end, long long frame, long long time)
+    @cython.locals(remembered=cython.Py_ssize_t)
     cpdef _bring(self, long long start, long long end, long long frame)
     @cython.locals(offset=cython.longlong, end=cython.longlong)
     cpdef passed(self, object fpdu, long long delivered)

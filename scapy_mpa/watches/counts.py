@@ -157,8 +157,8 @@ class Counts:
         elif arrival.is_out_of_order:
             self.out_of_order_segments += 1
         self.stream_octets += min(arrival.new, end)  # the first may begin with the startup frame
-        unjudged, number = self._unjudged, self.segments - 1
-        if start >= 0 and len(unjudged) + len(self._late) < MOST_UNJUDGED:
+        unjudged, number, most = self._unjudged, self.segments - 1, MOST_UNJUDGED
+        if start >= 0 and len(unjudged) + len(self._late) < most:
             one = UnalignedSegment()
             one.arrival, one.number = arrival, number
             one.idle = arrival.time - self._time if self._time else 0
@@ -182,14 +182,15 @@ class Counts:
 
     def _bring(self, start: int, end: int, frame: int) -> None:
         """Remember what a segment in order brought."""
+        remembered = REMEMBERED
         if self._brought is _NONE:
             self._brought, self._brought_end, self._brought_by = array("q"), array("q"), array("q")
         append_number(self._brought, start)
         append_number(self._brought_end, end)
         append_number(self._brought_by, frame)
-        if len(self._brought) > 2 * REMEMBERED:
+        if len(self._brought) > 2 * remembered:
             for numbers in (self._brought, self._brought_end, self._brought_by):
-                del numbers[:-REMEMBERED]
+                del numbers[:-remembered]
 
     @property
     def is_judged(self) -> bool:

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 
 from scapy_mpa.capture.files import Captures, merged
 from scapy_mpa.capture.index import FrameIndex
-from scapy_mpa.capture.joining import Joining, sources_of
+from scapy_mpa.capture.joining import Joining, _octets_at, sources_of
 from scapy_mpa.capture.named import Sources
 from scapy_mpa.capture.opened import MOST_OPEN, OpenFiles
 from scapy_mpa.errors import CaptureError
@@ -188,14 +189,13 @@ def test_the_end_of_a_long_file_is_found_at_its_end(tmp_path: Path, monkeypatch:
         source = Recorded(1, [(time // 1000 * 1000, frame, len(frame)) for time, frame in packets])
         path.write_bytes(FORMATS[kind](source))
         read = 0
-        pread = os.pread
 
-        def counted(descriptor: int, size: int, at: int) -> bytes:
+        def counted(file: FileIO, at: int, count: int) -> bytes:
             nonlocal read
             read += 1
-            return pread(descriptor, size, at)  # noqa: B023
+            return _octets_at(file, at, count)
 
-        monkeypatch.setattr(os, "pread", counted)
+        monkeypatch.setattr("scapy_mpa.capture.joining._octets_at", counted)
         found = sources_of([path, REORDERED], "auto")
         monkeypatch.undo()
         assert found.begins[0] == source.records[0][0]
