@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import PurePath
 from textwrap import shorten, wrap
 from typing import TYPE_CHECKING
 
@@ -110,7 +111,9 @@ def _overview(connections: Sequence[Connection], captures: Sequence[str], look: 
     said = f"{plural(len(connections), 'connection', thousands=True)}: {how}."
     if unfinished:
         said += f" {unfinished:,} ended before the work was done."
-    names = ", ".join(captures[:3]) + (f" and {len(captures) - 3} more" if len(captures) > 3 else "")
+    names = ", ".join(PurePath(one).name for one in captures[:3]) + (
+        f" and {len(captures) - 3} more" if len(captures) > 3 else ""
+    )
     return sheet.finish(Heading("Connections", names, (said,), bool(unfinished)), look, width=_BARS)
 
 

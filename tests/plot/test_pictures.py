@@ -154,9 +154,9 @@ def test_too_many_are_aggregated_and_the_picture_says_so() -> None:
     assert len({words for words, _ in legend}) == len(legend), "one colour for one thing, in both half connections"
 
 
-@pytest.mark.parametrize("kind", ["lanes", "sequence", "held", "reads", "throughput"])
+@pytest.mark.parametrize("kind", ["lanes", "sequence", "held", "ladder", "throughput"])
 def test_a_dense_capture(kind: str, tmp_path: Path) -> None:
-    """Thousands of FPDUs, segments and Reads: as many shapes as columns, whatever is drawn."""
+    """Thousands of FPDUs and segments: as many shapes as columns, whatever is drawn."""
     from scapy_mpa.craft.bulk import BulkConnection, BulkPlan
     from scapy_mpa.craft.pcapfile import PcapWriter
 
