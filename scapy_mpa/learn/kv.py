@@ -107,11 +107,13 @@ class LearnedPeer(NamedTuple):
         machine: the last hypothesis; if what was answered contradicts it, or there is none, the tree of that.
         differences: where the peer differs from the RFC, each seen on a connection.
         stopped: why not all was learned, None if it was.
+        is_tree: the machine has a state for each sequence.
     """
 
     machine: LearnedMachine
     differences: list[PeerDifference]
     stopped: LearnStopped | None = None
+    is_tree: bool = False
 
     @property
     def unstable(self) -> AnswersDiffer | None:
@@ -137,7 +139,9 @@ def learned(subject: LearnSubject, settings: LearnSettings) -> LearnedPeer:
         except LearnStopped as stopped:
             tree = tree_of(subject.inputs, subject.answers)
             found = [*differences(tree, subject.role, subject.initial)]
-            return LearnedPeer(tests.machine if _agrees(tests.machine, subject) else tree, found, stopped)
+            if _agrees(tests.machine, subject):
+                return LearnedPeer(tests.machine, found, stopped)
+            return LearnedPeer(tree, found, stopped, is_tree=True)
 
 
 def _agrees(machine: LearnedMachine | None, subject: LearnSubject) -> TypeGuard[LearnedMachine]:

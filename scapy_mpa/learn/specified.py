@@ -1,8 +1,8 @@
 """What RFC 5044 §7.1.2 and §8 have a peer do with each input, as a machine that leaves open what they leave open.
 
-A :class:`Rule` names the words that may be in an answer, and those of which one must be. What RFC 5040 says of Reads
-and Terminates counts too, since errors show by them. In the state ``open`` nothing is judged: MPA is left, we have said
-our last, or the peer has already done something else.
+A :class:`PeerRule` names the words that may be in an answer, and those of which one must be. What RFC 5040 says of
+Reads and Terminates counts too, since errors show by them. In the state ``open`` nothing is judged: MPA is left, we
+have said our last, or the peer has already done something else.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _CRC_ERRORS = (f"{TERMINATE}2/0/2", f"{TERMINATE}0/0/0", f"{TERMINATE}0/2/255")
 _VERSION_ERRORS = (f"{TERMINATE}1/2/6", f"{TERMINATE}0/2/5", f"{TERMINATE}0/0/0", f"{TERMINATE}0/2/255")
 
 
-class Rule(NamedTuple):
+class PeerRule(NamedTuple):
     """What a peer does with an input.
 
     Attributes:
@@ -71,22 +71,22 @@ class PeerDifference(NamedTuple):
 
 
 _STARTUP = "RFC 5044 §7.1.2"
-_OPEN = Rule("anything", "", may=("*",))
-_LAST = Rule(
+_OPEN = PeerRule("anything", "", may=("*",))
+_LAST = PeerRule(
     "nothing more, or a close: its Terminate is its last message", "RFC 5040 §5.4", may=(CLOSE,), after="terminated"
 )
-_NOT_VALID = Rule(
+_NOT_VALID = PeerRule(
     "a close, without a Reply that accepts", "RFC 5044 §7.1.1 and §8, code 4", must=(CLOSE,), may=(REJECTION,)
 )
 _NO_KEY = _NOT_VALID._replace(clause=f"{_STARTUP}, rule 5")
-_NOT_VALID_REPLY = Rule("a close, without an FPDU", "RFC 5044 §7.1.1 and §8, code 4", must=(CLOSE,))
+_NOT_VALID_REPLY = PeerRule("a close, without an FPDU", "RFC 5044 §7.1.1 and §8, code 4", must=(CLOSE,))
 _REQUESTED = {
-    "request": Rule(
+    "request": PeerRule(
         "a Reply, and no FPDU before ours", f"{_STARTUP}, rules 2 and 4", (REPLY, REJECTION, CLOSE), after="operation"
     ),
     "request-wrong-key": _NO_KEY,
     # Who can work with it may go on (§7.1.1).
-    "request-wrong-rev": Rule(
+    "request-wrong-rev": PeerRule(
         "a close, or a Reply of who can work with this Rev", "RFC 5044 §7.1.1", (REPLY, REJECTION, CLOSE),
         after="operation",
     ),
@@ -94,44 +94,44 @@ _REQUESTED = {
     **dict.fromkeys((*FPDUS, READY), _NO_KEY),
 }  # fmt: skip
 _REPLIED = {
-    "reply": Rule("Full Operation", f"{_STARTUP}, rule 3", may=(*_FPDU, CLOSE), after="replied"),
-    "reply-rejecting": Rule("no FPDU", f"{_STARTUP}, rule 3", may=(CLOSE, f"{OTHER}*"), after="rejected"),
+    "reply": PeerRule("Full Operation", f"{_STARTUP}, rule 3", may=(*_FPDU, CLOSE), after="replied"),
+    "reply-rejecting": PeerRule("no FPDU", f"{_STARTUP}, rule 3", may=(CLOSE, f"{OTHER}*"), after="rejected"),
     "reply-wrong-key": _NOT_VALID_REPLY._replace(clause=f"{_STARTUP}, rule 5"),
-    "reply-wrong-rev": Rule("a close, or Full Operation", "RFC 5044 §7.1.1", may=(*_FPDU, CLOSE)),
+    "reply-wrong-rev": PeerRule("a close, or Full Operation", "RFC 5044 §7.1.1", may=(*_FPDU, CLOSE)),
     "reply-wrong-pd-length": _NOT_VALID_REPLY,
     **dict.fromkeys(FPDUS, _NOT_VALID_REPLY._replace(clause=f"{_STARTUP}, rule 5")),
 }
 _FRAMES = tuple(name for role in ROLES for name in alphabet(role, Clean()) if name not in (*FPDUS, FIN))
 #: Its first octets are read as a ULPDU_Length of 19,792, whose FPDU swallows what follows.
-_INSIDE = Rule(
+_INSIDE = PeerRule(
     "no answer: these octets are part of an FPDU that is not complete", "RFC 5044 §4.1",
     may=(*_MESSAGES, _ANY_TERMINATE, CLOSE), after="inside",
 )  # fmt: skip
 _OPERATION = {
-    "send": Rule("what the upper layer decides", "RFC 5044 §7.1.2", may=(*_FPDU, CLOSE), after="operation"),
-    READY: Rule("what the upper layer decides", "RFC 6581 §9.2", may=(*_FPDU, CLOSE), after="operation"),
-    "read": Rule(
+    "send": PeerRule("what the upper layer decides", "RFC 5044 §7.1.2", may=(*_FPDU, CLOSE), after="operation"),
+    READY: PeerRule("what the upper layer decides", "RFC 6581 §9.2", may=(*_FPDU, CLOSE), after="operation"),
+    "read": PeerRule(
         "an RDMA Read Response, a Terminate or a close", "RFC 5040 §5.2",
         (READ_RESPONSE, _ANY_TERMINATE, CLOSE), _MESSAGES, after="operation",
     ),
-    "wrong-crc": Rule(
+    "wrong-crc": PeerRule(
         "nothing of it is passed on: Terminate, LLP error 2, a close, or silence", "RFC 5044 §8, code 2",
         may=(*_CRC_ERRORS, CLOSE), after="failed",
     ),
-    "wrong-ddp-version": Rule(
+    "wrong-ddp-version": PeerRule(
         "Terminate, DDP: invalid DDP version, a close, or silence", "RFC 5041 §7",
         may=(*_VERSION_ERRORS, CLOSE), after="failed",
     ),
     "terminate": _OPEN,
     **dict.fromkeys(_FRAMES, _INSIDE),
 }  # fmt: skip
-_FAILED = Rule(
+_FAILED = PeerRule(
     "nothing that follows an error is passed on", "RFC 5044 §8",
     may=(*_MESSAGES, _ANY_TERMINATE, CLOSE), after="failed",
 )  # fmt: skip
-_REJECTED = Rule("no FPDU after a rejection", f"{_STARTUP}, rule 3", may=(CLOSE, f"{OTHER}*"), after="rejected")
+_REJECTED = PeerRule("no FPDU after a rejection", f"{_STARTUP}, rule 3", may=(CLOSE, f"{OTHER}*"), after="rejected")
 #: What each state has a peer do, by input; an input that is not there is left open.
-_STATES: dict[str, dict[str, Rule]] = {
+_STATES: dict[str, dict[str, PeerRule]] = {
     "operation": _OPERATION,
     "inside": dict.fromkeys((*FPDUS, READY, *_FRAMES), _INSIDE),
     "failed": dict.fromkeys((*FPDUS, READY, *_FRAMES), _FAILED),
@@ -167,7 +167,7 @@ def differences(machine: LearnedMachine, role: Role, initial: PeerAnswer = SILEN
                 waiting.append(((*word, name), to, after))
 
 
-def _broken(rule: Rule, answer: PeerAnswer) -> Rule | None:
+def _broken(rule: PeerRule, answer: PeerAnswer) -> PeerRule | None:
     """Return the rule that an answer breaks, None if it breaks none."""
     if rule is _OPEN:
         return None
@@ -178,7 +178,7 @@ def _broken(rule: Rule, answer: PeerAnswer) -> Rule | None:
     return _LAST if kept != answer else None
 
 
-def _after(state: str, rule: Rule, name: str, answer: PeerAnswer) -> str:
+def _after(state: str, rule: PeerRule, name: str, answer: PeerAnswer) -> str:
     """Return the state behind an answer that is allowed."""
     if CLOSE in answer or name == FIN or REJECTION in answer:
         return "open"

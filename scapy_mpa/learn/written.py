@@ -46,24 +46,15 @@ def _word(word: str, how: str | None) -> str:
 def text_lines(subject: LearnSubject, found: LearnedPeer) -> Iterator[str]:
     """Yield the states of a peer, then its differences from the RFC, and what was not learned."""
     machine = found.machine
-    names = _names(machine)
+    what = plural(len(subject.answers), "sequence") if found.is_tree else plural(len(machine.states), "state")
     yield (
-        f"{subject.role}: {plural(len(machine.states), 'state')}, {plural(len(subject.inputs), 'input')}, "
-        f"{plural(subject.connections, 'connection')}; {subject.silence:g} s without an octet are silence"
+        f"{subject.role}: {what}, {plural(len(subject.inputs), 'input')}, "
+        f"{plural(subject.connections, 'connection')}; {subject.silence:.3g} s without an octet are silence"
     )
     if subject.role == "initiator":
         yield f"before any input: {answer_words(subject.initial)}"
-    for number, access in enumerate(machine.access):
-        if names[number] == _CLOSED or not machine.states[number]:
-            continue
-        yield f"state {number}: {'a fresh connection' if not access else f'after {_joined(access)}'}"
-        rows: dict[tuple[str, str], list[str]] = {}
-        for name, (answer, to) in machine.states[number].items():
-            words = answer_words(answer, subject.ends.get((*access, name)))
-            rows.setdefault((words, names[to]), []).append(name)
-        width = max((len(words) for words, _ in rows), default=0)
-        for (words, name), inputs in rows.items():
-            yield f"  {words:<{width}}  {name:<{len(_CLOSED)}}  {', '.join(inputs)}"
+    if not found.is_tree:
+        yield from _state_lines(subject, machine)
     for at, one in enumerate(found.differences, 1):
         yield f"difference {at}: {_joined(one.word)}"
         yield f"  expected: {one.expected} ({one.clause})"
@@ -74,7 +65,23 @@ def text_lines(subject: LearnSubject, found: LearnedPeer) -> Iterator[str]:
     elif found.stopped is not None:
         yield f"not all was learned: {found.stopped}"
     count = len(found.differences)
-    yield f"{plural(count, 'difference') if count else 'no difference'} from RFC 5044"
+    so_far = " in what was learned" if found.stopped is not None else ""
+    yield f"{plural(count, 'difference') if count else 'no difference'} from RFC 5044{so_far}"
+
+
+def _state_lines(subject: LearnSubject, machine: LearnedMachine) -> Iterator[str]:
+    names = _names(machine)
+    for number, access in enumerate(machine.access):
+        if names[number] == _CLOSED:
+            continue
+        yield f"state {number}: {'a fresh connection' if not access else f'after {_joined(access)}'}"
+        rows: dict[tuple[str, str], list[str]] = {}
+        for name, (answer, to) in machine.states[number].items():
+            words = answer_words(answer, subject.ends.get((*access, name)))
+            rows.setdefault((words, names[to]), []).append(name)
+        width = max((len(words) for words, _ in rows), default=0)
+        for (words, name), inputs in rows.items():
+            yield f"  {words:<{width}}  {name:<{len(_CLOSED)}}  {', '.join(inputs)}"
 
 
 def _joined(word: InputWord) -> str:

@@ -47,9 +47,9 @@ def responder(serve: Callable[[socket.socket, int], object]) -> Iterator[Respond
 
 
 @contextmanager
-def planted(*faults: str, leaves_open: bool = False) -> Iterator[Responder]:
-    """The foreign peer with these faults."""
-    kind = Kind(faults=frozenset(faults))
+def planted(*faults: str, leaves_open: bool = False, m: int = 0) -> Iterator[Responder]:
+    """The foreign peer with these faults; with ``m`` it asks for Markers."""
+    kind = Kind(m=m, faults=frozenset(faults))
 
     def serve(sock: socket.socket, _number: int) -> None:
         (LeavesOpen if leaves_open else Peer)(sock, kind, is_responder=True).serve()

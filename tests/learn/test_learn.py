@@ -7,8 +7,10 @@ import time
 
 import pytest
 
-from scapy_mpa.learn.subject import PeerLost
+from scapy_mpa.framing.startup import EnhancedData
+from scapy_mpa.learn.subject import LearnSubject, PeerLost
 from scapy_mpa.probe.carrier import Acceptor, Connector
+from scapy_mpa.probe.fitting import Clean
 from scapy_mpa.probe.target import Responder
 from tests.learn.peers import FEW, SETTINGS, answers_late, answers_now_and_then, planted, reply, responder, subject_of
 from tests.probe.foreign import ForeignInitiator, Kind
@@ -73,11 +75,26 @@ def test_planted_faults_are_found() -> None:
 
 
 def test_another_conforming_peer_has_no_difference_and_each_fault_is_its_own() -> None:
-    with planted() as target:
-        assert shown(learned(subject_of(target, inputs=FEW), SETTINGS)) == {}
+    with planted(m=1) as target:
+        found = learned(subject_of(target, inputs=FEW), SETTINGS)
+    assert shown(found) == {}
+    # It could not read an FPDU without Markers.
+    assert answer(found, "request", "read") == ("RDMA Read Response",)
     with planted("passes-after-error") as target:
         found = learned(subject_of(target, inputs=FEW), SETTINGS)
     assert shown(found) == {("request", "wrong-crc", "read"): ("RDMA Read Response",)}
+
+
+def test_a_ready_to_receive_message_comes_first() -> None:
+    enhanced = EnhancedData(a=1, b=1, c=1, d=1, ird=8, ord=8)
+    settings = SETTINGS._replace(clean=Clean(b"", enhanced))
+    with our_responder(enhanced=enhanced) as target:
+        subject = LearnSubject(target, settings)
+        assert "ready" in subject.inputs
+        found = learned(subject_of(target, settings, ("request", "ready", "send", "fin")), settings)
+    assert found.differences == []
+    assert answer(found, "request", "send") == CLOSED
+    assert answer(found, "request", "ready", "send") == ()
 
 
 def test_what_is_learned_depends_on_the_seed_alone() -> None:
