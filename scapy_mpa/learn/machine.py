@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from scapy_mpa.learn.conversation import CLOSE, OVER, PeerAnswer
@@ -31,20 +31,14 @@ class LearnedMachine:
     def __init__(self, states: Sequence[Mapping[str, Transition]]) -> None:
         self.states = states
         self.access: list[InputWord] = [()] * len(states)
-        for word, _, found in self.walk():
-            self.access[found.to] = min(self.access[found.to] or word, word, key=len)
-        self.access[0] = ()
-
-    def walk(self) -> Iterator[tuple[InputWord, int, Transition]]:
-        """Yield each transition once, with the shortest word that ends with it and the state that it leaves."""
-        reached, waiting = {0}, deque[tuple[InputWord, int]]([((), 0)])
+        reached, waiting = {0}, deque([0])
         while waiting:
-            word, state = waiting.popleft()
-            for name, found in self.states[state].items():
-                yield (*word, name), state, found
+            state = waiting.popleft()
+            for name, found in states[state].items():
                 if found.to not in reached:
                     reached.add(found.to)
-                    waiting.append(((*word, name), found.to))
+                    waiting.append(found.to)
+                    self.access[found.to] = (*self.access[state], name)
 
     def run(self, word: InputWord) -> list[PeerAnswer]:
         """Return the answers to a word; raises KeyError where they are not known."""
