@@ -49,7 +49,8 @@ def learns(command: Callable[..., int]) -> Callable[..., Any]:
         click.option("--dot", metavar="FILE", type=click.Path(dir_okay=False), help="With --learn: write a graph."),
         click.option("--replay", metavar="INPUTS", help="With --learn: send these inputs on one connection, no more."),
         click.option(
-            "--silence", type=seconds, help=f"With --learn: seconds without an answer.  [default: {_SILENCE:g}]"
+            "--silence", type=seconds, metavar="SECONDS",
+            help=f"With --learn: without an octet for so long there is no answer.  [default: {_SILENCE:g}]",
         ),
         click.option(
             "--learn-connections", type=click.IntRange(1, 1_000_000), metavar="N",
