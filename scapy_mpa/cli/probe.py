@@ -18,6 +18,14 @@ import click
 from scapy_mpa.cli.address import host_and_port
 from scapy_mpa.cli.colours import console_for, file_width
 from scapy_mpa.cli.group import Command
+from scapy_mpa.cli.learn import (
+    Learning,
+    check_learning,
+    check_without_learning,
+    learning_settings,
+    learns,
+    run_learning,
+)
 from scapy_mpa.cli.lines import print_line, print_lines
 from scapy_mpa.cli.output import (
     STANDARD_OUTPUT,
@@ -53,7 +61,7 @@ _SILENT = (
     "Does the peer speak MPA? If its Request needs more, see --private-data, --ird and --ord; cases that are chosen "
     "(--case, --area, --clause) are sent all the same"
 )
-_FORMATS = ("text", "jsonl")
+_FORMATS = ("text", "jsonl", "json")
 
 
 def _areas() -> Iterable[str]:
@@ -133,6 +141,7 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
 @click.option("--tun", "device", metavar="NAME", help="With --raw: name of the TUN device.  [default: mpa-probe]")
 @click.option("--mtu", type=click.IntRange(1, 65535), help="With --raw: MTU of the TUN device.  [default: 1500]")
 @settles()
+@learns
 @click.option(
     "--time", "limit", type=TimeType(), metavar="TIME", help="Begin no further case after this time: 60s, 5m."
 )
@@ -195,6 +204,11 @@ def probe_command(
     device: str | None,
     mtu: int | None,
     settle: float,
+    learn: bool,
+    learn_connections: int | None,
+    silence: float | None,
+    replay: str | None,
+    dot: str | None,
     limit: float | None,
     sample: int | None,
     seed: int,
@@ -228,6 +242,21 @@ def probe_command(
     from scapy_mpa.probe.monitor import Monitor
     from scapy_mpa.probe.run import RunSettings, peers
 
+    learning = Learning(learn_connections, silence, replay, dot)
+    if learn:
+        check_learning(click.get_current_context(), learning, output_format)
+        clean = Clean(private_data, _enhanced(ird, order, peer_to_peer, rtr))
+        until = time.monotonic() + limit if limit is not None else None
+        interval = 1 / rate if rate is not None else 0.0
+        return run_learning(
+            lambda stack: target_of(stack, where, listens, command, restart, timeout, patience, None, boot),
+            learning_settings(learning, clean, timeout, settle, interval, recovery, until, seed),
+            learning,
+            output_format,
+        )
+    check_without_learning(learning)
+    if output_format == "json":
+        raise click.UsageError("--format json is for --learn: here it is jsonl")
     cases = chosen(names, skipped, areas, clauses)
     if only_list:
         _list(cases, output_format)

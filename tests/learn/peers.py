@@ -1,0 +1,104 @@
+"""Peers that are learned: that of ``tests/probe/foreign.py``, with faults in its state machine, and scripted ones."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from scapy_mpa.learn.subject import LearnSettings, LearnSubject
+from scapy_mpa.probe.carrier import Connector
+from scapy_mpa.probe.target import Responder, Target
+from tests.probe.foreign import REPLY, Kind, Over, Peer, crc32c
+from tests.probe.peers import HOST, plain_server
+
+#: Short, as loopback is; a machine that is busy makes it longer.
+SETTINGS = LearnSettings(silence=0.02, timeout=0.5, tests=10)
+#: Enough to tell what a machine does, and quick.
+FEW = ("request", "request-wrong-key", "read", "wrong-crc", "fin")
+
+
+class LeavesOpen(Peer):
+    """Does not close after a Request with too much Private Data."""
+
+    def respond(self) -> None:
+        try:
+            super().respond()
+        except Over:
+            if len(self.held) > 512:
+                while self.sock.recv(65536):
+                    pass
+            raise
+
+
+@contextmanager
+def responder(serve: Callable[[socket.socket, int], object]) -> Iterator[Responder]:
+    """A Responder of plain sockets, which is handed each connection with its number."""
+
+    def goes_on(sock: socket.socket, number: int) -> bool:
+        with suppress(OSError):
+            serve(sock, number)
+        return True
+
+    with plain_server(goes_on) as port:
+        yield Responder(Connector(HOST, port, SETTINGS.timeout), patience=1.0)
+
+
+@contextmanager
+def planted(*faults: str, leaves_open: bool = False, m: int = 0) -> Iterator[Responder]:
+    """The foreign peer with these faults; with ``m`` it asks for Markers."""
+    kind = Kind(m=m, faults=frozenset(faults))
+
+    def serve(sock: socket.socket, _number: int) -> None:
+        (LeavesOpen if leaves_open else Peer)(sock, kind, is_responder=True).serve()
+
+    with responder(serve) as target:
+        yield target
+
+
+def reply(flags: int = 0x40) -> bytes:
+    """A Reply without Private Data."""
+    return REPLY + bytes((flags, 1, 0, 0))
+
+
+def read_response() -> bytes:
+    """An FPDU with an RDMA Read Response of no octets."""
+    body = struct.pack(">HBBIQ", 14, 0xC1, 0x42, 0, 0)
+    return body + struct.pack("<I", crc32c(body))
+
+
+def answers_late(seconds: float) -> Callable[[socket.socket, int], None]:
+    """Answer a Request at once, and each FPDU after some seconds."""
+
+    def serve(sock: socket.socket, _number: int) -> None:
+        if sock.recv(65536)[:16] != b"MPA ID Req Frame":
+            return
+        sock.sendall(reply())
+        while (octets := sock.recv(65536)) and octets[:3] != b"MPA":
+            time.sleep(seconds)
+            sock.sendall(read_response())
+        while sock.recv(65536):
+            pass  # part of an FPDU that never ends
+
+    return serve
+
+
+def answers_now_and_then(every: int) -> Callable[[socket.socket, int], None]:
+    """Reject every so many connections one, and accept the others."""
+
+    def serve(sock: socket.socket, number: int) -> None:
+        if sock.recv(65536)[:16] == b"MPA ID Req Frame":
+            sock.sendall(reply(0x40 if (number + 1) % every else 0x60))
+            sock.recv(65536)
+
+    return serve
+
+
+def subject_of(target: Target, settings: LearnSettings = SETTINGS, inputs: tuple[str, ...] = ()) -> LearnSubject:
+    """A peer to be learned, by these inputs alone if there are any; its latency has been measured."""
+    subject = LearnSubject(target, settings)
+    subject.inputs = inputs or subject.inputs
+    assert subject.begin()
+    return subject

@@ -1,0 +1,186 @@
+"""``probe --learn``: machines of peers that conform, of peers with planted faults, of peers that cannot be learned."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+import pytest
+
+from scapy_mpa.framing.startup import EnhancedData
+from scapy_mpa.learn.subject import LearnSubject, PeerLost
+from scapy_mpa.probe.carrier import Acceptor, Connector
+from scapy_mpa.probe.fitting import Clean
+from scapy_mpa.probe.target import Responder
+from tests.learn.peers import FEW, SETTINGS, answers_late, answers_now_and_then, planted, reply, responder, subject_of
+from tests.probe.foreign import ForeignInitiator, Kind
+from tests.probe.peers import HOST, our_initiator, our_responder, plain_server
+
+pytest.importorskip("aalpy")
+
+from scapy_mpa.learn.kv import LearnedPeer, learned
+
+CLOSED = ("close",)
+
+
+def answer(found: LearnedPeer, *word: str) -> tuple[str, ...]:
+    return found.machine.run(word)[-1]
+
+
+def shown(found: LearnedPeer) -> dict[tuple[str, ...], tuple[str, ...]]:
+    return {one.word: one.answer for one in found.differences}
+
+
+def test_our_own_responder_is_the_machine_of_the_rfc() -> None:
+    inputs = (
+        "request",
+        "request-wrong-key",
+        "request-wrong-pd-length",
+        "send",
+        "read",
+        "wrong-crc",
+        "terminate",
+        "fin",
+    )
+    with our_responder() as target:
+        subject = subject_of(target, inputs=inputs)
+        found = learned(subject, SETTINGS)
+    assert found.stopped is None
+    assert found.differences == []
+    assert answer(found, "request") == ("Reply",)
+    for name in ("request-wrong-key", "request-wrong-pd-length", "read", "terminate"):
+        assert answer(found, name) == CLOSED
+    assert answer(found, "request", "read") == ("RDMA Read Response",)
+    # It has to have received an FPDU before it may send one, a Terminate too (RFC 5044 §7.1.2, rule 4).
+    assert answer(found, "request", "wrong-crc") == CLOSED
+    assert answer(found, "request", "send", "wrong-crc") == ("Terminate 2/0/2", "close")
+    assert answer(found, "request", "request-wrong-key", "read") == ()
+    # Fresh, replied, heard, inside an FPDU, closed.
+    assert len(found.machine.states) == 5
+
+
+def test_planted_faults_are_found() -> None:
+    with planted("any-key", "sends-after-terminate", leaves_open=True) as target:
+        found = learned(subject_of(target), SETTINGS)
+    assert found.stopped is None
+    assert shown(found) == {
+        ("request-wrong-key",): ("Reply",),
+        ("request-wrong-pd-length",): (),
+        ("request", "wrong-ddp-version"): ("Terminate 1/2/6", "Send", "close"),
+        ("request", "send", "wrong-crc"): ("Terminate 2/0/2", "Send", "close"),
+    }
+    clauses = {one.word: one.clause for one in found.differences}
+    assert clauses["request", "wrong-ddp-version"] == "RFC 5040 §5.4"
+    assert clauses["request-wrong-key",] == "RFC 5044 §7.1.2, rule 5"
+
+
+def test_another_conforming_peer_has_no_difference_and_each_fault_is_its_own() -> None:
+    with planted(m=1) as target:
+        found = learned(subject_of(target, inputs=FEW), SETTINGS)
+    assert shown(found) == {}
+    # It could not read an FPDU without Markers.
+    assert answer(found, "request", "read") == ("RDMA Read Response",)
+    with planted("passes-after-error") as target:
+        found = learned(subject_of(target, inputs=FEW), SETTINGS)
+    assert shown(found) == {("request", "wrong-crc", "read"): ("RDMA Read Response",)}
+
+
+def test_a_ready_to_receive_message_comes_first() -> None:
+    enhanced = EnhancedData(a=1, b=1, c=1, d=1, ird=8, ord=8)
+    settings = SETTINGS._replace(clean=Clean(b"", enhanced))
+    with our_responder(enhanced=enhanced) as target:
+        subject = LearnSubject(target, settings)
+        assert "ready" in subject.inputs
+        found = learned(subject_of(target, settings, ("request", "ready", "send", "fin")), settings)
+    assert found.differences == []
+    assert answer(found, "request", "send") == CLOSED
+    assert answer(found, "request", "ready", "send") == ()
+
+
+def test_what_is_learned_depends_on_the_seed_alone() -> None:
+    with planted() as target:
+        asked = []
+        for seed in (0, 0, 1):
+            subject = subject_of(target, inputs=("request", "read", "fin"))
+            learned(subject, SETTINGS._replace(seed=seed))
+            asked.append([*subject.answers])
+    assert asked[0] == asked[1] != asked[2]
+
+
+def test_a_difference_is_replayed_with_its_octets() -> None:
+    with planted("any-key") as target:
+        steps = subject_of(target).replay(("request-wrong-key", "read"))
+    assert [step.answer for step in steps] == [("Reply",), ("RDMA Read Response",)]
+    assert steps[0].octets[:16] == b"MPA ID Req FramE"
+
+
+@pytest.mark.parametrize("every", [2, 11])
+def test_a_peer_that_answers_differently_is_said_to_be_so(every: int) -> None:
+    with responder(answers_now_and_then(every)) as target:
+        found = learned(subject_of(target, inputs=FEW), SETTINGS._replace(timeout=0.05))
+    assert found.unstable is not None
+    assert found.unstable.word == ("request",)
+    assert {*found.unstable.answers} == {("Reply",), ("Reply with R",)}
+    # No hypothesis that something contradicts is passed off as what is known.
+    assert found.machine.run(("fin",)) == [("close",)]
+
+
+def test_silence_is_adapted_to_a_slow_peer() -> None:
+    with responder(answers_late(0.08)) as target:
+        subject = subject_of(target, inputs=("request", "read"))
+        found = learned(subject, SETTINGS._replace(tests=2))
+    assert found.stopped is None
+    assert found.differences == []
+    assert answer(found, "request", "read") == ("RDMA Read Response",)
+    assert subject.silence > 0.08
+
+
+def test_an_initiator_of_ours_is_the_machine_of_the_rfc() -> None:
+    inputs = ("reply", "reply-rejecting", "reply-wrong-key", "read", "wrong-crc", "fin")
+    with our_initiator() as target:
+        subject = subject_of(target, inputs=inputs)
+        found = learned(subject, SETTINGS)
+    assert found.stopped is None
+    assert found.differences == []
+    assert subject.initial == ("Request",)
+    assert answer(found, "reply", "wrong-crc") == ("Terminate 2/0/2", "close")
+    assert answer(found, "reply-wrong-key") == CLOSED
+
+
+@pytest.mark.parametrize(
+    ("fault", "word"),
+    [("ignores-r", ("reply-rejecting",)), ("any-key", ("reply-wrong-key",)), ("speaks-before-reply", ())],
+)
+def test_an_initiator_with_a_fault(fault: str, word: tuple[str, ...]) -> None:
+    with Acceptor(HOST, 0, 1.0) as acceptor:
+        target = ForeignInitiator(acceptor, Kind(faults=frozenset((fault,))))
+        subject = subject_of(target, inputs=("reply", "reply-rejecting", "reply-wrong-key", "fin"))
+        found = learned(subject, SETTINGS)
+    assert word in shown(found)
+    assert len(found.differences) == 1
+
+
+def test_bounds() -> None:
+    with planted("any-key") as target:
+        subject = subject_of(target, SETTINGS._replace(connections=6), FEW)
+        found = learned(subject, SETTINGS)
+        assert subject.connections == 6
+        assert found.stopped is not None and found.unstable is None
+        # What is known by then is compared all the same.
+        assert shown(found) == {("request-wrong-key",): ("Reply",)}
+        until = time.monotonic() + 0.3
+        late = learned(subject_of(target, SETTINGS._replace(until=until, connections=10_000, interval=0.05)), SETTINGS)
+        assert str(late.stopped) == "the time is over"
+
+
+def test_a_peer_that_goes_away() -> None:
+    def serve(sock: socket.socket, number: int) -> bool:
+        sock.recv(20)
+        sock.sendall(reply())
+        sock.recv(1)
+        return number < 4
+
+    with plain_server(serve) as port:
+        target = Responder(Connector(HOST, port, 0.5), patience=0.1)
+        found = learned(subject_of(target, SETTINGS._replace(recovery=0.1)), SETTINGS)
+    assert isinstance(found.stopped, PeerLost)
