@@ -63,6 +63,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # Tests send SIGINT, which a shell without job control has all ignore that it starts in the background.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Readline, where pytest imports it, says in the environment of its workers how wide it takes the terminal to be.
+    for name in ("COLUMNS", "LINES"):
+        os.environ.pop(name, None)
     # And nohup has them ignore SIGHUP.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     settings.register_profile("sampled", settings.get_profile(PROFILE), max_examples=EXAMPLES)

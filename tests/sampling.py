@@ -17,7 +17,7 @@ from hypothesis import settings
 Case = TypeVar("Case")
 
 #: Into how many parts the cases of a test are dealt out of which nothing else is said here.
-PARTS = 10
+PARTS = 15
 
 #: Into how many parts the cases of each test are dealt out whose id begins so; the longest beginning counts.
 SAMPLED = {
@@ -65,7 +65,7 @@ LONG = (
 )
 
 #: Of a hundred examples of a property, as many as `make test` gives it.
-EXAMPLES = 15
+EXAMPLES = 10
 
 
 def parts_of(test: str) -> int:

@@ -14,7 +14,6 @@ from scapy_mpa.cli.group import Command
 from scapy_mpa.cli.judging import Judging, judges
 from scapy_mpa.cli.lines import print_lines
 from scapy_mpa.cli.options import Reading, divides_work, reads_all, warn_of_damage, warn_of_nothing
-from scapy_mpa.cli.output import check_junit, written
 from scapy_mpa.cli.progress import end_progress
 from scapy_mpa.cli.types import Word
 from scapy_mpa.report.connection import Connection
@@ -136,6 +135,7 @@ def analyze_command(
     elif judging.rules is not None and not any(report.all_findings()):
         warn_of_nothing(("--rules, --ignore",), "finding")
     if junit is not None:
+        from scapy_mpa.cli.output import written
         from scapy_mpa.report.junit import junit_of
 
         with written(junit) as file:
@@ -147,4 +147,6 @@ def analyze_command(
 def _check_junit(junit: str, reading: Reading) -> None:
     if reading.ongoing is not None:
         raise click.UsageError("--junit is written when all is known: leave out --follow and -i")
+    from scapy_mpa.cli.output import check_junit
+
     check_junit(junit)

@@ -181,8 +181,8 @@ class Script:
     @property
     def summary(self) -> str:
         """How much it said, and heard where nothing of that is looked into."""
-        heard = f", {plural(self._ulpdus, 'ULPDU')} received" if self._ulpdus else ""
-        return f"{plural(self._said, 'message')} sent{heard}"
+        heard = f", received {plural(self._ulpdus, 'ULPDU')}" if self._ulpdus else ""
+        return f"sent {plural(self._said, 'message')}{heard}"
 
     @property
     def doubt(self) -> str:

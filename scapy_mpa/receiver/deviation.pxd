@@ -13,9 +13,8 @@ cdef class DiagnosisBudget:
 
     cpdef bint pay(self) except -1
     cpdef advance(self, long long frame)
-    @cython.locals(idle=DeviationSearch)
-    cpdef bint reserve(self, DeviationSearch search, long long weight) except -1
-    cpdef release(self, DeviationSearch search)
+    cpdef bint reserve(self, object search, long long weight) except -1
+    cpdef release(self, object search)
 
 cdef class DeviationSearch:
     cdef object __weakref__

@@ -197,7 +197,7 @@ def test_what_was_said_is_printed_before_what_cannot_be_said() -> None:
     lines = out.splitlines()
     assert re.search(r"Send .* 3 octets$", lines[1])
     assert lines[2].startswith("0 standard input, line 3: step 'sned x': did you mean send?")
-    assert lines[3:] == ["0 1 message sent", "1 connection, 1 not completed"]
+    assert lines[3:] == ["0 sent 1 message", "1 connection, 1 not completed"]
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
         pipe.write_text("send 5\n")
         status, out, _ = finished(process)
     assert status == 0
-    assert "0 1 message sent" in out
+    assert "0 sent 1 message" in out
 
 
 def test_what_a_capture_said_is_said_again(pcap: object, tmp_path: Path) -> None:
@@ -334,7 +334,7 @@ def test_a_terminate_of_the_peer_is_summed_up_as_that() -> None:
     assert status == 2
     assert out.splitlines()[-3:] == [
         "0 the peer ends the stream with a Terminate: DDP tagged buffer error: base or bounds violation",
-        "0 1 message sent",
+        "0 sent 1 message",
         "1 connection, 1 that the peer ended with a Terminate",
     ]
 
@@ -344,7 +344,7 @@ def test_an_address_may_be_one_word(where: str) -> None:
     with listening("--count", "1") as (_, port):
         process = command("connect", *where.format(HOST, port).split(), "--wait", "0")
         status, out, err = finished(process)
-    assert (status, out.splitlines()[1:]) == (0, ["0 0 messages sent", "1 connection"])
+    assert (status, out.splitlines()[1:]) == (0, ["0 sent 0 messages", "1 connection"])
     assert err == "nothing was sent but the Request: use --say, --ulp and others to send messages\n"
 
 

@@ -101,7 +101,7 @@ def test_items_are_said_in_their_time() -> None:
     assert not script.is_done
     assert heard(122) == ([], None)
     assert script.is_done
-    assert script.summary == "4 messages sent"
+    assert script.summary == "sent 4 messages"
 
 
 def test_what_came_before_it_was_waited_for_counts() -> None:
@@ -127,7 +127,7 @@ def test_ulpdus_that_nobody_looks_into_are_counted() -> None:
         speaker.take(ULPDUTaken(b""))
     script.go_on(1.0)
     assert not script.is_done
-    assert (script.summary, listening.summary) == ("0 messages sent, 2 ULPDUs received", "received 2 ULPDUs")
+    assert (script.summary, listening.summary) == ("sent 0 messages, received 2 ULPDUs", "received 2 ULPDUs")
 
 
 def test_a_responder_does_not_end_the_connection() -> None:
