@@ -124,6 +124,10 @@ def messages_command(
                 _write(map(in_blocks, lines) if is_text_of_streams else lines, rows, file)
     if not wanted.is_any:
         warn_of_nothing((*rows.filters, *(name for name in names if name != "--sort")), "message")
+        if slowest is not None:
+            warn_of_remark(
+                "--slowest is about what waits for an answer; --sort duration lists the longest messages first"
+            )
     warn_of_remark(found.remark)
     warn_of_damage(found.report.damage)
     return 0

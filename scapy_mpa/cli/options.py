@@ -563,7 +563,12 @@ _READS: tuple[_Decorator, ...] = (
         type=TunnelPort(),
         help=f"UDP ports of tunnels, besides their usual ones: {', '.join(TUNNELS)}. May be repeated.",
     ),
-    click.option("--frames", type=FrameRange(), metavar="A-B", help="Only these frames of the capture."),
+    click.option(
+        "--frames",
+        type=FrameRange(),
+        metavar="A-B",
+        help="Only these frames, as if no others had been captured; plot analyses all, and draws these.",
+    ),
     click.option(
         "--profile",
         type=Word(tuple(PROFILES)),

@@ -68,5 +68,8 @@ def reduce_command(reading: Reading, output: str, rule: str | None, verdict: boo
     tell_written(output, f"{done.frames} of {plural(done.before, 'packet')}, after {plural(done.tests, 'test')}")
     if not done.is_least:
         print_line(f"scapy-mpa: no more than {tests} tests (--tests): fewer packets may do", err=True)
+    if not is_loose and 10 * done.frames > done.before:
+        remark = "what is shown has to stay in the same words, its numbers too; --any asks for less"
+        print_line(f"scapy-mpa: {remark}", err=True)
     warn_of_damage(done.damage)
     return 0

@@ -135,7 +135,7 @@ def _words(what: str, side: Role, kind: _Kind, protocol: str | None) -> str:
     if spread.count == 1:
         return f"{said}, after {time_text(spread.most / _SECOND)}."
     median, most = (time_text(one / _SECOND) for one in (spread.percentile(50), spread.most))
-    return f"{said}, after {median} in the middle and {most} at most (frame {kind.frame})."
+    return f"{said}, after {median} (median) and {most} at most (frame {kind.frame})."
 
 
 def _label(ax: Axes, found: _Found, begun: int, timeline: Timeline, look: Look) -> None:

@@ -99,7 +99,8 @@ def goal_of(
         if finding.rule.id == rule:
             return Goal(None, rule, finding.direction, None, _said(finding.detail), None, rules, is_loose), None
     there_are = sorted({finding.rule.id for finding in report.all_findings()})
-    raise MPAError(f"there is no finding of the rule {rule}; there are some of {', '.join(there_are) or 'none'}")
+    others = f"there are some of {', '.join(there_are)}" if there_are else "nor of any other"
+    raise MPAError(f"there is no finding of the rule {rule}; {others}")
 
 
 def accusations(report: Report) -> frozenset[str]:

@@ -385,7 +385,7 @@ def connection_line(connection: Connection) -> str:
         *((f"(port mapper: {connection.service_port})",) if connection.service_port is not None else ()),
         connection.profile.name,
         _grounds(connection),
-        "C" if connection.crc else "no CRC",
+        "C" if connection.crc else "no CRC,",
         f"markers {_markers(connection.initiator)}/{_markers(connection.responder)}",
         *_enhanced(connection),
         *_kinds(connection),

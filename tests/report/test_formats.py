@@ -116,9 +116,9 @@ def test_text_has_a_line_for_each() -> None:
 @pytest.mark.parametrize(
     ("name", "line"),
     [
-        ("siw-rping", "rfc6581 rev 2 no CRC markers -/- initiator ird 1 ord 1 responder ird 1 ord 1 | "),
+        ("siw-rping", "rfc6581 rev 2 no CRC, markers -/- initiator ird 1 ord 1 responder ird 1 ord 1 | "),
         ("markers-one-way", "rfc5044 rev 1 C markers -/M | "),
-        ("siw-rev0", "rddp-01 rev 0 no CRC markers -/- | 1+1 FPDUs"),
+        ("siw-rev0", "rddp-01 rev 0 no CRC, markers -/- | 1+1 FPDUs"),
     ],
 )
 def test_the_line_of_a_connection(name: str, line: str) -> None:
