@@ -22,8 +22,8 @@ from scapy.packet import Packet, Raw
 from scapy.plist import PacketList
 from scapy.utils import EDecimal
 
-from scapy_mpa.craft.conversation import Conversation
-from scapy_mpa.craft.setup import Setup
+from scapy_mpa.craft.conversation import C, Conversation, Layers
+from scapy_mpa.craft.setup import ConversationError, Setup
 from scapy_mpa.craft.stream import LaidFPDU
 from scapy_mpa.craft.tcppacket import TcpPacket, octets_of
 from scapy_mpa.craft.traffic import Traffic
@@ -94,6 +94,12 @@ class MPAConnection(Conversation, Gen[Packet]):
         found = chosen(analyze(capture).connections, connection)
         make = partial(cls, impair=impair)
         return said_again(found, make, as_messages=as_messages, pauses=pauses, parameters=parameters)
+
+    def message(self: C, side: Role, layers: Layers, *, solicited: bool = False, invalidate: int | None = None) -> C:
+        """A Send of an upper layer's message; raises ConversationError for a whole FPDU."""
+        if isinstance(layers, FPDU):
+            raise ConversationError("an FPDU was given: give what its Send carries, as fpdu[RDMAPSend].payload does")
+        return super().message(side, layers, solicited=solicited, invalidate=invalidate)
 
     def __iter__(self) -> Iterator[Packet]:
         """The packets, from the first SYN on, one by one."""

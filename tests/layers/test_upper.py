@@ -22,10 +22,12 @@ from scapy.packet import Packet, Raw, fuzz
 from scapy.sendrecv import sniff
 
 from scapy_mpa import iter_messages
+from scapy_mpa.craft.setup import ConversationError
 from scapy_mpa.layers import (
     FPDU,
     RPCRDMA,
     DDPUntagged,
+    MPAConnection,
     MPASession,
     NVMeAdminCommand,
     NVMeConnect,
@@ -390,3 +392,11 @@ def test_other_traffic_has_no_upper_layer() -> None:
     for path in others:
         packets = sniff(offline=str(path), session=MPASession, quiet=True)
         assert any(RDMAPSend in packet for packet in packets) and not any(upper_of(packet) for packet in packets)
+
+
+def test_a_connection_takes_a_message_and_no_fpdu() -> None:
+    connect = NVMeConnect(recfmt=0xFFFF, cid=1)
+    with pytest.raises(ConversationError, match="an FPDU was given"):
+        MPAConnection(ports=(40000, 4420)).message("initiator", FPDU() / DDPUntagged() / RDMAPSend() / connect)
+    (sent,) = [packet for packet in MPAConnection(ports=(40000, 4420)).message("initiator", connect) if FPDU in packet]
+    assert sent[NVMeConnect].recfmt == 0xFFFF
