@@ -225,8 +225,13 @@ class Analyzer:
     def _receive(self, connection: TCPConnection, followed: FollowedConnection, d: int, seg: Segment) -> None:
         frame, flags = seg.frame, seg.flags
         reader, mpa, arrival = followed.reader, followed.mpa, connection.arrival
+        half = connection.halves[d]
         if mpa is not None and mpa.pending_side >= 0 and self._comes_before(connection, mpa, d, flags):
+            # A copy that this segment brings of octets that were read is told of with the segment.
+            own = half.late.pop() if half.late and half.late[-1].other[0] == frame else None
             mpa.take(mpa.pending_side)
+            if own is not None:
+                half.late.append(own)
         assert connection.flow is not None
         connection.flow.user = None
         followed.operations[0] = followed.operations[1] = None
@@ -255,7 +260,6 @@ class Analyzer:
                     mpa.pending_side = d
             if type(seg) is not Segment:
                 self._report_fragmented(mpa, d, seg)
-        half = connection.halves[d]
         if mpa is not None and len(half.late) == MOST_RESETS:
             mpa.take(d)
         if half.copies.held:

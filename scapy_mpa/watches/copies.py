@@ -263,7 +263,8 @@ def why_dropped(
     if reason == DropReason.CHECKSUM:
         return "tcp-checksum", DROPPED
     if reason == DropReason.PAWS:
-        return "old-timestamp", f"timestamp {tsval} is older than that of octets accepted before"
+        stamp = "its timestamp" if tsval is None else f"timestamp {tsval}"
+        return "old-timestamp", f"{stamp} is older than that of octets accepted before"
     return "outside-window", f"{what}, {distance(ahead, after_start)}"
 
 
