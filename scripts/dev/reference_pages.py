@@ -100,10 +100,10 @@ _COMMANDS_HEAD: Final = f"""# Commands
 
 {MADE_BY}
 
-Each command with its `--help` and an example. The examples read the captures of `pcaps/`. `...` stands for lines, or
+Each command with its `--help` and an example. The examples read the captures in `pcaps/`. `...` stands for lines, or
 the rest of a line, left out here.
 
-Exit status, unless the help of a command says otherwise: 0 if no finding is an error, 1 if some are, 2 if the input or
+Exit status, unless the help of a command says otherwise: 0 if no finding is an error, 1 if one is, 2 if the input or
 the arguments cannot be used.
 """
 
@@ -111,9 +111,9 @@ _RULES_HEAD: Final = f"""# Rules
 
 {MADE_BY}
 
-The COUNT rules that traffic is judged by. A finding of [`analyze`](analysis.md) names one of them. `scapy-mpa rules
-ID` prints the same of one rule, with the requirements that it stands for. [Conformance](conformance.md) is the table
-from the other side, by the clauses of the specifications. The [glossary](glossary.md#severity) explains *error*,
+Traffic is checked against these COUNT rules. Each finding of [`analyze`](analysis.md) names one of them. `scapy-mpa
+rules ID` prints the same for one rule, with the requirements behind it. [Conformance](conformance.md) lists them
+by the clauses of the specifications. The [glossary](glossary.md#severity) explains *error*,
 *warning* and *note*."""
 
 
