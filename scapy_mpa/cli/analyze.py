@@ -30,12 +30,12 @@ _RECEIVERS = ("siw",)
 @divides_work
 @divides_among_machines
 @click.option("--format", "output_format", type=Word(("text", "json", "jsonl")), default="text", show_default=True)
-@click.option("--summary", "summary_only", is_flag=True, help="Only the totals, no connections.")
-@click.option("--all", "every", is_flag=True, help="Every connection, however many there are.")
+@click.option("--summary", "summary_only", is_flag=True, help="Print only the totals, no connections.")
+@click.option("--all", "every", is_flag=True, help="Print every connection, however many there are.")
 @click.option(
     "--severity",
     type=Word(SEVERITIES),
-    help="Only findings of this severity or higher, and the connections that have any.",
+    help="Only findings of this severity or higher, and the connections that have them.",
 )
 @click.option(
     "--buffers",
@@ -47,9 +47,10 @@ _RECEIVERS = ("siw",)
 @click.option(
     "--receiver",
     type=Word(_RECEIVERS),
-    help="Say where this implementation would have ended a connection, or gone on: from captures of its own.",
+    help="Say where this implementation would have ended a connection or carried on, judging by captures of its "
+    "behaviour.",
 )
-@click.option("--junit", metavar="FILE", type=click.Path(dir_okay=False), help="Write JUnit's XML too, for CI systems.")
+@click.option("--junit", metavar="FILE", type=click.Path(dir_okay=False), help="Also write JUnit XML, for CI systems.")
 @judges
 def analyze_command(
     reading: Reading,
@@ -63,9 +64,9 @@ def analyze_command(
     receiver: str | None,
     junit: str | None,
 ) -> int:
-    """Show how the MPA connections of the captures ended, and what is wrong with them.
+    """Show how the MPA connections in the captures ended, and what is wrong with them.
 
-    First come totals, then each connection; if there are many, only those with something to report. Several
+    Prints totals first, then each connection, or only those with something to report if there are many. Several
     captures are merged by time; - is standard input. jsonl has one line for each connection, and a last line with the
     rest. With --follow or -i, each connection is printed when it is over, and the totals at the end.
     """

@@ -29,7 +29,8 @@ def annotate_command(reading: Reading, output: str) -> int:
 
     The comment on each frame says which FPDUs it begins, ends and places, how they were located, where its Markers
     point, and what is wrong; the filter frame.comment contains "mpa" finds them. OUT is a pcapng file; - is standard
-    output. With -i and --follow each packet is written a second after it was captured, with what is known of it then.
+    output. With -i and --follow, each packet is written a second after it was captured, with what is known about it by
+    then.
     """
     from scapy_mpa.wireshark.annotate import annotate
     from scapy_mpa.wireshark.notes import CaptureNotes

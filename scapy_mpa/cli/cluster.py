@@ -32,14 +32,14 @@ def divides_among_machines(command: Callable[..., int]) -> Callable[..., int]:
         click.option(
             "--shared",
             metavar="FOLDER",
-            help="With --cluster tcp://...: a folder that all workers can write, as fsspec names it: a path, or "
+            help="With --cluster tcp://...: a folder that all workers can write to, as fsspec names it: a path, or "
             "s3://bucket/folder. What the workers write there is removed at the end.",
         ),
         click.option(
             "--cluster",
             metavar="WHERE",
-            help="Have Dask workers divide captures and connections among them: those of a scheduler "
-            "(tcp://scheduler:8786), or a number of them on this machine (local:4). Needs scapy-mpa[cluster].",
+            help="Divide captures and connections among Dask workers: those of a scheduler (tcp://scheduler:8786), or "
+            "this many on this machine (local:4). Needs scapy-mpa[cluster].",
         ),
     ):
         command = option(command)

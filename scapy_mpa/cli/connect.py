@@ -27,7 +27,7 @@ _VERBATIM = ": its STags and MSNs are other ones; without --verbatim those of th
 _ENHANCED = {"rev", "profile", "kind", "ird", "order", "peer_to_peer", "rtr"}
 
 
-@click.command("connect", cls=Command, epilog="live.md in the documentation shows conversations, step by step.")
+@click.command("connect", cls=Command, epilog="live.md in the documentation shows conversations step by step.")
 @click.argument("where", metavar="HOST PORT", nargs=-1, required=True)
 @talks("initiator")
 @click.option(
@@ -36,11 +36,11 @@ _ENHANCED = {"rev", "profile", "kind", "ird", "order", "peer_to_peer", "rtr"}
     metavar="CAPTURE",
     type=click.Path(dir_okay=False),
     help="Replay what one side of a capture sent, with the same pauses. STags, Tagged Offsets and MSNs become those "
-    "that the peer uses now. The Request is as captured, but for what you give.",
+    "that the peer uses now. The Request is as captured, except for what other options set.",
 )
 @click.option(
     "--verbatim", is_flag=True,
-    help="With --from: send the ULPDUs as they are, and do not wait for what the peer sent in between.",
+    help="With --from: send the ULPDUs unchanged, and do not wait for what the peer sent in between.",
 )  # fmt: skip
 @click.option(
     "--retry",
@@ -51,14 +51,14 @@ _ENHANCED = {"rev", "profile", "kind", "ird", "order", "peer_to_peer", "rtr"}
 )
 @settles()
 @click.option(
-    "--connection", type=click.IntRange(0), default=0, show_default=True, help="With --from: the connection to repeat."
+    "--connection", type=click.IntRange(0), default=0, show_default=True, help="With --from: the connection to replay."
 )
 @click.option(
     "--direction",
     type=Word(ROLES),
     default="initiator",
     show_default=True,
-    help="With --from: the side to repeat.",
+    help="With --from: the side to replay.",
 )
 def connect_command(
     talking: Talking,
@@ -72,8 +72,8 @@ def connect_command(
 ) -> int:
     """Talk MPA to a peer as Initiator.
 
-    Messages of both sides are printed as `messages` prints them. Exit status: 0 all is well, 1 the peer broke a rule, 2
-    the conversation failed: the peer could not be reached, refused, or did not answer in time.
+    The messages of both sides are printed as `messages` prints them. Exit status: 0 if all is well, 1 if the peer broke
+    a rule, 2 if the conversation failed: the peer could not be reached, refused, or did not answer in time.
     """
 
     host, port = host_and_port(where)

@@ -34,7 +34,7 @@ _FORMATS: tuple[Literal["pcap", "pcapng"], ...] = ("pcap", "pcapng")
     type=click.Path(),
     help="Write the FPDUs that can be found in the capture, as JSON lines; - is stdout.",
 )
-@click.option("--seed", type=click.IntRange(0), help="Seed for everything that is random.")
+@click.option("--seed", type=click.IntRange(0), help="Seed for everything random.")
 @click.option(
     "--impair",
     "impairments",
@@ -47,8 +47,8 @@ _FORMATS: tuple[Literal["pcap", "pcapng"], ...] = ("pcap", "pcapng")
     "parameters",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Set a parameter of every connection, with its value as in a scenario file: m=[1,1] (Markers both ways), "
-    "mtu=9000. May be repeated.",
+    help="Set a parameter of every connection, written as in a scenario file: m=[1,1] (Markers both ways), mtu=9000. "
+    "May be repeated.",
 )
 @click.option(
     "--say",
@@ -61,21 +61,21 @@ _FORMATS: tuple[Literal["pcap", "pcapng"], ...] = ("pcap", "pcapng")
 @click.option(
     "--esp",
     metavar="ALGORITHM[,WORD...]",
-    help="Put the packets under IPsec's ESP: aes-gcm, aes-cbc or null, optionally with ,transport and ,udp. The same "
+    help="Carry the packets in IPsec ESP: aes-gcm, aes-cbc or null, optionally with ,transport and ,udp. The same "
     "as --set esp.",
 )
 @click.option(
     "--esp-keys",
     metavar="FILE",
     type=click.Path(),
-    help="Write the keys to FILE, which Wireshark and the --esp option of other commands read.",
+    help="Write the keys to FILE, for Wireshark and the --esp option of other commands.",
 )
-@click.option("--connection", type=click.IntRange(0), help="Only this one of the scenario's connections.")
+@click.option("--connection", type=click.IntRange(0), help="Make only this connection of the scenario.")
 @click.option(
     "--format",
     "output_format",
     type=Word(_FORMATS),
-    help="Format of the capture. Default: what the extension of FILE says, otherwise pcap.",
+    help="Format of the capture. Default: as the extension of FILE says, otherwise pcap.",
 )
 @click.option(
     "--list",
@@ -99,8 +99,8 @@ def craft_command(
 ) -> int:
     """Make a capture of MPA connections.
 
-    SCENARIO is the name of a scenario that ships with scapy-mpa, or a TOML file. Without it, --set and --say specify
-    everything.
+    SCENARIO is the name of a scenario that ships with scapy-mpa, or a TOML file. Without SCENARIO, --set and --say
+    specify everything.
     """
     from scapy_mpa.craft.scenario import load, parse, toml_value
 

@@ -72,7 +72,7 @@ def complete_case(_context: click.Context, _parameter: click.Parameter, incomple
     multiple=True,
     metavar="ID",
     shell_complete=complete_rule,
-    help="Cases of this rule, given by its id or by the beginning of an id. May be repeated.",
+    help="Cases of this rule: its ID, or the beginning of one. May be repeated.",
 )
 @click.option(
     "--area", "areas", multiple=True, metavar="AREA", type=Begun(_areas), help="Cases of this area. May be repeated."
@@ -82,9 +82,9 @@ def complete_case(_context: click.Context, _parameter: click.Parameter, incomple
     "capture",
     metavar="CAPTURE",
     type=click.Path(),
-    help="Make the changes of each CASE to what was said in this capture, in place of a valid connection.",
+    help="Change a connection of this capture as each CASE says, instead of a valid connection of our own.",
 )
-@click.option("--scenario", metavar="NAME", help="The same with what is said in this scenario (craft --list).")
+@click.option("--scenario", metavar="NAME", help="The same with a connection of this scenario (craft --list).")
 @click.option(
     "--connection", type=click.IntRange(0), help="With --from or --scenario: the connection with this number."
 )
@@ -110,7 +110,7 @@ def complete_case(_context: click.Context, _parameter: click.Parameter, incomple
 )
 @click.option(
     "--script", metavar="FILE", type=click.Path(dir_okay=False),
-    help="Write the CASE as a Python program that sends it to a peer, for a bug report; with --to, as it was sent.",
+    help="Write the CASE as a Python program which sends it to a peer, for a bug report; with --to, as it was sent.",
 )  # fmt: skip
 @click.option(
     "--crc",
@@ -146,9 +146,9 @@ def malform_command(
     """Make captures of malformed traffic: each CASE is a valid connection with one thing changed.
 
     A CASE may also be a change with its parameters, such as pad:number=2,octets=hex:01.
-    --list lists the cases instead, and explains each CASE that is named. With --to the case is sent to a
-    live Responder over the kernel's TCP, and -o records the exchange, and a clean connection after it shows whether
-    the peer survived. Exit status: 1 if the peer fails the case, 3 if it is gone.
+    --list lists the cases instead, and explains each CASE that is given. With --to, the case is sent to a live
+    Responder over the kernel's TCP, -o records the exchange, and a clean connection afterwards shows whether the peer
+    survived. Exit status: 1 if the peer fails the case, 3 if it is gone.
     """
     from scapy_mpa.catalogue.malformed import left_of, with_choice
 

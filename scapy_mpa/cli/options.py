@@ -324,8 +324,8 @@ _STREAM = click.option(
     multiple=True,
     metavar="SIDE=FILE",
     type=StreamOf(),
-    help="Instead of captures: the octets that the initiator, or the responder, sent, without packets. Once for each "
-    "side; one side is enough; - is standard input.",
+    help="Instead of captures: the octets that the initiator or the responder sent, without packets. Give it once for "
+    "each side; one side is enough; - is standard input.",
 )
 _ONGOING = (
     click.option(
@@ -338,8 +338,8 @@ _ONGOING = (
     click.option(
         "--follow",
         is_flag=True,
-        help="Read a capture while it is being written, until Ctrl-C: a file, a pipe, or a folder in which files "
-        "appear.",
+        help="Read a capture while it is being written, until Ctrl-C: a file, a pipe, or a folder to which files are "
+        "added.",
     ),
     click.option(
         "--poll",
@@ -546,15 +546,14 @@ _READS: tuple[_Decorator, ...] = (
         "joining",
         type=Word(JOININGS),
         default="auto",
-        help="How several captures become one: follow reads them one after the other; merge merges them by time. "
-        "auto follows files whose times follow one another, as those of a rotation do, and merges those that "
-        "overlap.",
+        help="How to combine several captures: follow reads them one after the other; merge merges them by time. auto "
+        "follows files whose times follow one another, as in a rotation, and merges those that overlap.",
     ),
     click.option(
         "--esp",
         metavar="FILE",
         type=click.Path(),
-        help="Keys for traffic under IPsec's ESP: Wireshark's esp_sa file. Needs the package cryptography.",
+        help="Keys for traffic under IPsec ESP: Wireshark's esp_sa file. Needs the package cryptography.",
     ),
     click.option(
         "--decode",
@@ -567,7 +566,7 @@ _READS: tuple[_Decorator, ...] = (
         "--frames",
         type=FrameRange(),
         metavar="A-B",
-        help="Only these frames, as if no others had been captured; plot analyses all, and draws these.",
+        help="Only these frames, as if no others had been captured; plot analyses all frames and draws only these.",
     ),
     click.option(
         "--profile",
@@ -578,8 +577,8 @@ _READS: tuple[_Decorator, ...] = (
         "--assume",
         multiple=True,
         metavar="WHAT=VALUE,...",
-        help="Assume what no captured startup frame says: markers=yes, no, initiator or responder; crc=yes or no; "
-        "start=SEQ (where Full Operation begins). May be repeated.",
+        help="Assume this where no startup frame was captured: markers=yes, no, initiator or responder; crc=yes or "
+        "no; start=SEQ (where Full Operation begins). May be repeated.",
     ),
     click.option(
         "--limit",

@@ -21,15 +21,15 @@ from scapy_mpa.values.words import plural
 @click.option(
     "--verdict",
     is_flag=True,
-    help="Keep what shows how the connection ended: the one of --connection, else the first that ended before its work "
-    "was done.",
+    help="Keep what shows how a connection ended: that of --connection, else the first that ended before its work was "
+    "done.",
 )
 @click.option(
     "--any",
     "is_loose",
     is_flag=True,
-    help="Any finding of the rule will do, or any end by the same side and means: fewer packets, but what they show "
-    "may have another cause.",
+    help="Any finding of the rule will do, or any end by the same side in the same way: fewer packets, but they may "
+    "show another cause.",
 )
 @click.option(
     "--tests",
@@ -37,14 +37,14 @@ from scapy_mpa.values.words import plural
     type=click.IntRange(1),
     default=1000,
     show_default=True,
-    help="Analyse at most this many smaller captures.",
+    help="Try at most this many smaller captures.",
 )
 def reduce_command(reading: Reading, output: str, rule: str | None, verdict: bool, is_loose: bool, tests: int) -> int:
     """Write the fewest packets that still show a finding, or how a connection ended.
 
-    Other connections are left out first, then FPDUs, then single frames, as long as the analysis of the rest says
-    the same. Where FPDUs are left out, sequence numbers behind them move up. The frames of a connection may be 64 MiB.
-    OUT - is standard output.
+    Removes other connections first, then FPDUs, then single frames, as long as the analysis of the rest says the same.
+    Where FPDUs are removed, later sequence numbers move up. The frames of a connection may be 64 MiB. OUT - is standard
+    output.
     """
     from scapy_mpa.reduce.reduction import reduce
 

@@ -21,7 +21,7 @@ from scapy_mpa.rules.table import RULES
 def rules_command(rule_id: str | None, output_format: Literal["text", "json", "md"]) -> int:
     """List the rules that traffic is judged by, or explain the one with this ID.
 
-    The beginning of several IDs lists these rules.
+    If several IDs begin with it, those rules are listed.
 
     The list has severity, error code, requirement word and what is expected; the JSON and the Markdown also have each
     requirement of the specifications and the rule that checks it.

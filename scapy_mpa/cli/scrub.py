@@ -20,20 +20,20 @@ from scapy_mpa.values.words import plural
 @click.option(
     "--seed",
     metavar="TEXT",
-    help="Make the same of the same in several captures, such as those of two taps. Whoever knows it can undo what was "
-    "done: keep it to yourself. Without it nobody can.",
+    help="Replace the same octets alike in several captures, such as those of two taps. Whoever knows the seed can "
+    "undo the replacement: keep it to yourself. Without --seed, nobody can.",
 )
 @click.option(
     "--keep",
     type=Word(("headers",)),
-    help="headers: leave headers of upper layers readable, and their Private Data; what is behind them is replaced.",
+    help="headers: leave headers of upper layers readable, and their Private Data; what follows them is replaced.",
 )
 def scrub_command(reading: Reading, output: str, seed: str | None, keep: str | None) -> int:
     """Write a capture without payload, Private Data and addresses, to be shared.
 
-    What MPA, DDP and RDMAP say stays, with lengths, times and order, so the findings are the same. CRCs and checksums
-    that were right are right again; wrong ones stay wrong. What is left readable is listed. What is not looked into,
-    such as IP fragments and ESP, is replaced whole, and counted. OUT - is standard output.
+    The headers of MPA, DDP and RDMAP stay, with lengths, times and order, so the findings are the same. CRCs and
+    checksums that were right are made right again; wrong ones stay wrong. What stays readable is listed. What cannot be
+    decoded, such as IP fragments and ESP, is replaced entirely, and counted. OUT - is standard output.
     """
     from scapy_mpa.scrub.capture import READABLE, READABLE_HEADERS, scrub
     from scapy_mpa.scrub.compared import lost_findings

@@ -9,12 +9,12 @@ import click
 
 #: The exit status if a live peer is gone.
 GONE = 3
-#: Seconds after a case within which a clean connection has to work.
+#: Seconds after a case within which a clean connection must work.
 RECOVERY = 1.0
 #: Upper layers of a peer that is tested.
 ULPS = ("none", "rping")
 
-_HELP = "Wait this long after the Reply before sending the first FPDU: a slow peer may miss one that comes at once."
+_HELP = "Wait this long after the Reply before sending the first FPDU: a slow peer may miss one sent at once."
 
 
 def settles(condition: str = "") -> Callable[[Callable[..., int]], Callable[..., Any]]:
@@ -30,7 +30,7 @@ def boots() -> Callable[[Callable[..., int]], Callable[..., Any]]:
         type=click.FloatRange(0, 3600),
         default=0.0,
         show_default=True,
-        help="Seconds that --restart may take before the peer is tried again; less if COMMAND ends earlier.",
+        help="Seconds to wait for --restart before the peer is tried again; less if COMMAND ends earlier.",
     )
 
 
@@ -39,8 +39,8 @@ def monitors() -> Callable[[Callable[..., int]], Callable[..., Any]]:
     return click.option(
         "--monitor",
         metavar="COMMAND",
-        help="Command that is run after each case: if its exit status is not 0, and its last lines are new, the case "
-        "fails; {case} is the case.",
+        help="Command to run after each case: the case fails if its exit status is not 0 and its last lines are new; "
+        "{case} is the case.",
     )
 
 
@@ -51,5 +51,5 @@ def recovers() -> Callable[[Callable[..., int]], Callable[..., Any]]:
         type=click.FloatRange(0, 3600),
         default=RECOVERY,
         show_default=True,
-        help="Seconds after a case within which a clean connection has to work.",
+        help="A clean connection must work within this many seconds after a case.",
     )
