@@ -337,7 +337,7 @@ class Analyzer:
             if held <= most // 4 * 3:
                 break
             connection = self._holding[key]
-            connection.user.reader.relieve(f"more than {most} octets held back in all (total_octets)", self._now)
+            connection.user.reader.relieve(f"more than {most} octets held back in total (total_octets)", self._now)
             if connection.user.mpa is not None:
                 connection.user.mpa.take(0)
             held -= weights[key] - _weight(connection)
@@ -348,7 +348,7 @@ class Analyzer:
     def _follow(self, connection: TCPConnection) -> FollowedConnection:
         """A TCP connection begins."""
         if self._followed.is_full:
-            detail = f"more than {self.limits.connections} TCP connections at a time (connections)"
+            detail = f"more than {self.limits.connections} TCP connections at once (connections)"
             self.findings.add("limit", None, *self._now, 0, detail)
             self._end(self._followed.give_way())
         self._followed.add(connection)
@@ -429,7 +429,7 @@ class Analyzer:
         for role, found in zip(ROLES, (mpa.request, mpa.reply), strict=True):
             if found is not None:
                 name = " > ".join(endpoints(mpa.keys[role]))
-                detail = f"{name}: a Key, but no startup frame: nothing of MPA follows it"
+                detail = f"{name}: a Key, but no startup frame: no MPA follows it"
                 self.findings.add("startup-in-data", None, found.frame, found.time, found.seq, detail)
 
     def _report_other(self, connection: TCPConnection, followed: FollowedConnection, key: bytes) -> None:

@@ -145,7 +145,7 @@ class Fragments:
         before = found.weight
         fits = found.add(fragment)
         if not fits:
-            self.notes.add("ip-fragments", frame, time, "fragments overlap: the datagram is left out")
+            self.notes.add("ip-fragments", frame, time, "fragments overlap, so the datagram is left out")
             found.refuse()
         self._weight += found.weight - before
         if fits and found.held == found.length:

@@ -50,7 +50,7 @@ class Unread(NamedTuple):
         """The note of them, among so many packets."""
         kinds = ", ".join(f"{times} {what}" for what, times in self.kinds.most_common())
         total = self.kinds.total()
-        detail = f"{total} of {packets} packets hold no TCP that can be read: {kinds}"
+        detail = f"{total} of {packets} packets hold no readable TCP: {kinds}"
         return Note("not-read", self.frame, self.last_frame, self.time, total, detail)
 
 

@@ -210,7 +210,7 @@ def _segment_in(
         end = min(end, wire_end)
         if packet.protocol == PROTOCOL_TCP:
             if end < packet.at + _TCP_LENGTH <= wire_end:
-                fragments.notes.add("capture-cut", frame, time, "the TCP header was not captured whole")
+                fragments.notes.add("capture-cut", frame, time, "the TCP header was not captured in full")
             return _tcp_segment(frame, time, packet.addresses, octets, packet.at, end, wire_end)
         if packet.protocol in _ICMP:
             # What came in fragments is not looked into.

@@ -84,7 +84,7 @@ def octets_of(file: BinaryIO | Octets, name: str, stretch: int = DEFAULT_LIMITS.
         return head, _Plain(file, head)
     head = read_exactly(decompressed, MAGIC_LENGTH)
     if is_compressed(head):
-        raise CaptureError(f"{name}: compressed twice; decompress it once first")
+        raise CaptureError(f"{name}: compressed twice; decompress it once before")
     decompressed.unread(head)
     return head, decompressed
 
@@ -276,7 +276,7 @@ class _Gzip(_Decompressed):
             self._input = self._member.unused_data
             self._empty = 0 if octets else self._empty + 1
             if self._empty > _MOST_EMPTY:
-                self._damage = f"more than {_MOST_EMPTY} gzip members with nothing in them follow one another"
+                self._damage = f"more than {_MOST_EMPTY} empty gzip members follow one another"
         else:
             self._input = self._member.unconsumed_tail
         return octets

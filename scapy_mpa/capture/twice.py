@@ -130,10 +130,10 @@ class PacketsTwice:
         """What is to be said of them; ``names`` are those of the files."""
         found = []
         if self._copies.times:
-            what = "are identical: both captures are of one tap; each packet counts once"
+            what = "are identical: both captures are from one tap; each packet counts once"
             found.append(self._copies.note("capture-twice", names, what))
         if self._alike.times:
-            what = "are alike, but differ in octets or time: captures of two taps; they count as retransmissions"
+            what = "are similar, but differ in octets or time: captures from two taps; they count as retransmissions"
             found.append(self._alike.note("capture-taps", names, what))
         return found
 
@@ -245,7 +245,7 @@ class Repeats:
             if is_copy:
                 self._has_copies = True
                 self._found += 1
-                self._notes.add("capture-twice", frame, time, "a copy of a packet just before; it counts once")
+                self._notes.add("capture-twice", frame, time, "a copy of the packet just before; it counts once")
             return is_copy
         self._seen[look] = time, sender.packets
         self._order.append((time, look))

@@ -98,7 +98,7 @@ def frame_violations(frame: StartupFrame | None, by: Role, peer: StartupFrame | 
         known = f" ({frame.res_name})" if frame.res_name else ""
         found.append(Deviation("startup-reserved-bits", by, f"Res of the {name} is {frame.res:#04x}{known}"))
     if frame.s and frame.rev < MINIMUM_ENHANCED_REVISION:
-        text = f"bit 0x10 (S) is set in a {name} of Rev {frame.rev}, in which it is reserved"
+        text = f"bit 0x10 (S) is set in a {name} of Rev {frame.rev}, where it is reserved"
         found.append(Deviation("startup-enhanced-revision", by, text))
     if frame.kind == "request" and frame.r:
         found.append(Deviation("startup-request-r", by, "R is set in a Request"))
@@ -118,7 +118,7 @@ def frame_remarks(frame: StartupFrame | None, by: Role) -> list[Deviation]:
         text = f"Rev 0 with M={frame.m} C={frame.c}: an RDMAC RNIC sets both"
         found.append(Deviation("rnic-parameters", by, text))
     if frame.rev > _NEWEST_REVISION:
-        known = f": erdma's, with {ERDMA_EXTENSION_LENGTH} octets of its own behind the header"
+        known = f": erdma's, with {ERDMA_EXTENSION_LENGTH} octets of its own after the header"
         text = f"Rev {frame.rev}, which no specification defines" + (known if frame.rev == ERDMA_REVISION else "")
         found.append(Deviation("startup-revision", by, text))
     enhanced = frame.enhanced

@@ -498,7 +498,7 @@ class Assembly:
             self._close(half, queue, True)
         while self._held > self._most and self._open:
             (_, oldest), whose = next(iter(self._open.items()))
-            note = f"in parts: more than {self._most} octets wait for the rest of messages"
+            note = f"in parts: more than {self._most} octets wait for the rest of their messages"
             self._close(whose, oldest, False, note)
 
     def _close(self, half: MessageHalf, queue: int, last: bool, *notes: str) -> None:

@@ -399,7 +399,8 @@ class STagMemory:
         since, until = sorted((last, access.placed or access.frame))
         detail = (
             f"{access.words} overlaps {plural(end - first, 'octet')} at TO {first:#x} that {_frames(begun, last)} "
-            f"wrote, without a Send between: from frame {since} to frame {until} whoever polls them reads stale data"
+            f"wrote, without a Send in between: from frame {since} to frame {until}, whoever polls them reads stale "
+            "data"
         )
         self.find(MemoryFinding(OVERLAP, access.frame, begun, since, until, detail, access.offset, access.time))
 
@@ -407,7 +408,7 @@ class STagMemory:
         """The last octet of a message was placed at frame ``since``, before others of it."""
         detail = (
             f"the last octet of {access.words} was placed at frame {since}, others at frame {access.placed}: in "
-            "between whoever polls the last octet reads stale data"
+            "between, whoever polls the last octet reads stale data"
         )
         self.find(MemoryFinding(EARLY, since, access.placed, since, access.placed, detail))
 
@@ -580,7 +581,7 @@ def _nearest(ranges: list[_Range], first: int, end: int) -> _Range:
 def _beside(named: _Range, first: int, end: int) -> str:
     """Say how octets lie outside a range."""
     if first >= named.end:
-        return f"begins {_distance(first - named.end)} behind {named.words}"
+        return f"begins {_distance(first - named.end)} after {named.words}"
     if end <= named.first:
         return f"ends {_distance(named.first - end)} before {named.words}"
     if first < named.first:

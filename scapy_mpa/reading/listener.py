@@ -25,7 +25,7 @@ from scapy_mpa.rules.findings import Findings, Quota
 from scapy_mpa.values.records import FPDURow
 
 #: What a listener says of a capture that it would have to read anew.
-READ_ONCE: Final = "whether a sender deviates was not examined: the capture can be read only once"
+READ_ONCE: Final = "whether a sender deviates was not checked: the capture can be read only once"
 
 
 class CaptureListener(Listener):

@@ -292,7 +292,7 @@ def buffer_lines(
         more = ", ..." if len(one.spread) > _SPREADS else ""
         each = f"{one.parts / one.fpdus:.2f}"
         passes = f"{each} CRC passes" if one.crc else "no CRC pass"
-        yield f"    an FPDU lies in {each} segments ({listed}{more}): {each} copies and {passes} each"
+        yield f"    an FPDU spans {each} segments ({listed}{more}): {each} copies and {passes} each"
         share = 100 * one.at_once / one.octets if one.octets else 100.0
         yield f"    {one.at_once} of {one.octets} octets ({share:.1f} %) placed by the frame that brought them"
         for way in WAYS:

@@ -183,14 +183,14 @@ def _octets(
             lacks = "the capture cut this frame"
         sentence = f"An FPDU begins here, {reason}; but {lacks}."
         if last is not None and last.record.crc == "bad":
-            sentence = f"An FPDU may begin here, {reason}; but it would have a bad CRC, and nothing else supports it."
+            sentence = f"An FPDU may begin here, {reason}; but its CRC would be bad, and nothing else supports it."
         fields = _supposed(octets, seq, stream)
     else:
         where = ""
         if last is not None and distance is not None:
             where = f", {plural(distance, 'octet')} behind the end of {fpdu_name(last.record, last.number)}"
         sentence = (
-            f"No FPDU was located here{where}: none that holds these octets was captured whole, or none was found."
+            f"No FPDU was located here{where}: none that holds these octets was captured in full, or none was found."
         )
         fields = unknown_fields(octets, seq, stream)
     findings = findings_in(connection, direction, seq, len(octets), {seg.frame}, tuple(fields))

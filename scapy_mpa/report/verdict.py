@@ -217,7 +217,7 @@ def _says_unanswered(known: Circumstances) -> str:
     if wrong:
         return f"the Responder answered {request} with octets that are not a Reply (frame {min(wrong)})" + _ended(known)
     if not known.end("responder").is_captured:
-        return f"nothing that the Responder sent was captured, so its answer to {request} is not known" + _ended(known)
+        return f"nothing that the Responder sent was captured, so its answer to {request} is unknown" + _ended(known)
     # Who gave up stands in what is remarkable about the beginning.
     return f"the Responder did not answer {request}" + ("" if known.life.ended in ("fin", "rst") else _ended(known))
 
@@ -346,7 +346,7 @@ def _says_closed(known: Circumstances) -> str:
 def _says_open(known: Circumstances) -> str:
     life = known.life
     if is_stream(known.connection.half("initiator").key):
-        return "how it ended is not known: octets without packets do not show it"
+        return "how it ended is unknown: octets without packets do not show it"
     return f"still open when the capture ends{_idle(known)} (last frame {life.last[0]})" + _unacknowledged(known)
 
 
@@ -390,7 +390,7 @@ def _accepted(known: Circumstances) -> str:
     )
     kind = "Request" if by.direction == "responder" else "Reply"
     detail = f": {wrong.detail} (frame {wrong.frame})" if wrong is not None else f" ({by.detail})"
-    return f"; {who(by.direction)} accepted the {kind} although it is wrong{detail}"
+    return f"; {who(by.direction)} accepted the {kind} although it is invalid{detail}"
 
 
 def _acceptance(known: Circumstances) -> Finding | None:

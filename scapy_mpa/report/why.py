@@ -86,7 +86,7 @@ def _why_deviating(connection: Connection, record: FPDURecord, previous: Neighbo
     from scapy_mpa.report.deviating import deviations_in_words
 
     profile = connection.profile.name
-    by = f"Its sender deviates ({deviations_in_words(record.deviation or '')}), and it is read accordingly."
+    by = f"Its sender deviates ({deviations_in_words(record.deviation or '')}), so it is read accordingly."
     if record.located_by == "start":
         return Why([_start(connection, record), by], clause(profile, "receiver"))
     if record.located_by == "length" and previous is not None:
@@ -183,4 +183,4 @@ def _marker(marker: NamingMarker) -> str:
     if not marker.fpduptr:
         return f"{said}: an FPDU begins with it."
     what = "its ULPDU_Length" if marker.origin == "header" else "its first octet, from which the drafts count"
-    return f"{said}: that many octets before it, at sequence {marker.points_to}, is {what}."
+    return f"{said}: that many octets earlier, at sequence {marker.points_to}, is {what}."

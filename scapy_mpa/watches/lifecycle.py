@@ -298,7 +298,7 @@ def _attack_resets(mine: DirectionEnd) -> Iterator[Breach]:
             detail = f"a RST, {where}: the connection goes on"
             yield Breach("attack-reset", reset.offset, reset.frame, reset.time, detail)
         elif next_one is not None and reset.place == "window":
-            detail = f"a segment follows the RST of frame {reset.frame}, whose sequence number was not the next one"
+            detail = f"a segment follows the RST of frame {reset.frame}, whose sequence number was not the next"
             yield Breach("attack-reset", next_one.offset, next_one.frame, next_one.time, detail)
         elif next_one is not None and next_one.new:
             detail = f"{next_one.new} octets after the RST of frame {reset.frame}"

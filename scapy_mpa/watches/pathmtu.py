@@ -41,9 +41,9 @@ class PathMTUWatch:
         """
         if not message.unfit:
             if acknowledged is not None and offset < acknowledged:
-                message = message._replace(unfit=f"the octet {message.seq} that it quotes was acknowledged before")
+                message = message._replace(unfit=f"octet {message.seq}, which it quotes, had been acknowledged")
             elif sent is not None and offset >= sent:
-                message = message._replace(unfit=f"the octet {message.seq} that it quotes was not sent before")
+                message = message._replace(unfit=f"octet {message.seq}, which it quotes, had not been sent")
         self.messages.take(message)
 
     def finish(self) -> Iterator[PathMTUReport]:
