@@ -149,7 +149,8 @@ _STARTUP = (
 _NEGOTIATION = (
     Expectation("c-in-request c-in-reply", "CRCs are in use in both directions as soon as either side asks for them."),
     Expectation("rev-0-* rev-1-answered-by-rev-0",
-                "A peer that cannot interoperate with the other revision closes the connection.", ("close", "terminate")),
+                "A peer that cannot interoperate with the other revision closes the connection.",
+                ("close", "terminate")),
     Expectation("ddp-version-1-with-rev-0 ddp-version-0-with-rev-1 ddp-versions-mixed",
                 "DV is the same in all DDP Segments of a stream, and any other is an error of that segment."),
     Expectation("enhanced-answered-* plain-answered-enhanced",

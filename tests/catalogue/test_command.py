@@ -345,7 +345,7 @@ def test_malformed_in_python(tmp_path: Path) -> None:
     finding = made.finding_of("crc")
     assert finding is not None and (finding.frame, finding.direction) == (8, "initiator")
     assert made.finding_of("pad") is None
-    assert repr(made) == "<Malformed crc-zero: The CRC field is zero though CRCs are in use>"
+    assert repr(made) == "<Malformed crc-zero: The CRC field is zero although CRCs are in use>"
 
 
 def test_cases_in_python() -> None:
