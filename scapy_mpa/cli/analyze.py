@@ -74,7 +74,7 @@ def analyze_command(
         other = "--all" if every else f"--format {output_format}, which has a summary"
         raise click.UsageError(f"--summary leaves connections out: it cannot be used with {other}")
     if receiver is not None and (summary_only or reading.ongoing is not None):
-        raise click.UsageError("--receiver is about connections that are over: leave out --summary, --follow and -i")
+        raise click.UsageError("--receiver needs connections that are over: leave out --summary, --follow and -i")
     if wants_buffers and summary_only:
         raise click.UsageError("--summary leaves connections out: it cannot be used with --buffers")
     if wants_buffers:
@@ -147,7 +147,7 @@ def analyze_command(
 
 def _check_junit(junit: str, reading: Reading) -> None:
     if reading.ongoing is not None:
-        raise click.UsageError("--junit is written when all is known: leave out --follow and -i")
+        raise click.UsageError("--junit is written when everything is known: leave out --follow and -i")
     from scapy_mpa.cli.output import check_junit
 
     check_junit(junit)

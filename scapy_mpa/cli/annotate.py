@@ -66,7 +66,7 @@ def annotate_ongoing(reading: Reading, captures: OngoingCaptures, output: str, f
     from scapy_mpa.wireshark.ongoingcomments import OngoingComments
 
     if reading.protocols:
-        raise click.UsageError("--ulp chooses by what a whole connection shows; it cannot be used while one goes on")
+        raise click.UsageError("--ulp needs complete connections: it cannot be used with connections that go on")
 
     def is_wanted(connection: int) -> bool:
         return not reading.connections or connection in reading.connections

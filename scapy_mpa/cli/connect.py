@@ -22,7 +22,7 @@ from scapy_mpa.live.replay import Replay, captured_side
 from scapy_mpa.live.script import Script
 
 #: What may be wrong where ULPDUs are sent as they were captured.
-_VERBATIM = ": its STags and MSNs are other ones; without --verbatim those of the capture become the peer's"
+_VERBATIM = ": its STags and MSNs are different; without --verbatim, those of the capture become the peer's"
 #: Options that decide about Rev and the enhanced data of a Request (RFC 6581).
 _ENHANCED = {"rev", "profile", "kind", "ird", "order", "peer_to_peer", "rtr"}
 
@@ -86,11 +86,11 @@ def connect_command(
             except NobodyListens as error:
                 raise NobodyListens(f"{error}: {_refused(host)}") from None
         if capture is None and talking.ulp == "none" and not talking.has_words and talking.breaking is None:
-            print_line("nothing was sent but the Request: use --say, --ulp and others to send messages", err=True)
+            print_line("only the Request was sent: use --say, --ulp or other options to send messages", err=True)
 
     if capture is None:
         if verbatim:
-            raise click.UsageError("--verbatim is about a replay: add --from CAPTURE")
+            raise click.UsageError("--verbatim applies to a replay: add --from CAPTURE")
         return talking.run(talk, talking.speaker("initiator"))
     if talking.ulp != "none" or talking.has_words:
         raise click.UsageError("--from decides what is sent: leave --ulp, --say, --scenario and --ulpdus out")

@@ -114,7 +114,7 @@ def craft_command(
     steps = tuple(map(with_file, steps))
     check_output((), output)
     if _is_named_twice(scenario, output, truth, esp_keys):
-        raise click.UsageError("scenario, capture, truth and keys must be different files: two have the same name")
+        raise click.UsageError("scenario, capture, truth and keys must be different files, but two have the same name")
     settings: dict[str, Any] = {}
     for text in parameters:
         name, equals, value = text.partition("=")
@@ -147,9 +147,9 @@ def _write(
     keys = traffic.key_lines()
     if bool(keys) != (key_file is not None):
         told = (
-            "the packets are under ESP: give --esp-keys FILE for the keys"
+            "the packets are encrypted with ESP: add --esp-keys FILE for the keys"
             if keys
-            else "--esp-keys: no packet is under ESP; add --esp"
+            else "--esp-keys: no packet is encrypted with ESP; add --esp"
         )
         raise click.UsageError(told)
     truth = Truth() if truth_file is not None else None

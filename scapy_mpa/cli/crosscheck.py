@@ -39,7 +39,7 @@ def crosscheck_command(reading: Reading, output_format: Literal["text", "json"])
         raise click.UsageError("crosscheck takes one capture; merge several first (mergecap)")
     (capture,) = reading.captures
     if reading.filters:
-        raise click.UsageError("crosscheck compares all of a capture; extract one connection first")
+        raise click.UsageError("crosscheck compares a whole capture; extract one connection first")
     progress = StepProgress("frame")
     result = crosscheck(
         capture,

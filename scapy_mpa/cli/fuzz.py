@@ -234,7 +234,7 @@ def fuzz_command(
     )
     wire = replace(wire, rping=ulp == "rping", monitor=monitor, junit=junit, expected=expected)
     if number is not None and (wire.is_wanted or script is not None):
-        raise click.UsageError(f"a live peer gets one case by --replay: --replay {number}")
+        raise click.UsageError(f"a live peer gets a single case with --replay: --replay {number}")
     if complaint := wire.complaint():
         raise click.UsageError(complaint)
     if wire.is_wanted or script is not None:
@@ -246,7 +246,7 @@ def fuzz_command(
         numbers = range(replay, replay + 1) if replay is not None else range(first, first + (count or _DEFAULT_COUNT))
         return _on_the_wire(wire, numbers, output, seed, captures, connection, scenarios, areas, changes, most)
     if replay is not None:
-        raise click.UsageError("--replay needs a live peer: name it with --to or --listen; or --script FILE")
+        raise click.UsageError("--replay needs a live peer (--to or --listen), or --script FILE")
     wanted = _Wanted(output, split, number, first, count)
     if complaint := wanted.complaint(per_file, is_from_captures=bool(captures), is_of_one=connection is not None):
         raise click.UsageError(complaint)
@@ -389,7 +389,7 @@ def _read(begin: Baselines) -> None:
     for source in begin.sources:
         warn_of_damage(source.found.damage)
         if not source.found.is_whole:
-            said = "only its first messages are used, because it has too many"
+            said = "only its first messages are used, because there are too many"
             print_line(f"scapy-mpa: {printable(source.name)}: {said}", err=True)
 
 
@@ -413,6 +413,6 @@ def _list() -> None:
 
     width = max(map(len, CHANGES))
     often = {area: f"drawn {weight} times in {sum(weights().values())}" for area, weight in weights().items()}
-    for area, drawn in {**often, UPPER: "drawn where --from or --scenario has an upper layer, or if named"}.items():
+    for area, drawn in {**often, UPPER: "drawn if --from or --scenario has an upper layer, or if named"}.items():
         print_line(f"{area} ({drawn}):")
         print_lines(f"  {one.name:<{width}}  {one.meaning}" for one in CHANGES.values() if one.area == area)

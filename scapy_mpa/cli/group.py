@@ -116,7 +116,7 @@ class AllCommands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command, its name and its arguments; refuses an option given twice that counts once."""
         if args and args[0] in _REPLACED:
-            raise click.UsageError(f"there is no {args[0]} any more: use {_REPLACED[args[0]]}", ctx)
+            raise click.UsageError(f"{args[0]} no longer exists: use {_REPLACED[args[0]]}", ctx)
         if args and args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
             from difflib import get_close_matches
 
@@ -150,7 +150,7 @@ def _check_words(command: click.Command, within: click.Context, rest: Sequence[s
     for option in given:
         counts_once = isinstance(option, click.Option) and not (option.multiple or option.is_flag or option.count)
         if counts_once and given.count(option) > 1:
-            raise click.UsageError(f"{option.opts[-1]} is given twice, and takes one value", within)
+            raise click.UsageError(f"{option.opts[-1]} is given twice, but takes one value", within)
 
 
 def color_option() -> click.Option:

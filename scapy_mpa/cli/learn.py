@@ -67,7 +67,7 @@ def learns(command: Callable[..., int]) -> Callable[..., Any]:
 def check_without_learning(given: Learning) -> None:
     """Complain of options that are for --learn."""
     if given != Learning(None, None, None, None):
-        raise click.UsageError("--learn-connections, --silence, --replay and --dot are for --learn")
+        raise click.UsageError("--learn-connections, --silence, --replay and --dot need --learn")
 
 
 def check_learning(context: click.Context, given: Learning, output_format: str) -> None:
@@ -170,6 +170,6 @@ def _draw(dot: str, found: LearnedPeer, subject: LearnSubject) -> None:
     tell_written(dot, "a graph for Graphviz")
     picture = draw_svg(dot)
     if picture is None:
-        print_line("scapy-mpa: Graphviz's program dot is not installed: no picture was drawn", err=True)
+        print_line("scapy-mpa: the program dot of Graphviz is not installed: no picture was drawn", err=True)
     else:
         tell_written(str(picture), "the picture")

@@ -211,7 +211,7 @@ def _chosen(names: tuple[str, ...], rules: tuple[str, ...], areas: tuple[str, ..
         for name in names:
             if name not in CASES and name in all_cases():
                 hint = f"`scapy-mpa probe HOST PORT --case {name}` tests it"
-                raise MPAError(f"nothing is wrong in {name}, so it is no case of malform; {hint}") from None
+                raise MPAError(f"nothing is wrong in {name}, so malform cannot make it; {hint}") from None
         raise
     if rules or areas or not names:
         for rule in rules or (None,):
@@ -235,7 +235,7 @@ def _seeded(names: tuple[str, ...], seed: int) -> tuple[str, ...]:
 
     found = tuple(map(seeded, names))
     if found == names:
-        raise click.UsageError("--seed decides about an impairment with a probability, and no CASE is one")
+        raise click.UsageError("--seed is for impairments with a probability, and no CASE is one")
     return found
 
 
@@ -256,7 +256,7 @@ def _list(made: list[Malformed], output_format: str, *, in_full: bool, whole: bo
 
     if output_format == "md":
         if not whole:
-            raise click.UsageError("--format md gives the whole table; leave out the options that select cases")
+            raise click.UsageError("--format md prints the whole table; leave out the options that select cases")
         lines = markdown_lines()
     elif output_format == "json":
         lines = iter((json.dumps(manifest(made), indent=2),))
@@ -338,15 +338,15 @@ def _write_changed(
     from scapy_mpa.reading.analysis import analyze
 
     if capture is not None and scenario is not None:
-        raise click.UsageError("--from and --scenario both say what the changes are made to: leave one of them out")
+        raise click.UsageError("--from and --scenario both say what is changed: leave one of them out")
     check_output((capture or scenario or "",), output)
     exchange = _exchange_of(capture, scenario or "", connection)
     exchange.left = left
     for case in cases:
         if any(change.name in _REPLACING for change in case.changes):
             others = ", ".join(one.name for one in case.changes if one.name not in _REPLACING)
-            hint = f"name its changes alone, with parameters: {others}" if others else "it changes nothing else"
-            raise click.UsageError(f"{case.name} replaces what is said, so nothing of it would be left; {hint}")
+            hint = f"give only its changes, with parameters: {others}" if others else "it changes nothing else"
+            raise click.UsageError(f"{case.name} replaces all messages, so none of yours would be left; {hint}")
         exchange.by = case.by
         for change in case.changes:
             try:

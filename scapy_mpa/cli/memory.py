@@ -57,7 +57,7 @@ def memory_command(
     query = reading.query
     if frame is not None:
         if query.selection.frames is not None:
-            raise click.UsageError("--at looks at all frames up to one: it does not go with --frames")
+            raise click.UsageError("--at needs all frames up to that one: it cannot be used with --frames")
         query = query._replace(selection=query.selection._replace(frames=(1, frame)))
     if output != STANDARD_OUTPUT:
         check_output(reading.captures, output)

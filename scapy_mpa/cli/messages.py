@@ -85,19 +85,19 @@ def messages_command(
     from scapy_mpa.rdmap.assembly import DEFAULT_HELD
 
     if is_summary and (rows.output_format in ("csv", PARQUET) or payload or directory is not None):
-        raise click.UsageError("--summary is text or jsonl only, and prints no octets")
+        raise click.UsageError("--summary has only the formats text and jsonl, and prints no octets")
     if held is not None and not payload and directory is None:
-        raise click.UsageError("--held limits the octets that wait: it needs --payload or --directory")
+        raise click.UsageError("--held limits the octets that are held: it needs --payload or --directory")
     if payload and directory is not None:
         raise click.UsageError("--payload and --directory both say where the octets go; one of them is enough")
     given = {"--slowest": slowest is not None, "--unanswered": unanswered, "--sort": order is not None}
     names = [name for name, is_given in given.items() if is_given]
     if names and is_summary:
-        raise click.UsageError(f"{names[0]} is about the list of messages: it cannot be used with --summary")
+        raise click.UsageError(f"{names[0]} applies to the list of messages: it cannot be used with --summary")
     if names and rows.reading.ongoing is not None:
         raise click.UsageError(f"{names[0]} needs all messages: leave out --follow and -i")
     if slowest is not None and len(names) > 1:
-        raise click.UsageError(f"--slowest says which messages and in which order: leave out {names[1]}")
+        raise click.UsageError(f"--slowest already says which messages, and in which order: leave out {names[1]}")
     if directory is not None:
         check_empty(directory)
     rows.check()
@@ -126,7 +126,7 @@ def messages_command(
         warn_of_nothing((*rows.filters, *(name for name in names if name != "--sort")), "message")
         if slowest is not None:
             warn_of_remark(
-                "--slowest is about what waits for an answer; --sort duration lists the longest messages first"
+                "--slowest lists what waited for an answer; --sort duration lists the longest messages first"
             )
     warn_of_remark(found.remark)
     warn_of_damage(found.report.damage)

@@ -266,7 +266,7 @@ class _OpenTable:
         for one in there[-rows:]:
             table.add_row(*_cells(one))
         if len(there) > rows:
-            table.caption = f"and {len(there) - rows} that began before"
+            table.caption = f"and {len(there) - rows} that began earlier"
         return table
 
 

@@ -407,9 +407,7 @@ class _Given(NamedTuple):
         if click.get_current_context().info_name != "plot" and any(
             isinstance(one, AfterBeginning) for one in (self.since, self.until)
         ):
-            raise click.UsageError(
-                "a time such as +0.3 counts from where a connection began, of which only plot draws one"
-            )
+            raise click.UsageError("a time such as +0.3 counts from the start of a connection: only plot takes it")
         if self.poll is not None and not self.is_ongoing:
             raise click.UsageError("--poll sets how often --follow looks for more: --follow is missing")
         workers = cluster_of(self.cluster, self.shared)

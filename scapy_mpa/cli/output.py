@@ -40,7 +40,7 @@ def check_output(captures: Sequence[str], output: str, *, again: str = "") -> No
         if _is_same(capture, output):
             raise click.UsageError(f"{printable(output)}: this file is being read, and would be overwritten")
     if output == STANDARD_OUTPUT and sys.stdout.isatty():
-        raise click.UsageError("a binary file cannot go to a terminal; name a file, or use a pipe")
+        raise click.UsageError("a binary file cannot be written to a terminal; name a file, or use a pipe")
 
 
 def check_folder_of(output: str) -> None:

@@ -58,8 +58,8 @@ _LOOPBACK = "127.0.0.1"
 _FAILED, _GONE, _INTERRUPTED = 1, GONE, STATUS + signal.SIGINT
 #: What to try where nothing comes of a valid connection.
 _SILENT = (
-    "Does the peer speak MPA? If its Request needs more, see --private-data, --ird and --ord; cases that are chosen "
-    "(--case, --area, --clause) are sent all the same"
+    "Does the peer speak MPA? If its Request needs more, see --private-data, --ird and --ord; selected cases (--case, "
+    "--area, --clause) are sent anyway"
 )
 _FORMATS = ("text", "jsonl", "json")
 
@@ -265,7 +265,7 @@ def probe_command(
         )
     check_without_learning(learning)
     if output_format == "json":
-        raise click.UsageError("--format json is for --learn: here it is jsonl")
+        raise click.UsageError("--format json is for --learn: use jsonl here")
     cases = chosen(names, skipped, areas, clauses)
     if only_list:
         _list(cases, output_format)
@@ -355,7 +355,7 @@ def target_of(
         raise click.UsageError("--boot is how long --restart may take: add --restart COMMAND")
     if listens is None:
         if command is not None:
-            raise click.UsageError("--run starts an Initiator, which only --listen tests")
+            raise click.UsageError("--run starts an Initiator: only --listen tests one")
         if not where:
             raise click.UsageError("name HOST and PORT of a Responder, or --listen PORT for an Initiator")
         address, number = host_and_port(where)
@@ -367,7 +367,7 @@ def target_of(
     if wire is not None:
         raise click.UsageError("--raw tests only a Responder: give HOST PORT")
     if where:
-        raise click.UsageError("--listen waits for an Initiator: leave HOST PORT out")
+        raise click.UsageError("--listen waits for an Initiator: leave out HOST PORT")
     host, _, port = listens.rpartition(":")
     if not port.isdecimal() or int(port) > 0xFFFF:
         raise click.UsageError(f"--listen takes [HOST:]PORT, not {printable(listens)!r}")
@@ -430,7 +430,7 @@ def _nothing_tested(results: list[Result]) -> str:
     from scapy_mpa.probe.told import causes
 
     why = "; ".join(f"{plural(count, 'case')}: {reason}" for reason, count in causes(results)[:3])
-    return f"no case was tested: {why} (--private-data, --ird and --ord, --ulp may help)"
+    return f"no case was tested: {why} (--private-data, --ird, --ord or --ulp may help)"
 
 
 class _Telling:

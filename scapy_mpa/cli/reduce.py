@@ -58,7 +58,7 @@ def reduce_command(reading: Reading, output: str, rule: str | None, verdict: boo
     if others or len(reading.connections) > 1:
         raise click.UsageError(f"reduce looks at one connection: {others[0] if others else 'one --connection'}")
     if reading.query.sources.esp is not None:
-        raise click.UsageError("reduce does not look into ESP: leave --esp out")
+        raise click.UsageError("reduce does not decrypt ESP: leave --esp out")
     if reading.captures[0] == STANDARD_INPUT:
         raise click.UsageError("reduce reads the capture more than once: name the file")
     check_output(reading.captures, output, again="reduce")
@@ -67,9 +67,9 @@ def reduce_command(reading: Reading, output: str, rule: str | None, verdict: boo
         done = reduce(reading.query, file, rule=rule, connection=number, is_loose=is_loose, tests=tests)
     tell_written(output, f"{done.frames} of {plural(done.before, 'packet')}, after {plural(done.tests, 'test')}")
     if not done.is_least:
-        print_line(f"scapy-mpa: no more than {tests} tests (--tests): fewer packets may do", err=True)
+        print_line(f"scapy-mpa: stopped after {tests} tests (--tests): fewer packets may do", err=True)
     if not is_loose and 10 * done.frames > done.before:
-        remark = "what is shown has to stay in the same words, its numbers too; --any asks for less"
+        remark = "the finding must keep its words and numbers; --any is less strict"
         print_line(f"scapy-mpa: {remark}", err=True)
     warn_of_damage(done.damage)
     return 0

@@ -31,7 +31,7 @@ def rules_command(rule_id: str | None, output_format: Literal["text", "json", "m
     chosen = [RULES[name] for name in named(rule_id)] if rule_id is not None else list(RULES.values())
     if output_format == "md":
         if rule_id is not None:
-            raise click.UsageError("--format md gives the whole table; leave the ID out")
+            raise click.UsageError("--format md prints the whole table; leave the ID out")
         from scapy_mpa.catalogue.conformance import markdown_lines
 
         lines = markdown_lines()

@@ -43,7 +43,7 @@ def scrub_command(reading: Reading, output: str, seed: str | None, keep: str | N
     if reading.filters:
         raise click.UsageError(f"scrub writes all packets; extract copies some ({', '.join(reading.filters)})")
     if reading.query.sources.esp is not None:
-        raise click.UsageError("scrub replaces ESP whole, keys or not: leave --esp out")
+        raise click.UsageError("scrub replaces all of ESP, with or without keys: leave --esp out")
     (capture,) = reading.captures
     if capture == STANDARD_INPUT:
         raise click.UsageError("scrub reads the capture twice: name the file")
@@ -57,7 +57,7 @@ def scrub_command(reading: Reading, output: str, seed: str | None, keep: str | N
     for line in (*READABLE, *((READABLE_HEADERS,) if keep is not None else ())):
         print_line(f"  readable: {line}")
     for what, count in sorted(done.replaced.items()):
-        print_line(f"  replaced whole: {count} {what}")
+        print_line(f"  replaced entirely: {count} {what}")
     for line in lost_findings(reading.query, output):
         print_line(f"  not the same: {line}", err=True)
     return 0

@@ -133,7 +133,7 @@ class Talking:
                 pass
         # The next connection says what the next one of the scenario does.
         turns = cycle(self.scenario_steps)
-        doubt = NOT_THE_SAME if self.breaking is None else ": that may be its answer to what --break makes wrong"
+        doubt = NOT_THE_SAME if self.breaking is None else ": that may be its answer to what --break does"
         return lambda rdmap: Script(rdmap, self.items(role, next(turns)), wait=self.wait, ends=begins, doubt=doubt)
 
     def run(self, talk: Callable[[LiveSession], Awaitable[Any]], speaker: Callable[[RDMAPEndpoint], Speaker]) -> int:
@@ -333,7 +333,7 @@ def _talking(
     breaking = _breaking(breaks, role) if breaks is not None else None
     is_sized = click.get_current_context().get_parameter_source("size") is ParameterSource.COMMANDLINE
     if is_sized and ulp not in _SIZED:
-        raise click.UsageError(f"--size is of messages that --ulp {' and '.join(_SIZED)} send, not --ulp {ulp}")
+        raise click.UsageError(f"--size is for the messages of --ulp {' and '.join(_SIZED)}, not --ulp {ulp}")
     if subnqn is not None and ulp != "nvme-connect":
         raise click.UsageError("--subnqn names what --ulp nvme-connect connects to")
     if ulp == "nvme-connect":

@@ -77,7 +77,7 @@ class OnTheWire:
         if self.to is not None and self.listens is not None:
             return "--to names a Responder and --listen waits for an Initiator: give only one of them"
         if self.minimizes and self.restart is None:
-            return "--minimize kills the peer again and again: it needs --restart to bring it back"
+            return "--minimize kills the peer repeatedly: it needs --restart to bring it back"
         return None
 
 
@@ -191,9 +191,9 @@ class _Giving:
         said = f"{plural(self._count, 'case')}, {self._new} with new answers"
         said += f", {self._lost} after which the peer was gone"
         if self._not_given:
-            said += f", {self._not_given} not given because there was no connection"
+            said += f", {self._not_given} not sent because there was no connection"
         if self._unchanged:
-            said += f"; {plural(self._unchanged, 'case')} left out because nothing was changed in what this side sends"
+            said += f"; {plural(self._unchanged, 'case')} left out because they change nothing in what this side sends"
         if self._hits:
             said += f"; {plural(len(self._hits), 'hit')}: {', '.join(map(printable, self._hits))}"
         print_line(f"scapy-mpa: {said}", err=True)

@@ -45,10 +45,10 @@ MOST_STAGS = 20
 _SECOND = 1_000_000_000
 #: What a picture of all of a connection shows.
 _WORDS = {
-    "ladder": "who sent what, downwards",
+    "ladder": "who sent what, from top to bottom",
     "latency": "how long each answer took",
     "sequence": "time and sequence",
-    "reads": "RDMA Reads and Atomics under way",
+    "reads": "outstanding RDMA Reads and Atomics",
     "held": "octets a receiver had to hold",
     "memory": "a buffer over time",
 }

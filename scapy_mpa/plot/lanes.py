@@ -65,7 +65,7 @@ _LETTER, _SMALLEST = 0.0072, 0.002
 _ROWS = 5
 #: Not the green of what ``sequence`` shows as placed early for those located by Marker: they are fewer.
 _LOCATED = ((SKY, "FPDU located by length"), (YELLOW, "FPDU located by Marker"), (OLIVE, "FPDU located by searching"))
-_BEHIND = "an FPDU found by length behind one found by a Marker counts as located by length"
+_BEHIND = "an FPDU found by length after one found by a Marker counts as located by length"
 #: What LOCATED_BY's places are to the eye: the first FPDU is located as if by length.
 _LOCATED_AS = (0, 0, 1, 2)
 

@@ -228,7 +228,7 @@ def _draw_bounds(buffer: _Buffer, ax: Axes, look: Look, sheet: Sheet) -> None:
     for place in (low, low + row.length):
         if abs(place) < 4 * max(float(buffer.end.max()), 1.0):
             ax.axhline(place, color=look.ink, linestyle="--", linewidth=1.0, zorder=1)
-    sheet.keys.append(Key(look.ink, "bounds of what was named", "dashes"))
+    sheet.keys.append(Key(look.ink, "bounds of the named memory", "dashes"))
     wrong = [one for one in row.findings if one.severity == "error"]
     if wrong:
         sheet.said.append(f"{buffer.direction}: {wrong[0].rule} at frame {wrong[0].frame}")

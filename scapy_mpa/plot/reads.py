@@ -80,12 +80,12 @@ def reads(subject: Subject, window: Stretch, look: Look, asked: Asked | None = N
     for number, direction in enumerate(shown):
         _draw(connection, direction, there[direction], sheet.axes(number), timeline, look, sheet)
         timeline.mark(sheet.axes(number)[0], marks, shown, direction, look)
-    return sheet.finish(subject.heading("RDMA Reads and Atomics under way, and their latencies", window), look)
+    return sheet.finish(subject.heading("Outstanding RDMA Reads and Atomics, and their latencies", window), look)
 
 
 def _no_reads(connection: Connection, window: Stretch) -> str:
     """The sentence about a connection without any, with what draws its messages."""
-    where = "among what is drawn" if not window.is_open else f"in connection {connection.number}"
+    where = "within what is drawn" if not window.is_open else f"in connection {connection.number}"
     return f"there is no RDMA Read and no Atomic {where}; --kind latency draws calls, --kind ladder all messages"
 
 
@@ -167,20 +167,20 @@ def _draw(
         low, high = columns.extremes(times, level, level)
         upper.stairs(np.nan_to_num(high), columns.edges, baseline=np.nan_to_num(low), fill=True, color=look.blue, lw=0)
         sheet.said.append(
-            f"{direction} aggregated: {len(asked):,} Requests in {COLUMNS} columns of time, from the fewest under way "
-            "to the most, from the shortest latency to the longest"
+            f"{direction} aggregated: {len(asked):,} Requests in {COLUMNS} columns of time, from the fewest "
+            "outstanding to the most, from the shortest latency to the longest"
         )
     else:
         upper.step([times[0], *times], [0, *level], where="post", color=look.blue, linewidth=1.6, zorder=3)
-    keys.append(Key(look.blue, "under way", "patch" if is_dense else "line"))
+    keys.append(Key(look.blue, "outstanding", "patch" if is_dense else "line"))
     upper.set_ylim(0, 1.08 * float(level.max()))
     _draw_limits(connection, direction, upper, float(level.max()), keys)
-    upper.set_ylabel("under way")
+    upper.set_ylabel("outstanding")
     never = len(asked) - len(answered)
     more = f", {never:,} never answered" if never else ""
     upper.set_title(
         f"{direction} ({connection.half(direction).endpoint}) asks: "
-        f"{plural(len(asked), 'Request', thousands=True)}, at most {int(level.max())} under way{more}"
+        f"{plural(len(asked), 'Request', thousands=True)}, at most {int(level.max())} outstanding{more}"
     )
     if len(answered):
         waited = answered - asked[is_answered]

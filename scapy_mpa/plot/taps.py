@@ -79,7 +79,9 @@ def taps_figure(found: Comparison, *, dark: bool = False) -> Figure:
         for ax in axes[len(drawn) :]:
             ax.set_axis_off()
         said = (
-            "" if len(drawn) == len(halves) else f"the {len(drawn)} of {len(halves)} half connections with most events"
+            ""
+            if len(drawn) == len(halves)
+            else f"the {len(drawn)} of {len(halves)} half connections with the most events"
         )
         if not kinds:
             said = "nothing happened in transit"

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 #: FPDUs, or segments, that lanes draw one by one; that anything does.
 MOST_RECORDS, MOST_EACH = 240, 1000
 #: What is said of a connection of which a picture has nothing to draw.
-NOTHING = "no segment of Full Operation is among what is drawn; --kind ladder shows how the connection began and ended"
+NOTHING = "no segment of Full Operation is within what is drawn; --kind ladder shows how the connection began and ended"
 _SECOND = 1_000_000_000
 #: Of each opcode the place of its name: what has none is alike.
 _OPCODE_PLACES = tuple(OPCODE_NAMES.index(name) for name in OPCODE_NAMES)

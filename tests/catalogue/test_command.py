@@ -144,7 +144,7 @@ def test_an_exchange_of_a_scenario_is_what_it_says(name: str) -> None:
         (("swapped:number=1,other=5000", "--from", "CAPTURE"), "swapped: there is nothing to change"),
         (("other-window:window=70000", "--from", "CAPTURE"), "a number does not fit into the field"),
         (("pad:number=5000,octets=hex:01", "--from", "CAPTURE"), "there is no FPDU with a place for it"),
-        (("pad-40", "--from", "CAPTURE"), "pad-40 replaces what is said, so nothing of it would be left"),
+        (("pad-40", "--from", "CAPTURE"), "pad-40 replaces all messages, so none of yours would be left"),
         (("--all", "--from", "CAPTURE"), "takes each CASE by its name"),
         (("crc-zero", "--connection", "0"), "--connection needs --from or --scenario"),
         (("crc-zero", "--from", "CAPTURE", "--connection", "3"), "there is no connection 3"),
@@ -278,7 +278,7 @@ def test_several_do_not_go_into_a_file(tmp_path: Path) -> None:
         (("--list", "-o", "x"), "--list writes no files"),
         (("--list", "crc-zero", "--format", "md"), "leave out the options that select cases"),
         (("crc-zero", "crc-ones", "-o", "-"), "takes one capture"),
-        (("crc-zero", "--seed", "1", "-o", "x"), "--seed decides about an impairment"),
+        (("crc-zero", "--seed", "1", "-o", "x"), "--seed is for impairments"),
     ],
 )
 def test_what_cannot_be_used(arguments: tuple[str, ...], message: str) -> None:
