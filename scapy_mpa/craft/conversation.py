@@ -28,9 +28,9 @@ from scapy_mpa.framing.role import ROLES, Role, peer_of
 #: What a conversation keeps to, by the names that ``allow`` takes.
 RULES: dict[str, str] = {
     "responder-first": "the Responder sends no FPDU before the first of the Initiator (RFC 5044 §7.1.2, rule 4)",
-    "after-rejection": "after a Reply that rejects there is no FPDU (RFC 5044 §7.1.2, rule 3)",
+    "after-rejection": "after a Reply that rejects, there is no FPDU (RFC 5044 §7.1.2, rule 3)",
     "after-terminate": "nothing follows a Terminate in its direction (RFC 5040 §5.4)",
-    "no-rtr": "in the peer-to-peer model the first FPDU is a message that both sides offer (RFC 6581 §9.2)",
+    "no-rtr": "in the peer-to-peer model, the first FPDU is a message that both sides offer (RFC 6581 §9.2)",
     "startup-frame": "Request and Reply are valid, and the Reply fits the Request (RFC 5044 §7.1.1, RFC 6581 §9)",
 }
 

@@ -49,5 +49,5 @@ class DeviatingStream:
         # Offsets of the TCP stream count from the octet behind the SYN.
         candidate = spoken(self._names.split("+"), self._agreed, Bases(half.origin + 1, startup))
         if candidate is None:
-            raise ConversationError(f"the {half.role} cannot deviate by {self._names}: that would have no effect here")
+            raise ConversationError(f"the {half.role} cannot deviate in {self._names}: that would have no effect here")
         return candidate.dialect

@@ -211,7 +211,7 @@ class Exchange:
         try:
             self.captured().write(BytesIO())
         except struct.error:
-            raise MPAError("a number does not fit into the field that is to have it") from None
+            raise MPAError("a number does not fit into its field") from None
         except (LookupError, TypeError, ValueError) as error:
             raise MPAError(str(error) or "there is nothing to change") from None
         if any(id(one) not in self.made for changes in self.fpdus.values() for one in changes):

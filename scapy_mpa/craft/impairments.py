@@ -119,14 +119,14 @@ IMPAIRMENTS: dict[str, Kind] = {
     "reorder": Kind(
         reorder,
         {"probability": 0.1, "distance": 5},
-        "segments come late, after up to `distance` others",
+        "segments arrive late, after up to `distance` others",
         ("segment", "reordered"),
         draws={"distance": _FEW},
     ),
     "duplicate": Kind(
         duplicate,
         {"probability": 0.1, "distance": 3},
-        "segments come twice",
+        "segments arrive twice",
         ("segment", "duplicated"),
         draws={"distance": up_to(6)},
     ),
@@ -140,14 +140,14 @@ IMPAIRMENTS: dict[str, Kind] = {
     "retransmit": Kind(
         retransmit,
         {"probability": 0.1, "distance": 4},
-        "octets that arrived are sent again in other segments",
+        "octets that arrived are retransmitted in other segments",
         ("retransmission", "in vain"),
         draws={"distance": _FEW},
     ),
     "corrupt": Kind(
         corrupt,
         {"probability": 0.05, "distance": 8, "repaired": False, "dropped": False, "resegment": False},
-        "an octet of an FPDU is damaged, and the TCP checksum shows it, unless it was repaired; then the receiver may "
+        "an octet of an FPDU is damaged, and the TCP checksum shows it unless it was repaired; then the receiver may "
         "have dropped the segment because of the CRC",
         ("segment", "damaged"),
         draws={"distance": _FEW, "repaired": _TRUTHS, "dropped": _TRUTHS, "retransmit": _TRUTHS},
@@ -155,7 +155,7 @@ IMPAIRMENTS: dict[str, Kind] = {
     "fragment": Kind(
         fragment,
         {"mtu": 576, "reverse": False},
-        "IP datagrams come in fragments",
+        "IP datagrams arrive in fragments",
         ("IP datagram", "fragmented"),
         is_for=_any,
         draws={"mtu": among(68, 200, 576), "reverse": _TRUTHS},
@@ -206,8 +206,8 @@ IMPAIRMENTS: dict[str, Kind] = {
     "inject": Kind(
         inject,
         {"probability": 0.05, "what": "rst", "where": "ahead", "distance": 100_000_000},
-        "segments that do not belong to the connection are inserted before its own, as forged ones and late "
-        f"duplicates are: `what` is {', '.join(PLACES)}, `where` {', '.join(WHERE)}",
+        "segments that do not belong to the connection are inserted before its own, like forged ones and late "
+        "duplicates: `what` is {', '.join(PLACES)}, `where` {', '.join(WHERE)}",
         ("segment", "injected"),
         area="attack",
         draws={"distance": among(0, 1, 100, 65536, 1 << 20, 100_000_000, 1 << 30), "_": _what_is_injected},

@@ -37,10 +37,10 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 #: All places, in words.
 WHERE: Final[Mapping[str, str]] = {
-    "ahead": "`distance` octets beyond the window; of an acknowledgement, beyond what was sent",
+    "ahead": "`distance` octets beyond the window; for an acknowledgement, beyond what was sent",
     "behind": "`distance` octets before the SYN",
     "acknowledged": "among octets that were acknowledged",
-    "window": "in the window, but not next; octets in place of those that come next",
+    "window": "in the window, but not next; octets in place of those that are due next",
 }
 
 #: What the IP identification of a forged packet differs by.

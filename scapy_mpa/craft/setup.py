@@ -160,7 +160,7 @@ class Setup:
             raise ConversationError(str(error)) from None
         if (ends[0].address, ends[0].port) == (ends[1].address, ends[1].port):
             raise ConversationError(
-                f"{ends[0].address}, port {ends[0].port}, is given for both ends, which must differ"
+                f"{ends[0].address}, port {ends[0].port}, is given for both ends, but they must differ"
             )
 
     @property

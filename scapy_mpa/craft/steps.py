@@ -39,7 +39,7 @@ VERBS = (
 )
 #: What else a step can be, and how it is written.
 _USES: dict[str, str] = {
-    **{role: f"say what it does, such as {role} send 100" for role in ROLES},
+    **{role: f"add what it does, such as {role} send 100" for role in ROLES},
     "pause": "seconds follow: pause 0.5",
     "path-mtu": "octets follow: path-mtu 600",
     "start": "nothing follows it",

@@ -52,7 +52,7 @@ class Traffic:
         def frames() -> Iterator[Packet]:
             for packet in self.packets():
                 if packet.time >= END_OF_TIME:
-                    raise MPAError("a packet is later than 2106, the last time that a capture can represent")
+                    raise MPAError("a packet is later than 2106, the latest time that a capture can represent")
                 if truth is not None:
                     truth.note(packet, snaplen, writer.tick)
                 yield packet.time, octets_of(packet)

@@ -99,7 +99,7 @@ def upper_field(exchange: Exchange, number: int = 1, field: str = "credits", val
     said = exchange.said(exchange.by)
     send = _send(exchange, said[number - 1]) if 0 < number <= len(said) else None
     if send is None:
-        raise NothingToChange(f"FPDU {number} begins no Send")
+        raise NothingToChange(f"FPDU {number} does not begin a Send")
     header, octets = send
     try:
         changed = fieldvalues.header_with(exchange.upper, octets, exchange.by, field, value)

@@ -95,7 +95,7 @@ class RegisteredBuffer:
     def place_of(self, to: int, length: int) -> int:
         """The index of a TO; raises :class:`CannotPlace` if ``length`` octets from there are not in the buffer."""
         if to + length > TO_LIMIT:
-            raise CannotPlace(TO_WRAP, f"{length} octets from TO {to:#x} pass 2^64")
+            raise CannotPlace(TO_WRAP, f"{length} octets from TO {to:#x} exceed 2^64")
         index = to - self.to
         if index < 0 or index + length > len(self.octets):
             raise CannotPlace(

@@ -451,7 +451,7 @@ class LiveConnection:
             return True
         if self._peer_ended:
             if not speaker.is_done and self._role == "initiator":
-                self._fail(MPAError(f"the peer has closed the connection before everything was sent{self._doubt()}"))
+                self._fail(MPAError(f"the peer closed the connection before everything was sent{self._doubt()}"))
             return True
         return speaker.is_done and not rdmap.waits and not rdmap.under_way
 
@@ -596,7 +596,7 @@ class LiveSession:
                     connection = await self._talk(sock, "initiator")
                     if connection is not None:
                         return connection
-                    reason = "the connection was lost at once"
+                    reason = "the connection was lost immediately"
                 else:
                     reason = f"no answer to SYN for {self._settings.timeout:g} seconds"
             except OSError as error:
@@ -666,7 +666,7 @@ class LiveSession:
             # It was reset before anybody looked.
             sock.close()
             self.counts[USELESS] += 1
-            self.last.append(Conclusion(number, "the connection was lost at once", "", ""))
+            self.last.append(Conclusion(number, "the connection was lost immediately", "", ""))
             self._telling.event(number, time.time(), "finished", status=USELESS, summary=self.last[-1].summary)
             return None
         initiator, responder = (ours, theirs) if role == "initiator" else (theirs, ours)

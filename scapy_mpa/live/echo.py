@@ -102,7 +102,7 @@ class EchoClient:
         if not isinstance(event, SendDelivered):
             return
         if not self._under_way:
-            raise UpperLayerError(f"echo: {len(event.payload)} octets came back that were not sent{NOT_THE_SAME}")
+            raise UpperLayerError(f"echo: {len(event.payload)} octets came back that were never sent{NOT_THE_SAME}")
         number = self._under_way.popleft()
         if event.payload != self._octets(number):
             raise UpperLayerError(f"echo: message {number} did not come back as it was sent{NOT_THE_SAME}")

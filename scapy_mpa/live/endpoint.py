@@ -313,7 +313,7 @@ class MPAEndpoint:
 
     def _answer(self, private_data: bytes | None, enhanced: EnhancedData | None, *, rejects: bool) -> list[Event]:
         if self.state != "deciding" or not isinstance(self._startup, ResponderStartup):
-            raise LocalProtocolError("there is no Request to be answered")
+            raise LocalProtocolError("there is no Request to answer")
         octets, event = self._startup.answer(private_data, enhanced, rejects)
         self._put_frame(octets, self._startup.request)
         if isinstance(event, Established):

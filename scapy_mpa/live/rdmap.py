@@ -465,13 +465,13 @@ class RDMAPEndpoint:
 
     def _take_response(self, header: TaggedHeader, payload: bytes) -> list[RDMAPEvent]:
         if not self._reads or self._reads[0].read is None:
-            raise CannotPlace(UNASKED_RESPONSE, "an RDMA Read Response, but no RDMA Read is under way")
+            raise CannotPlace(UNASKED_RESPONSE, "an RDMA Read Response, but no RDMA Read is outstanding")
         there = self._reads[0]
         asked, received = self._reads[0].read, there.received + len(payload)
         if payload:
             sink = self._buffer(header.stag, Access.NONE, INVALID_STAG, INVALID_STAG)
             if header.stag != asked.sink_stag:
-                raise CannotPlace(OTHER_STAG, f"STag {header.stag:#010x} is not the sink of the RDMA Read under way")
+                raise CannotPlace(OTHER_STAG, f"STag {header.stag:#010x} is not the sink of the outstanding RDMA Read")
             if header.to < asked.sink_to or header.to + len(payload) > asked.sink_to + asked.size:
                 raise CannotPlace(OTHER_PLACE, f"{len(payload)} octets from TO {header.to:#x} are beyond the Read's")
             sink.put(header.to, payload)

@@ -223,7 +223,7 @@ class Replay(Script):
         if self._names.unknown is not None:
             return (
                 f": STag {self._names.unknown:#010x} was sent as in the capture, "
-                "since no message of the peer that is understood names it"
+                "since no message of the peer that we understand names it"
             )
         if self._waits_for is not None:
             article = "an" if self._waits_for[0] in "AIR" else "a"

@@ -82,7 +82,7 @@ class NFSNull(_Calls):
         yield f"RPCRDMA(xid={_XID}, credits=32) / RPC(xid={_XID}) / {call}"
         answer = self._answer[_HEADER_LENGTH:]
         if len(answer) < _ACCEPTED.size or _ACCEPTED.unpack_from(answer) != (_XID, 1, 0, 0, 0, 0):
-            raise UpperLayerError(f"{self.name}: what came is not the success of our call{NOT_THE_SAME}")
+            raise UpperLayerError(f"{self.name}: the answer does not report the success of our call{NOT_THE_SAME}")
         self.summary = f"{self.name}: NFS 3 answers"
 
 
@@ -127,7 +127,7 @@ class NVMeConnectClient(_Calls):
     def _result(self, cid: int, command: str) -> int:
         """What a command came to; raises UpperLayerError if that is no success."""
         if len(self._answer) != _RESPONSE.size:
-            raise UpperLayerError(f"{self.name}: {len(self._answer)} octets are no response capsule{NOT_THE_SAME}")
+            raise UpperLayerError(f"{self.name}: {len(self._answer)} octets are not a response capsule{NOT_THE_SAME}")
         result, _, _, identifier, status = _RESPONSE.unpack(self._answer)
         if identifier != cid:
             raise UpperLayerError(f"{self.name}: a response to command {identifier}, which was not sent")

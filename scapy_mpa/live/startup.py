@@ -55,7 +55,7 @@ def _closing(close: Close, profile: str) -> RemoteProtocolError:
 def _timed_out(reader: FrameReader, what: str, seconds: float | None) -> RemoteProtocolError:
     detail = f"no {what} within {seconds:g} s" if seconds is not None else f"no {what}"
     doubt = "" if reader.length else f": does the peer speak MPA, as {'Responder' if what == 'Reply' else 'Initiator'}?"
-    return RemoteProtocolError(f"{detail}: {reader.length} octets of it came{doubt}", "startup-timeout")
+    return RemoteProtocolError(f"{detail}: {reader.length} octets of it arrived{doubt}", "startup-timeout")
 
 
 class InitiatorStartup:

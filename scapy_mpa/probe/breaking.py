@@ -120,11 +120,11 @@ def refusal(case: Case) -> str:
     if reach.carriage != "tcp":
         return reach.why
     if any(change.name in _OF_ORDER for change in case.changes):
-        return "it is about the order of what both sides send"
+        return "it depends on the order in which both sides send"
     plan = case.plan()
     own = [step.split() for step in plan.steps if isinstance(step, str)]
     if any(len(line) > 1 and line[0] in ("{by}", case.by) and line[1] == "stream" for line in own):
-        return "it is about streaming data"
+        return "it needs streaming data"
     return ""
 
 

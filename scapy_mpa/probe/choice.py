@@ -52,7 +52,7 @@ def chosen(
     ]
     found += changes
     if not found:
-        hint = "; a clause is written as --list --format jsonl has it: 'RFC 5044 §4'" if clauses else ""
+        hint = "; write a clause as --list --format jsonl does: 'RFC 5044 §4'" if clauses else ""
         raise MPAError(f"no case is selected{hint}")
     return found
 

@@ -137,7 +137,7 @@ def _reply(plan: Exchange, asked: Setup, frame: StartupFrame) -> tuple[int, Enha
     asks, answers = expected.enhanced, own.enhanced
     found = frame.enhanced
     if asks is None and answers is not None and found is not None:
-        raise Unsupported("the peer's Request is an enhanced one, but a plain one is needed")
+        raise Unsupported("the peer's Request is enhanced, but a plain one is needed")
     if asks is None:
         if found is None or answers is not None:
             return rev, answers
@@ -180,7 +180,7 @@ def _depth(asked: int, answered: int, found: int, name: str) -> int:
         return answered
     depth = found + answered - asked if answered else 0
     if not 0 <= depth < NOT_NEGOTIATED:
-        raise Unsupported(f"the peer's {name} is {found}, which leaves no other value for the case")
+        raise Unsupported(f"the peer's {name} is {found}, which leaves the case no other value")
     return depth
 
 
@@ -192,7 +192,7 @@ def _keep_enhanced(plan: Exchange, answer: EnhancedData) -> None:
         if frame.private_data.startswith(octets):
             return frame
         if len(frame.private_data) < ENHANCED_DATA_LENGTH:
-            raise Unsupported("the peer's Request is an enhanced one, whose Reply needs four octets of Private Data")
+            raise Unsupported("the peer's Request is enhanced, so the Reply needs four octets of Private Data")
         return frame._replace(private_data=octets + frame.private_data[ENHANCED_DATA_LENGTH:])
 
     plan.startup.append((plan.by, change))

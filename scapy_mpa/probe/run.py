@@ -213,7 +213,7 @@ class ProbeRun:
         """Have the peer started anew, which was gone after a connection; raises PeerGone."""
         if not brings_back(self._target, self.is_well):
             after = f", after {name}" if name else ""
-            raise PeerGone(f"peer gone: it does not answer a clean connection any more{after}")
+            raise PeerGone(f"peer gone: it no longer answers a clean connection{after}")
 
     # --- clean connections ---
 
@@ -291,13 +291,13 @@ class ProbeRun:
     def _gone(self, case: ProbeCase, result: Result) -> Result:
         """The peer is gone after a case; if it can be brought back, the case is repeated, to be sure."""
         self.lost.append(case.name)
-        why = "the peer does not answer a clean connection any more"
+        why = "the peer no longer answers a clean connection"
         if brings_back(self._target, self.is_well):
             self._give_once(case)
             if self.recovers():
-                why += "; after a restart it survived the case"
+                why += "; after a restart, it survived the case"
             else:
-                why += "; after a restart the case had the same effect"
+                why += "; after a restart, the case had the same effect"
         gone = ProbeJudgement("peer gone", why, is_of_case=False)
         return replace(result, judgement=replace(gone, deviations=(name := name_of(case, gone),), counted=(name,)))
 
@@ -310,7 +310,7 @@ class ProbeRun:
             reason = f"it was expected to fail, but the verdict is {judgement.verdict}"
             return replace(result, judgement=self._counted(result.case, reason, "expected"))
         if judgement.verdict == "unsupported" and result.case.area in self._settings.required:
-            reason = f"it could not be tested, but has to be: {judgement.reason}"
+            reason = f"it had to be tested, but could not be: {judgement.reason}"
             return replace(result, judgement=self._counted(result.case, reason, "untested"))
         return result
 
@@ -390,7 +390,7 @@ class ProbeRun:
             self._unanswered.setdefault(self._own_startup(case), case.name)
             if others and judgement.saw != "rejected":
                 # Something came; what is wrong with it is why it is no startup frame.
-                words = "what the peer sends is no startup frame"
+                words = "what the peer sends is not a startup frame"
                 judgement = replace(judgement, verdict="unsupported", reason=words)
         kept = capture if self._settings.keeps else b""
         return Result(case, seen.shortened(), replace(judgement, faults=(*judgement.faults, *others)), kept)

@@ -227,7 +227,7 @@ class Watcher:
     def stall(self) -> None:
         """Nothing more comes, though something was to: octets that have begun no whole FPDU are no answer."""
         if self._incoming is not None and self._incoming.held and self.seen.error is None:
-            detail = f"{self._incoming.held} octets that do not become an FPDU"
+            detail = f"{self._incoming.held} octets that never become an FPDU"
             self.seen.error = RemoteProtocolError(detail, "fpdu-format")
             self.seen.has_stalled = True
 

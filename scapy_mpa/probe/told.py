@@ -192,7 +192,7 @@ def _causes(results: Sequence[Result]) -> list[str]:
 def _lacking(results: Iterable[Result]) -> str:
     lacks = sum(one.judgement.lacks_buffer for one in results)
     words = f"allowed: {plural(lacks, 'case')} that end{'s' * (lacks == 1)} at memory that the peer does not have"
-    return f"{words}: --buffer or --ulp rping reaches further" if lacks else ""
+    return f"{words}: --buffer or --ulp rping tests more" if lacks else ""
 
 
 def counts(results: Iterable[Result], expected: int = 0) -> str:

@@ -142,7 +142,7 @@ def test_an_exchange_of_a_scenario_is_what_it_says(name: str) -> None:
     [
         (("lose:number=5000", "--from", "CAPTURE"), "lose: there is no packet 5000"),
         (("swapped:number=1,other=5000", "--from", "CAPTURE"), "swapped: there is nothing to change"),
-        (("other-window:window=70000", "--from", "CAPTURE"), "a number does not fit into the field"),
+        (("other-window:window=70000", "--from", "CAPTURE"), "a number does not fit into its field"),
         (("pad:number=5000,octets=hex:01", "--from", "CAPTURE"), "there is no FPDU with a place for it"),
         (("pad-40", "--from", "CAPTURE"), "pad-40 replaces all messages, so none of yours would be left"),
         (("--all", "--from", "CAPTURE"), "takes each CASE by its name"),
@@ -173,7 +173,7 @@ def test_what_of_a_capture_is_refused(arguments: tuple[str, ...], said: str, tmp
         ("in-vain:times=256", "times is 256, but must be 1 to 255"),
         ("lose:number=2,connection=0", "connection=0 is for `scapy-mpa craft`"),
         ("setup:m=5", "cannot be made of plain"),
-        ("recut:", "recut needs places, of which there may be many"),
+        ("recut:", "recut needs places, which may be a list"),
         ("crc:value=foo", "value is 'foo': it must be a whole number or reversed or inverted"),
         ("pad:number=two,octets=hex:01", "number is 'two': it must be a whole number"),
         ("injected:flags=Q", "flags is 'Q': it must be A or R or RA or S or SA or FA"),

@@ -287,7 +287,7 @@ def test_a_peer_that_does_not_answer() -> None:
     with server(read_to_end) as port:  # type: ignore[arg-type]
         status, out, err = connect(port, "--ulp", "rping", "--timeout", "0.3")
     assert (status, err) == (2, "")
-    assert "no Reply within 0.3 s: 0 octets of it came: does the peer speak MPA, as Responder?" in out
+    assert "no Reply within 0.3 s: 0 octets of it arrived: does the peer speak MPA, as Responder?" in out
     assert out.count("no Reply") == 1
 
 

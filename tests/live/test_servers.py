@@ -276,7 +276,7 @@ def test_events_and_shutdown() -> None:
 
 def test_what_is_no_capsule_ends_it() -> None:
     assert controller().call(b"") == []
-    with pytest.raises(UpperLayerError, match="63 octets are no command capsule"):
+    with pytest.raises(UpperLayerError, match="63 octets are not a command capsule"):
         controller().call(bytes(63))
 
 

@@ -41,10 +41,10 @@ Level: TypeAlias = Literal["startup", "ulpdu", "fpdu", "packet", "capture"]
 #: The levels, in the order in which changes are made, with what they change.
 LEVELS: dict[Level, str] = {
     "startup": "startup frames, and parameters of the connection",
-    "ulpdu": "what is said: ULPDUs and their order",
-    "fpdu": "FPDUs as they are laid in the stream",
+    "ulpdu": "messages: ULPDUs and their order",
+    "fpdu": "FPDUs as they lie in the stream",
     "packet": "TCP packets: their octets, numbers, order and time",
-    "capture": "what is captured of them",
+    "capture": "what of them is captured",
 }
 #: Levels of what a side says, whatever carries it.
 OF_MESSAGES: tuple[Level, ...] = ("startup", "ulpdu", "fpdu")
@@ -217,7 +217,7 @@ def _read(name: str, known: Mapping[str, inspect.Parameter], text: str) -> dict[
             raise MPAError(f"{name}: {key} is {value!r}: {error}") from None
     for one in known.values():
         if one.kind is one.VAR_POSITIONAL:
-            raise MPAError(f"{name} needs {one.name}, of which there may be many: from Python alone")
+            raise MPAError(f"{name} needs {one.name}, which may be a list: only from Python")
         if one.default is one.empty and one.name not in values and not free:
             raise MPAError(f"{name} needs {one.name}; its parameters are {', '.join(known)}")
     return {key: value for key, value in values.items() if value is not inspect.Parameter.empty}

@@ -1,4 +1,4 @@
-"""Changes to FPDUs as they are laid in the stream: lengths, PAD, CRC, Markers, and what stands in their place.
+"""Changes to FPDUs as they lie in the stream: lengths, PAD, CRC, Markers, and what stands in their place.
 
 The FPDUs of a side are numbered from 1; 0 stands for all that have no change of their own. The CRC is made right
 again after a change, unless the exchange is to leave it.
