@@ -49,7 +49,7 @@ def hash_in(binary: Path) -> str | None:
 
 
 def is_compiled() -> bool:
-    """Whether the hot modules are imported as compiled ones."""
+    """Return True if the hot modules are imported as compiled ones."""
     return find_spec("scapy_mpa.values._octets") is not None
 
 

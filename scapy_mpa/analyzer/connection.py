@@ -234,18 +234,18 @@ class FullOperation:
 
     @property
     def markers(self) -> bool:
-        """Whether there are Markers, wherever its sender puts them."""
+        """True if there are Markers, wherever its sender puts them."""
         layout = self.reader.layout
         return layout.markers if layout.dialect is None else layout.dialect.markers
 
     @property
     def crc(self) -> bool:
-        """Whether CRCs are in use."""
+        """True if CRCs are in use."""
         return self.reader.layout.crc
 
     @property
     def gapped(self) -> bool:
-        """Whether octets were never captured, so that nothing after them is delivered."""
+        """True if octets were never captured, so that nothing after them is delivered."""
         return self.gaps.has_gap
 
     @property
@@ -276,7 +276,7 @@ class FullOperation:
 
     @property
     def has_hole(self) -> bool:
-        """Whether octets are missing, so far, before others that were captured."""
+        """True if octets are missing, so far, before others that were captured."""
         return self.reader.has_hole
 
     def offset_of(self, seq: int) -> int:
@@ -732,7 +732,7 @@ class CapturedConnection:
         self._path_mtu = path_mtu
         #: The directions whose startup frame was reported: a bit for each.
         self._reported = 0
-        #: Whether a direction was read a second time.
+        #: True if a direction was read a second time.
         self._is_read_anew = False
         self._log = log
         self._listener = listener
@@ -783,17 +783,17 @@ class CapturedConnection:
 
     @property
     def rejected(self) -> bool:
-        """Whether the Reply rejects the connection."""
+        """True if the Reply rejects the connection."""
         return self.reader.rejected
 
     @property
     def inferred(self) -> bool:
-        """Whether something that a startup frame says had to be inferred."""
+        """True if something that a startup frame says had to be inferred."""
         return self.reader.inferred
 
     @property
     def crc(self) -> bool:
-        """Whether CRCs are in use: either side asks for them in both directions (RFC 5044 §7.1.1)."""
+        """True if CRCs are in use: either side asks for them in both directions (RFC 5044 §7.1.1)."""
         request, reply = self.request, self.reply
         if request is not None and reply is not None:
             return bool(request.startup.c or reply.startup.c)

@@ -71,7 +71,7 @@ def _quoted_ipv6(octets: memoryview, at: int, end: int) -> tuple[int, int, bytes
 
 
 def _is_damaged(message: memoryview, addresses: bytes) -> bool:
-    """Whether the checksum of a whole message is wrong; one that was not filled in is not (RFC 792, RFC 4443 §2.3)."""
+    """True if the checksum of a whole message is wrong; one that was not filled in is not (RFC 792, RFC 4443 §2.3)."""
     if not any(message[2:4]):
         return False
     padded = bytes(message) + bytes(len(message) & 1)

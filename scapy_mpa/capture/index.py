@@ -368,7 +368,7 @@ def _end(part: tuple[int, int]) -> int:
 
 
 def is_pipe(source: CaptureSource) -> bool:
-    """Whether a capture, by name, can be read only once."""
+    """Return True if a capture, by name, can be read only once."""
     if source == STANDARD_INPUT:
         return sys.stdin is None or not sys.stdin.buffer.seekable()
     if not isinstance(source, (str, os.PathLike)):

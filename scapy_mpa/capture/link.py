@@ -306,7 +306,7 @@ def _below_mpls(octets: memoryview, at: int, end: int, trail: Trail) -> tuple[in
 
 
 def _begins_ip(octets: memoryview, layer: tuple[int, int] | None, end: int) -> bool:
-    """Whether what an EtherType says is there: IPv4 without options or IPv6."""
+    """Return True if what an EtherType says is there: IPv4 without options or IPv6."""
     if layer is None or layer[1] >= end:
         return False
     ether_type, at = layer

@@ -81,7 +81,7 @@ class Polling:
 
 
 def is_readable(descriptor: int, seconds: float) -> bool:
-    """Whether there is something to read, or the other end is closed, within so many seconds."""
+    """Return True if there is something to read, or the other end is closed, within so many seconds."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(seconds * 1000))
@@ -130,7 +130,7 @@ class GrowingFile:
         self._polling = polling
         self._is_last = is_last
         self._place = 0
-        #: Whether another file was there when nothing more had come.
+        #: True if another file was there when nothing more had come.
         self._is_passed = False
 
     def read(self, size: int, /) -> bytes:
@@ -150,7 +150,7 @@ class GrowingFile:
 
     @property
     def is_renewed(self) -> bool:
-        """Whether the name stands for another file by now, or for the same one, written from its beginning."""
+        """True if the name stands for another file by now, or for the same one, written from its beginning."""
         try:
             there, mine = self._path.stat(), os.fstat(self._file.fileno())
         except OSError:
@@ -158,7 +158,7 @@ class GrowingFile:
         return (there.st_dev, there.st_ino) != (mine.st_dev, mine.st_ino) or mine.st_size < self._place
 
     def is_of(self, name: str) -> bool:
-        """Whether this is the file of that name, and still read."""
+        """Return True if this is the file of that name, and still read."""
         return not self._file.closed and self._path == Path(name)
 
     def seek(self, place: int, /) -> int:

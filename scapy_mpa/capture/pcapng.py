@@ -175,7 +175,7 @@ class PcapngReader(Reader):
         self._place = len(header)
         #: Type and length of a block that was skipped up to its second length.
         self._skipped: tuple[int, int] | None = None
-        #: Whether there was a packet of a link type that is known; one that is not, if there was one.
+        #: True if there was a packet of a link type that is known; one that is not, if there was one.
         self._is_known = False
         self._unknown: int | None = None
         #: For reading again: where packets of which section begin.
@@ -307,7 +307,7 @@ class PcapngReader(Reader):
         return kind, length, length <= have
 
     def _is_packet(self, kind: int, octets: bytes | memoryview, at: int, length: int) -> bool:
-        """Whether a block holds a packet; one that describes what follows is taken."""
+        """Return True if a block holds a packet; one that describes what follows is taken."""
         if kind == SECTION_HEADER:
             self._section = _section(octets[at : at + FIXED_LENGTHS[kind]])[0]
         elif kind == INTERFACE_DESCRIPTION:

@@ -114,7 +114,7 @@ def read_exactly(file: BinaryIO | Octets, octets: int) -> bytes:
 
 
 def is_compressed(head: bytes) -> bool:
-    """Whether a file that begins so is compressed in a way that is read."""
+    """Return True if a file that begins so is compressed in a way that is read."""
     return head[:2] == GZIP_MAGIC or head == ZSTD_MAGIC
 
 
@@ -227,7 +227,7 @@ class _Decompressed(ABC):
         self._came = self._used = 0
 
     def _pending(self) -> bool:
-        """Whether decompressed octets may come without more compressed ones."""
+        """Return True if decompressed octets may come without more compressed ones."""
         return False
 
     @abstractmethod
@@ -247,7 +247,7 @@ class _Gzip(_Decompressed):
         self._member = zlib.decompressobj(_GZIP_WINDOW)
         #: Members in a row that ended with nothing in them.
         self._empty = 0
-        #: Whether the last octets were as many as were asked for, so that there may be more.
+        #: True if the last octets were as many as were asked for, so that there may be more.
         self._full = False
 
     def _input_size(self) -> int:

@@ -96,7 +96,7 @@ class StreamReader(Reader):
         super().__init__(octets, name, fragments)
         self._key = STREAM_KEYS[direction]
         self._head = read_exactly(octets, STARTUP_HEADER_LENGTH)
-        #: Whether the octets begin with a startup frame.
+        #: True if the octets begin with a startup frame.
         self.is_from_start = self._head[:KEY_LENGTH] in (REQUEST_KEY, REPLY_KEY)
         if not self._head:
             raise CaptureError(f"{name}: the file is empty")

@@ -101,7 +101,7 @@ class PacketsTwice:
         self._copies, self._alike = _Count(), _Count()
 
     def is_copy(self, seg: Segment, file: int) -> bool:
-        """Whether a segment, or a fragment, of a file is a copy of one in another file."""
+        """Return True if a segment, or a fragment, of a file is a copy of one in another file."""
         packet = _packet(seg)
         if packet is None:
             return False
@@ -138,7 +138,7 @@ class PacketsTwice:
         return found
 
     def _overlap(self, file: int, one: _Seen) -> bool:
-        """Whether a file was captured when one of those was that a packet is in.
+        """Return True if a file was captured when one of those was that a packet is in.
 
         Else the packet went by twice: what one file of a rotation ends with may come again in the next.
         """
@@ -170,7 +170,7 @@ class _Sender:
 
     def __init__(self, name: bytes) -> None:
         self.name = name
-        #: Whether its packets differ in identification.
+        #: True if its packets differ in identification.
         self.is_named = False
         self.packets = self.twice = 0
 

@@ -103,7 +103,7 @@ class Case:
 
     @property
     def ends_by_itself(self) -> bool:
-        """Whether the end of its own side is what it is about."""
+        """True if the end of its own side is what it is about."""
         return self.peer.reaction == "lose" or self.makes("ends")
 
     def outcome(self, left: Repairable | None = None) -> CaseOutcome:

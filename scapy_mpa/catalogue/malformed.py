@@ -88,7 +88,7 @@ class Malformed:
 
     @property
     def is_of_catalogue(self) -> bool:
-        """Whether it is a case of the catalogue, of which it is known what the analysis must find."""
+        """True if it is a case of the catalogue, of which it is known what the analysis must find."""
         return self.case.name in CASES
 
     @property

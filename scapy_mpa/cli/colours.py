@@ -40,7 +40,7 @@ def choose_colours(ctx: click.Context, _option: click.Parameter, word: str) -> N
 
 
 def allows_colours() -> bool:
-    """Whether there may be colours; where stdout is no terminal, ``click.echo`` takes them out unless all want them."""
+    """True if there may be colours; where stdout is no terminal, ``click.echo`` takes them out unless all want them."""
     ctx = click.get_current_context(silent=True)
     if ctx is not None and ctx.color is not None:
         return ctx.color

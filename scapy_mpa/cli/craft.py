@@ -172,7 +172,7 @@ def _write(
 
 
 def _is_named_twice(*names: str | None) -> bool:
-    """Whether two of these are one file, or both are standard output; devices may be."""
+    """Return True if two of these are one file, or both are standard output; devices may be."""
     given = [name for name in names if name is not None]
     places = [os.path.realpath(name) for name in given if os.path.isfile(name) or not os.path.exists(name)]
     return len(set(places)) < len(places)

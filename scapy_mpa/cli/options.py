@@ -213,24 +213,24 @@ class Reading(NamedTuple):
 
     @property
     def is_of_streams(self) -> bool:
-        """Whether octets without packets are read."""
+        """True if octets without packets are read."""
         return isinstance(self.query.sources, Streams)
 
     @property
     def has_times(self) -> bool:
-        """Whether a time says what is shown."""
+        """True if a time says what is shown."""
         return self.since is not None or self.until is not None
 
     def is_shown(self, connection: int, direction: Role) -> bool:
-        """Whether this direction of the connection with this number is among those that are shown."""
+        """Return True if this direction of the connection with this number is among those that are shown."""
         return direction in self.directions and (not self.connections or connection in self.connections)
 
     def is_in_time(self, time: int) -> bool:
-        """Whether a time (nanoseconds since the epoch) is among those that are shown."""
+        """Return True if a time (nanoseconds since the epoch) is among those that are shown."""
         return self.was_in_time(time, time)
 
     def was_in_time(self, first: int, last: int) -> bool:
-        """Whether what went from one time to another (nanoseconds since the epoch) is among what is shown."""
+        """Return True if what went from one time to another (nanoseconds since the epoch) is among what is shown."""
         return (self.since is None or last >= self.since) and (self.until is None or first <= self.until)
 
     def analyze(self, *, fpdus: bool, jobs: int = 1) -> Report:
@@ -389,7 +389,7 @@ class _Given(NamedTuple):
 
     @property
     def is_ongoing(self) -> bool:
-        """Whether captures are read while they are written."""
+        """True if captures are read while they are written."""
         return self.follow or self.interface is not None
 
     def reading(self) -> Reading:

@@ -76,7 +76,7 @@ class Talking:
 
     @property
     def has_words(self) -> bool:
-        """Whether steps or ULPDUs are given."""
+        """True if steps or ULPDUs are given."""
         return bool(self.say or self.scenario or self.source)
 
     def transparent(self, changes: dict[str, Any]) -> Talking:
@@ -377,7 +377,7 @@ def _broken(settings: EndpointSettings, breaking: Breaking | None) -> EndpointSe
 
 
 def _may_say_depths(*, rev: int | None, profile: str | None, kind: str, **_: Any) -> bool:
-    """Whether what was asked for leaves room for RFC 6581."""
+    """Return True if what was asked for leaves room for RFC 6581."""
     return (rev is None or rev > 1) and profile in (None, "rfc6581") and kind != "rdmac"
 
 

@@ -59,7 +59,7 @@ class OnTheWire:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether there is a live peer."""
+        """True if there is a live peer."""
         return self.to is not None or self.listens is not None
 
     def complaint(self) -> str | None:

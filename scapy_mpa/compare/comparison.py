@@ -76,7 +76,7 @@ class Comparison(NamedTuple):
 
     @property
     def is_same(self) -> bool:
-        """Whether nothing was found on the way."""
+        """True if nothing was found on the way."""
         halves = (half for one in self.connections for half in one.halves.values())
         return not any(
             half.counts or any(half.remarks()) or not half.is_compared or half.differs_in_acknowledgements
@@ -85,7 +85,7 @@ class Comparison(NamedTuple):
 
     @property
     def counts_changes(self) -> bool:
-        """Whether octets changed, and TCP's checksum did not show it."""
+        """True if octets changed, and TCP's checksum did not show it."""
         return any(
             not change.checksum_shows
             for one in self.connections

@@ -153,7 +153,7 @@ class ComparedHalf:
 
     @property
     def differs_in_acknowledgements(self) -> bool:
-        """Whether one tap captured more acknowledgements without octets than the other."""
+        """True if one tap captured more acknowledgements without octets than the other."""
         return self.acknowledgements[0] != self.acknowledgements[1]
 
     def compare(self, clock: ClockOffset | None, late: float) -> None:

@@ -261,7 +261,7 @@ def _same_segments(sent: TapHalf, received: TapHalf) -> int:
 
 
 def _meet(sent: TapHalf, received: TapHalf) -> bool:
-    """Whether some sequence numbers were captured at both taps."""
+    """Return True if some sequence numbers were captured at both taps."""
     if not len(sent) or not len(received):
         return True
     assert sent.base is not None and received.base is not None

@@ -158,7 +158,7 @@ class TapHalf:
         return self._spill.octets(self._places[index] + self._heads[index] + first, max(0, last - first))
 
     def has_wrong_checksum(self, index: int) -> bool:
-        """Whether the TCP checksum of a segment shows that it was damaged."""
+        """Return True if the TCP checksum of a segment shows that it was damaged."""
         head, kept = self._heads[index], self.kept[index]
         if not head:
             return False

@@ -134,7 +134,7 @@ class _Whole:
 
 
 def _goes_on(begun: _Begun, header: TaggedHeader | UntaggedHeader, ulpdu: bytes) -> bool:
-    """Whether a segment follows what there is of a message."""
+    """Return True if a segment follows what there is of a message."""
     first, length = begun.header, len(begun.payload)
     control = begun.parts[0].payload[:CONTROL_LENGTH]
     if (control[0] & ~LAST, control[1]) != (ulpdu[0] & ~LAST, ulpdu[1]):

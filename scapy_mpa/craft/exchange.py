@@ -119,7 +119,7 @@ class Exchange:
         self.packets: list[PacketChange] = []
         self.taps: list[PacketChange] = []
         self.wire: list[FrameChange] = []
-        #: Whether the Request gets a Reply.
+        #: True if the Request gets a Reply.
         self.is_answered = True
         self.snaplen = SNAPLEN
         self.foreign: Foreign | None = None

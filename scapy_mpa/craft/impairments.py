@@ -228,7 +228,7 @@ class Impairment(NamedTuple):
     number: int | None = None
 
     def applies(self, packet: TcpPacket) -> bool:
-        """Whether it is meant for a packet."""
+        """Return True if it is meant for a packet."""
         if self.direction is not None and packet.half.role != self.direction:
             return False
         if self.connection is not None and packet.half.connection != self.connection:

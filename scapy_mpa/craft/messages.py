@@ -71,7 +71,7 @@ class Message(NamedTuple):
 
     @property
     def is_wrong(self) -> bool:
-        """Whether its FPDUs have something in place of what is right."""
+        """True if its FPDUs have something in place of what is right."""
         return (self.crc, self.pad, self.ulpdu_length) != (None, None, None)
 
     @property

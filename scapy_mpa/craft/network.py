@@ -34,7 +34,7 @@ _LARGEST_WINDOW = 0xFFFF
 
 
 def is_data(packet: TcpPacket) -> bool:
-    """Whether a packet is a segment of Full Operation, whole."""
+    """Return True if a packet is a segment of Full Operation, whole."""
     return packet.in_operation and bool(packet.payload) and packet.piece is None and not packet.is_injected
 
 

@@ -270,7 +270,7 @@ class Setup:
         return self.startup(role).encode() if told is None else told
 
     def has_markers(self, role: Role) -> bool:
-        """Whether what this side sends has Markers: its peer asks for them by M (RFC 5044 §7.1.1)."""
+        """Return True if what this side sends has Markers: its peer asks for them by M (RFC 5044 §7.1.1)."""
         side = ROLES.index(role)
         told = self.markers[side]
         if told is not None:
@@ -279,7 +279,7 @@ class Setup:
 
     @property
     def crc(self) -> bool:
-        """Whether CRCs are in use: either side asks by C (RFC 5044 §7.1.1)."""
+        """True if CRCs are in use: either side asks by C (RFC 5044 §7.1.1)."""
         return not self.specification.crc_negotiated or any(self.c)
 
     @property
@@ -305,7 +305,7 @@ class Setup:
 
     @property
     def rtr_is_offered(self) -> bool:
-        """Whether both sides offer the ready-to-receive message that is asked for."""
+        """True if both sides offer the ready-to-receive message that is asked for."""
         return self.rtr in self._offered()
 
     def _offered(self) -> list[RTR]:
@@ -317,7 +317,7 @@ class Setup:
 
     @property
     def is_peer_to_peer(self) -> bool:
-        """Whether both sides set A, and nothing was rejected."""
+        """True if both sides set A, and nothing was rejected."""
         sides = [self.enhanced_of(role) for role in ROLES]
         return not self.reject and all(data is not None and data.a for data in sides)
 

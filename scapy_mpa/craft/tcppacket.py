@@ -119,12 +119,12 @@ class TcpPacket(NamedTuple):
 
     @property
     def shows_damage(self) -> bool:
-        """Whether its TCP checksum shows that it was damaged."""
+        """True if its TCP checksum shows that it was damaged."""
         return self.checksum == "wrong" or (bool(self.damage) and self.checksum == "before")
 
     @property
     def is_dropped(self) -> bool:
-        """Whether its receiver drops it, for its TCP checksum or for a CRC, and so does not acknowledge it."""
+        """True if its receiver drops it, for its TCP checksum or for a CRC, and so does not acknowledge it."""
         return self.shows_damage or self.is_refused
 
     @property

@@ -219,7 +219,7 @@ def _without_pad(fpdu: FPDUPlace, octets: Octets) -> bytes:
 
 
 def crc_agrees(dialect: Dialect, fpdu: FPDUPlace, octets: Octets) -> bool:
-    """Whether the CRC field of an FPDU with these octets is the one that the sender computes."""
+    """Return True if the CRC field of an FPDU with these octets is the one that the sender computes."""
     return crc_octets(fpdu, octets) == crc_of(dialect, fpdu, octets)
 
 

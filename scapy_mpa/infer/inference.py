@@ -134,12 +134,12 @@ class Inferred(NamedTuple):
 
     @property
     def shows_markers(self) -> bool:
-        """Whether it is certain that there are Markers, or that there are none: so many octets hold one."""
+        """True if it is certain that there are Markers, or that there are none: so many octets hold one."""
         return self.markers or self.span >= MARKER_INTERVAL + MARKER_LENGTH
 
 
 def is_enough(found: Collection[Inferred]) -> bool:
-    """Whether a connection is believed to carry MPA: by one of its half connections alone, or by both together."""
+    """True if a connection is believed to carry MPA: by one of its half connections alone, or by both together."""
     return any(one.bits - one.cost >= _LEFT_BITS for one in found) or sum(one.bits for one in found) >= CONNECTION_BITS
 
 
@@ -346,7 +346,7 @@ class _OnGrid:
         self.votes = 0
         #: FPDUPTRs that are right and not zero.
         self.pointing = 0
-        #: Whether an FPDU has a DDP header.
+        #: True if an FPDU has a DDP header.
         self.is_ddp = False
 
     @property
@@ -496,7 +496,7 @@ def _by_segments(heads: Sequence[Head], fewest: int, crc: bool) -> Inferred | No
 
 
 def _marker_between(run: Run, place: int, chain: Chain) -> Inferred | None:
-    """Whether a Marker stands between the FPDUs of a chain, which begins at ``place``, and others (RFC 5044 §4.3)."""
+    """True if a Marker stands between the FPDUs of a chain, which begins at ``place``, and others (RFC 5044 §4.3)."""
     marker, after = chain.end, chain.end + MARKER_LENGTH
     if run.octets[marker:after] != bytes(MARKER_LENGTH):
         return None

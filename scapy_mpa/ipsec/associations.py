@@ -57,7 +57,7 @@ class Association(NamedTuple):
     high: int = 0
 
     def is_for(self, addresses: bytes, spi: int) -> bool:
-        """Whether a packet with these addresses (source, destination) and this SPI is of this association."""
+        """Return True if a packet with these addresses (source, destination) and this SPI is of this association."""
         size = len(addresses) // 2
         return (
             size == self.source.max_prefixlen // 8
@@ -135,7 +135,7 @@ def line_of(association: Association) -> str:
 
 
 def _is_one(line: str) -> bool:
-    """Whether a line of the file holds an association."""
+    """Return True if a line of the file holds an association."""
     return bool(line.strip()) and not line.lstrip().startswith("#")
 
 

@@ -126,7 +126,7 @@ class MPASession(DefaultSession, Listener):
         self._current: Packet | None = None
         self._key = b""
         self._end = 0
-        #: Whether there is a copy of its lower layers; what makes more of them, which pays from the second on.
+        #: True if there is a copy of its lower layers; what makes more of them, which pays from the second on.
         self._is_copied = False
         self._lower: _LowerLayers | None = None
         # What the present packet completes; half connection and stream offset are there to sort by.

@@ -441,7 +441,7 @@ class LiveConnection:
             self._told.fpdu(self._role, found.ulpdu, len(octets), frame, time.time())
 
     def _is_over(self) -> bool:
-        """Whether there is nothing more to be written, ever."""
+        """Return True if there is nothing more to be written, ever."""
         if self._failed or self._endpoint.must_close or self._is_reset:
             return True
         rdmap, speaker = self._rdmap, self._speaker

@@ -99,7 +99,7 @@ class MPAEndpoint:
         self._emss = self.settings.emss
         self._queue: list[bytes] = []
         self._wrong = self.settings.wrong() if self.settings.wrong is not None else None
-        #: Whether an FPDU of this side was handed out, and one of the peer came.
+        #: True if an FPDU of this side was handed out, and one of the peer came.
         self._has_spoken = False
         self._has_heard = False
         self._peer_has_ended = False
@@ -127,7 +127,7 @@ class MPAEndpoint:
 
     @property
     def is_established(self) -> bool:
-        """Whether it is in Full Operation."""
+        """True if it is in Full Operation."""
         return self.state == "operating"
 
     @property
@@ -148,7 +148,7 @@ class MPAEndpoint:
 
     @property
     def may_send(self) -> bool:
-        """Whether ``send()`` is allowed now.
+        """True if ``send()`` is allowed now.
 
         Not before Full Operation, nor for a Responder before it has a valid FPDU of the Initiator (§7.1.2, rule 4); not
         after a Terminate; after an error of code 2 or 3, last messages may be sent (§8).
@@ -354,7 +354,7 @@ class MPAEndpoint:
 
     @property
     def resets(self) -> bool:
-        """Whether the connection is to be ended by RST, where it is to be closed: what no endpoint does by itself."""
+        """True if the connection is to be ended by RST, where it is to be closed: what no endpoint does by itself."""
         return self._wrong is not None and self._wrong.ends == "rst"
 
     # --- Full Operation ---

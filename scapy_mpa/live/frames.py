@@ -30,7 +30,7 @@ _NAMES: dict[Kind, str] = {"request": "Request", "reply": "Reply"}
 
 
 def is_error(deviation: Deviation) -> bool:
-    """Whether a conforming peer stops there."""
+    """Return True if a conforming peer stops there."""
     return RULES[deviation.id].severity == "error"
 
 

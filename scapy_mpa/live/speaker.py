@@ -25,7 +25,7 @@ class Speaker(Protocol):
 
     @property
     def is_done(self) -> bool:
-        """Whether it has nothing more to say and waits for nothing: the connection is to be closed."""
+        """True if it has nothing more to say and waits for nothing: the connection is to be closed."""
 
     @property
     def summary(self) -> str:

@@ -52,7 +52,7 @@ class HalfReading:
         self.number = 0
 
     def is_lowest(self, offset: int) -> bool:
-        """Whether nothing waits before an offset."""
+        """Return True if nothing waits before an offset."""
         return not self._offsets or offset < self._offsets[0]
 
     def wait(self, offset: int, wire_length: int, segment: DDPSegment) -> None:

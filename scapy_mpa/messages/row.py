@@ -135,7 +135,7 @@ class MessageRow(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Whether it is all of the message, as far as that can be known: tagged data do not say where they began."""
+        """True if it is all of the message, as far as that can be known: tagged data do not say where they began."""
         return self.last and not self.offset and not self.is_cut
 
     @property

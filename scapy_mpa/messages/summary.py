@@ -204,7 +204,7 @@ class ConnectionSummary(NamedTuple):
 
     @property
     def _has_all_replies(self) -> bool:
-        """Whether a call without a reply has none: what the Responder sends was captured, and captured whole."""
+        """True if a call without a reply has none: what the Responder sends was captured, and captured whole."""
         sent = [kind for (direction, _), kind in self.kinds.items() if direction == "responder"]
         is_whole = bool(sent) and not any(kind.incomplete for kind in sent)
         return self._counted.replies == self._counted.calls or is_whole

@@ -28,7 +28,7 @@ class AroundFPDU(NamedTuple):
     record: FPDURecord
     message: str
     item: Item | None
-    #: Whether the finding is about it.
+    #: True if the finding is about it.
     is_here: bool
 
 

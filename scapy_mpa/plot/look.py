@@ -244,7 +244,7 @@ def _notes(said: Sequence[str]) -> list[str]:
 
 
 def _is_beside(heading: Heading) -> bool:
-    """Whether the name of the connection has room beside the title."""
+    """Return True if the name of the connection has room beside the title."""
     return len(heading.what) * _TITLE_CHARACTER + len(heading.whose) * _NAME_CHARACTER < _WIDTH - 0.6
 
 

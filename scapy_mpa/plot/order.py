@@ -57,5 +57,5 @@ def findings_sentence(connection: Connection) -> str:
 
 
 def is_out_of_order(connection: Connection) -> bool:
-    """Whether any octets came out of order, again, or never."""
+    """Return True if any octets came out of order, again, or never."""
     return any(order_words(connection, direction) for direction in ROLES)

@@ -131,7 +131,7 @@ def _nothing_asked(connections: Sequence[Connection]) -> Asked:
 
 
 def _asks(fpdus: FPDURecords) -> bool:
-    """Whether there is a Request among FPDUs: else nobody need look for messages."""
+    """Return True if there is a Request among FPDUs: else nobody need look for messages."""
     for row, _, run in fpdus.log.entries() if fpdus.log is not None else ():
         if row.opcode in REQUEST_OPCODES if run is None else not REQUEST_OPCODES.isdisjoint(one >> 16 for one in run):
             return True

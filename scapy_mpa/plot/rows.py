@@ -25,7 +25,7 @@ class ConnectionRows:
         self._numbers = {one.number: same_connection(one, self._found) for one in connections}
 
     def __contains__(self, connection: object) -> bool:
-        """Whether it is one of these connections of the report."""
+        """Return True if it is one of these connections of the report."""
         return isinstance(connection, Connection) and connection.number in self._numbers
 
     def of(self, connections: Iterable[Connection]) -> Iterator[MessageRow]:

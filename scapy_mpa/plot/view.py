@@ -49,11 +49,11 @@ class Stretch(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether all is drawn."""
+        """True if all is drawn."""
         return self == Stretch()
 
     def has(self, frame: int, time: int) -> bool:
-        """Whether what happened at a frame, at a time, is drawn."""
+        """Return True if what happened at a frame, at a time, is drawn."""
         if self.frames is not None:
             first, last = self.frames
             if frame < first or (last is not None and frame > last):
@@ -198,7 +198,7 @@ class Subject:
     ) -> None:
         self.connection = connection
         self.directions = tuple(directions)
-        #: Whether pictures say what became of the connection; else that is said beside them.
+        #: True if pictures say what became of the connection; else that is said beside them.
         self.says_verdict = says_verdict
         #: Its messages, if they were read already.
         self.messages = messages

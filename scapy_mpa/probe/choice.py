@@ -73,7 +73,7 @@ def sampled(cases: Sequence[ProbeCase], count: int, seed: int) -> list[ProbeCase
 
 
 def _is_below(clause: str, of: str) -> bool:
-    """Whether a clause is this one, or a part of it: "RFC 5044 §4" has "RFC 5044 §4.2", not "RFC 5044 §40"."""
+    """Return True if a clause is this one, or a part of it: "RFC 5044 §4" has "RFC 5044 §4.2", not "RFC 5044 §40"."""
     if not clause.startswith(of):
         return False
     rest = clause[len(of) :]

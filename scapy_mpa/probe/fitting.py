@@ -57,7 +57,7 @@ def plan_of(case: Case, clean: Clean, left: Repairable | None = None) -> Exchang
 
 
 def _changes_frame(case: Case) -> bool:
-    """Whether a case changes the startup frame itself."""
+    """Return True if a case changes the startup frame itself."""
     return case.makes("fields", "key", "private-data", "frame-cut", "frame-followed", "instead")
 
 
@@ -86,7 +86,7 @@ def _said(enhanced: EnhancedData | None) -> dict[str, int] | bool:
 
 
 def _check(plan: Exchange, asked: Setup, frame: StartupFrame, peer: Role) -> None:
-    """Whether the peer offers what the case needs."""
+    """Return True if the peer offers what the case needs."""
     expected = asked.startup(peer)
     if frame.r and not asked.reject:
         raise Unsupported("the peer rejects the connection (R in its Reply)")
@@ -116,7 +116,7 @@ def _types(enhanced: EnhancedData) -> set[str]:
 
 
 def _check_answer(plan: Exchange, ours: EnhancedData, expected: EnhancedData, found: EnhancedData) -> None:
-    """Whether the enhanced data of a Reply is such that the case is about the same."""
+    """Return True if the enhanced data of a Reply is such that the case is about the same."""
     if ours.a and bool(_types(ours) & _types(expected)) != bool(_types(ours) & _types(found)):
         some = _types(ours) & _types(found)
         raise Unsupported(

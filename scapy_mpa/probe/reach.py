@@ -71,7 +71,7 @@ def reach_of(case: Case) -> Reach:
 
 
 def _asks_nothing(packets: list[TcpPacket], by: Role, is_negotiated: bool) -> bool:
-    """Whether a Responder speaks to an Initiator that never sends its Request."""
+    """Return True if a Responder speaks to an Initiator that never sends its Request."""
     return by == "responder" and is_negotiated and not any(p.payload for p in packets if p.half.role == "initiator")
 
 

@@ -114,7 +114,7 @@ class Result:
 
     @property
     def counts_against(self) -> bool:
-        """Whether the run fails for it."""
+        """True if the run fails for it."""
         return self.judgement.verdict in BAD and not self.is_known
 
 
@@ -156,7 +156,7 @@ class ProbeRun:
         self._has_begun = False
         self._first = SeenPeer()
         self._previous = ""
-        #: Whether the peer closes on any Private Data, None as long as that was not tried.
+        #: True if the peer closes on any Private Data, None as long as that was not tried.
         self._refuses_data: bool | None = None
         #: The peer's startup frame by ours, where it was seen once.
         self._frames: dict[bytes, StartupFrame] = {}
@@ -259,7 +259,7 @@ class ProbeRun:
         return True
 
     def is_well(self) -> bool:
-        """Whether a clean connection is as the first one was."""
+        """Return True if a clean connection is as the first one was."""
         answered, echoed = self._standard
         for _ in range(_TRIES):
             try:
@@ -279,7 +279,7 @@ class ProbeRun:
         return self.recovers()
 
     def recovers(self) -> bool:
-        """Whether the peer is well again in time: a server that serves one connection may have to be started anew."""
+        """True if the peer is well again in time: a server that serves one connection may have to be started anew."""
         until = time.monotonic() + self._settings.recovery
         while not self.is_well():
             left = until - time.monotonic()
@@ -396,7 +396,7 @@ class ProbeRun:
         return Result(case, seen.shortened(), replace(judgement, faults=(*judgement.faults, *others)), kept)
 
     def _refuses_private_data(self) -> bool:
-        """Whether the peer closes on one octet of Private Data, for which no buffer is too small."""
+        """Return True if the peer closes on one octet of Private Data, for which no buffer is too small."""
         if self._refuses_data is None:
             said = setup(private_data=(b"\0", b"")), says(_WRITE_OF_NOTHING.format(by="initiator")), answers(None)
             valid = Case("valid-private-data", "One octet of Private Data", "plain", said, (), ACCEPT)
@@ -574,7 +574,7 @@ def _own_frame(plan: Exchange) -> StartupFrame | None:
 
 
 def _names_octets(ulpdu: bytes) -> bool:
-    """Whether a request names octets of memory: an RDMA Read of none does not."""
+    """Return True if a request names octets of memory: an RDMA Read of none does not."""
     reads = read_requests(ulpdu[UNTAGGED_HEADER_LENGTH:]) if opcode_of(ulpdu) == READ_REQUEST else ()
     return not reads or bool(reads[0].size)
 

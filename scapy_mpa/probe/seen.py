@@ -153,7 +153,7 @@ class SeenPeer:
 
     @property
     def has_echoed(self) -> bool:
-        """Whether it answered the RDMA Read by which it shows that it is in step."""
+        """True if it answered the RDMA Read by which it shows that it is in step."""
         return self._known().has_echoed
 
     def _known(self) -> _Known:

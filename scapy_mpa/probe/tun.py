@@ -118,7 +118,7 @@ def _opened(device: str) -> int:
 
 
 def _is_the_kernels(address: str, version: int) -> bool:
-    """Whether the kernel has an address."""
+    """Return True if the kernel has an address."""
     family = socket.AF_INET if version == 4 else socket.AF_INET6
     with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as sock:
         sock.bind((address, 0))

@@ -774,7 +774,7 @@ def _source(there: _Open, request: ReadRequest) -> MemoryAccess:
 
 
 def _has_header(ulpdu: bytes) -> bool:
-    """Whether these octets, fewer than DDP's longer header, hold the shorter one, and it is that."""
+    """Return True if these octets, fewer than DDP's longer header, hold the shorter one, and it is that."""
     return len(ulpdu) >= TAGGED_HEADER_LENGTH and bool(ulpdu[0] & TAGGED)
 
 

@@ -70,7 +70,7 @@ class FoundFPDU(NamedTuple):
 
     @property
     def is_cut(self) -> bool:
-        """Whether a snapshot length cut off some of its octets."""
+        """True if a snapshot length cut off some of its octets."""
         return len(self.octets) < self.record.wire_length
 
     @property

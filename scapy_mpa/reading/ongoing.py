@@ -95,7 +95,7 @@ class OngoingAnalysis:
 
     @property
     def has_doubt(self) -> bool:
-        """Whether a sender may deviate that was not looked into, because its octets are read once."""
+        """True if a sender may deviate that was not looked into, because its octets are read once."""
         return self._receiver.has_doubt
 
     @property

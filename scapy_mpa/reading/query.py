@@ -44,7 +44,7 @@ class Selection(NamedTuple):
         return segments
 
     def takes(self, key: bytes) -> bool:
-        """Whether the ports and addresses of a key are selected."""
+        """Return True if the ports and addresses of a key are selected."""
         ports = {int.from_bytes(key[-4:-2], "big"), int.from_bytes(key[-2:], "big")}
         return (self.ports is None or not ports.isdisjoint(self.ports)) and (
             self.hosts is None or not {*addresses_of(key)}.isdisjoint(self.hosts)

@@ -76,7 +76,7 @@ class Circumstances(NamedTuple):
 
     @property
     def has_fpdus(self) -> bool:
-        """Whether an FPDU was captured."""
+        """True if an FPDU was captured."""
         return any(self.connection.half(direction).counts.fpdus for direction in ROLES)
 
 

@@ -68,7 +68,7 @@ class Connection:
         self.service_port: int | None = None
         #: What is said of others of the same hosts that ended within a short time, "" if none did.
         self.ended_with = ""
-        #: Whether another connection has the same addresses and ports in another network, as ``path`` tells.
+        #: True if another connection has the same addresses and ports in another network, as ``path`` tells.
         self.has_twin = False
         self.rejected = mpa.rejected
         self._request, self._reply = mpa.request, mpa.reply
@@ -183,11 +183,11 @@ class Connection:
         return keyed_paths(*self._flow) - self.own_paths
 
     def is_foreign(self, seg: Segment) -> bool:
-        """Whether a segment, of its addresses and ports, came by a path that only other connections had."""
+        """Return True if a segment, of its addresses and ports, came by a path that only other connections had."""
         return bool(self.foreign_paths) and (seg.key, path_of(seg)) in self.foreign_paths
 
     def is_apart_from(self, other: Connection) -> bool:
-        """Whether it is in another network than a connection that has the same addresses and ports."""
+        """Return True if it is in another network than a connection that has the same addresses and ports."""
         keys = {key for key, _ in self.own_paths} & {key for key, _ in other.own_paths}
         shared = {key for key, _ in self.own_paths & other.own_paths}
         return keys > shared

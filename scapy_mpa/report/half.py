@@ -71,7 +71,7 @@ class FPDURun:
 
     @property
     def is_at_once(self) -> bool:
-        """Whether the frame that brought them placed and delivered them."""
+        """True if the frame that brought them placed and delivered them."""
         return self.row.placed == self.row.delivered == self.frame
 
     def records(self) -> Iterator[FPDURecord]:

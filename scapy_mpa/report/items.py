@@ -80,7 +80,7 @@ class Item:
 
     @property
     def has_error(self) -> bool:
-        """Whether something in it is an error."""
+        """True if something in it is an error."""
         said = (*(field.severity for field in self.fields), *(found.severity for found in self.findings))
         return "error" in said
 
@@ -174,7 +174,7 @@ class Frame:
 
     @property
     def checksum_is_wrong(self) -> bool:
-        """Whether its TCP checksum tells that the receiver dropped it."""
+        """True if its TCP checksum tells that the receiver dropped it."""
         return checksum_is_wrong(self.segment)
 
     def as_dict(self) -> dict[str, Any]:
@@ -200,7 +200,7 @@ class Shown(NamedTuple):
 
     @property
     def has_error(self) -> bool:
-        """Whether something in it is an error."""
+        """True if something in it is an error."""
         return any(item.has_error for item in self.items)
 
     def as_dict(self, report: Report) -> dict[str, Any]:

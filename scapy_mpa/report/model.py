@@ -43,7 +43,7 @@ class Report:
     ) -> None:
         self._index = index
         self._files = files
-        #: Whether the file of a frame is known.
+        #: True if the file of a frame is known.
         self._knows_files = index is not None and len(captures) > 1
         self.captures = captures
         #: How several captures became one, None if there is one.
@@ -185,11 +185,11 @@ class Report:
 
     @property
     def has_errors(self) -> bool:
-        """Whether there is a finding of severity error."""
+        """True if there is a finding of severity error."""
         return self.has_findings("error")
 
     def has_findings(self, severity: Severity) -> bool:
-        """Whether there is a finding of this severity, or a graver one."""
+        """Return True if there is a finding of this severity, or a graver one."""
         grave = SEVERITIES[: SEVERITIES.index(severity) + 1]
         return any(found.severity in grave for found in self.all_findings())
 

@@ -83,7 +83,7 @@ class Tally:
             self._times[found.rule.id] += found.count
 
     def has_findings(self, severity: Severity) -> bool:
-        """Whether there is a finding of this severity, or a higher one."""
+        """Return True if there is a finding of this severity, or a higher one."""
         return any(self._severities[one] for one in SEVERITIES[: SEVERITIES.index(severity) + 1])
 
     def summary(self) -> Summary:

@@ -139,7 +139,7 @@ class Quota:
         self.refused = 0
 
     def take(self) -> bool:
-        """Whether one more may be kept."""
+        """Return True if one more may be kept."""
         if self.left <= 0:
             self.refused += 1
             return False
@@ -224,7 +224,7 @@ class Findings:
         )
 
     def has(self, direction: str | None, *rules: str) -> bool:
-        """Whether one of these rules was found broken in a direction."""
+        """Return True if one of these rules was found broken in a direction."""
         return any((rule, direction, "") in self._found for rule in rules)
 
     def forget(self, direction: str | None, rules: Set[str]) -> None:

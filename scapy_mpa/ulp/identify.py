@@ -92,7 +92,7 @@ class UpperLayer:
         self._request: smbdirect.NegotiateRequest | None = None
         #: Sends of the Initiator, of the Responder.
         self._sent = [0, 0]
-        #: Whether the candidate still stands.
+        #: True if the candidate still stands.
         self._stated = True
         self.limits: SmbDirectLimits | None = None
 
@@ -103,7 +103,7 @@ class UpperLayer:
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether headers showed it."""
+        """True if headers showed it."""
         return self._confirmed is not None
 
     @property

@@ -65,7 +65,7 @@ class _Reader:
         return value
 
     def flag(self) -> bool:
-        """Whether an entry of a list follows."""
+        """Return True if an entry of a list follows."""
         value = self.word()
         if value > 1:
             raise ValueError("neither an entry nor the end of a list")

@@ -47,7 +47,7 @@ def rping_text(iteration: int, size: int) -> bytes:
 
 
 def is_perftest_version(octets: bytes, length: int) -> bool:
-    """Whether a message is the version that perftest begins with."""
+    """Return True if a message is the version that perftest begins with."""
     return length == _VERSION_LENGTH and _PERFTEST_VERSION.fullmatch(octets[:length]) is not None
 
 

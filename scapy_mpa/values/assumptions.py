@@ -35,23 +35,23 @@ class Assumptions(NamedTuple):
 
     @property
     def begins_behind_syn(self) -> bool:
-        """Whether the profile told has no startup frames: Full Operation begins with the first octet of TCP."""
+        """True if the profile told has no startup frames: Full Operation begins with the first octet of TCP."""
         return self.profile is not None and not PROFILES[self.profile].startup_frames
 
     @property
     def is_without_startup_frames(self) -> bool:
-        """Whether Full Operation begins, as the user says, without startup frames."""
+        """True if Full Operation begins, as the user says, without startup frames."""
         return bool(self.start) or self.begins_behind_syn
 
     @property
     def crc_told(self) -> bool | None:
-        """Whether CRCs are in use, None if it is not told: some profiles leave no choice."""
+        """True if CRCs are in use, None if it is not told: some profiles leave no choice."""
         if self.profile is not None and not PROFILES[self.profile].crc_negotiated:
             return True
         return self.crc
 
     def markers_of(self, direction: str) -> bool | None:
-        """Whether a direction ("initiator" or "responder") carries Markers, None if it is not told."""
+        """Return True if a direction ("initiator" or "responder") carries Markers, None if it is not told."""
         if self.profile is not None and not PROFILES[self.profile].markers_negotiated:
             return True
         if self.markers is None:

@@ -23,16 +23,16 @@ class Checksums:
         self._wrong: dict[int, bool] = {}
 
     def is_wrong(self, seg: Segment) -> bool:
-        """Whether a receiver would have dropped this segment for its TCP checksum."""
+        """Return True if a receiver would have dropped this segment for its TCP checksum."""
         return _look_up(self._wrong, seg, checksum_is_wrong)
 
     def is_right(self, seg: Segment) -> bool:
-        """Whether the TCP checksum of a segment, all of which was captured, is right."""
+        """Return True if the TCP checksum of a segment, all of which was captured, is right."""
         return _look_up(self._right, seg, checksum_is_right)
 
     @property
     def are_many(self) -> bool:
-        """Whether so many are remembered that it is worth while to forget some."""
+        """True if so many are remembered that it is worth while to forget some."""
         return len(self._right) + len(self._wrong) > _FEW
 
     def forget_others(self, segments: Iterable[Segment]) -> None:

@@ -113,7 +113,7 @@ class Lifecycle(NamedTuple):
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether it ended before its work did.
+        """True if it ended before its work did.
 
         A Terminate, a rejection and retransmissions in vain say so, and a RST while octets were not acknowledged.
         """

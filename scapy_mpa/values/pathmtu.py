@@ -61,7 +61,7 @@ class PathMTUMessage(NamedTuple):
         return f"{said}; {self.unfit}" if self.unfit else said
 
     def explains(self, longest: int, octets: int) -> bool:
-        """Whether segments of ``octets`` of payload may come of it, ``longest`` having been the most; 0: of any."""
+        """True if segments of ``octets`` of payload may come of it, ``longest`` having been the most; 0: of any."""
         most = self.mtu - (_IPV6_TCP if ":" in self.router else _IPV4_TCP)
         fits = not octets or most - _TCP_OPTIONS <= octets <= most
         return not self.unfit and self.mtu > 0 and most < longest and fits

@@ -74,7 +74,7 @@ class PartOfFrame(NamedTuple):
 
     @property
     def has_header(self) -> bool:
-        """Whether PD_Length came, so that only Private Data are missing."""
+        """True if PD_Length came, so that only Private Data are missing."""
         return len(self.octets) >= STARTUP_HEADER_LENGTH
 
     @property

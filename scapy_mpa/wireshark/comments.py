@@ -49,7 +49,7 @@ def ours(lines: Iterable[str]) -> str:
 
 
 def is_ours(text: str) -> bool:
-    """Whether a comment was written by :func:`comment`: annotating a capture again replaces it."""
+    """Return True if a comment was written by :func:`comment`: annotating a capture again replaces it."""
     return all(_OURS.match(line) for line in text.split("\n"))
 
 

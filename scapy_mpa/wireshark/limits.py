@@ -50,7 +50,7 @@ class WiresharkShown(NamedTuple):
 
 
 def uses_markers(connection: Connection) -> bool:
-    """Whether either direction carries Markers."""
+    """Return True if either direction carries Markers."""
     return bool(connection.initiator.markers or connection.responder.markers)
 
 

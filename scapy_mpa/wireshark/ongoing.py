@@ -261,7 +261,7 @@ class OngoingPlain(Listener):
 
 
 def _begins_another(half: HalfSent, seg: Segment) -> bool:
-    """Whether a SYN is none of the connection that was there before."""
+    """Return True if a SYN is none of the connection that was there before."""
     return half.startup_seq is not None and seq_add(seg.seq, 1) != half.startup_seq and seg.seq not in half.syns
 
 

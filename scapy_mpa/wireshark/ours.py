@@ -99,7 +99,7 @@ class OurFPDUs:
         return (ours for ours in self._all if ours.number not in self._taken)
 
     def is_behind_left(self, ours: OurFPDU) -> bool:
-        """Whether an earlier FPDU of the same half connection was not taken, so far."""
+        """Return True if an earlier FPDU of the same half connection was not taken, so far."""
         left = self._left_of[ours.connection.number, ours.key]
         while left and left[0] in self._taken:
             left.popleft()
