@@ -285,7 +285,7 @@ class Analyzer:
         return is_other or flags & SYN > 0 or (connection.arrival is not None and mpa.pending_side != d)
 
     def _begin_mpa(self, connection: TCPConnection, followed: FollowedConnection) -> CapturedConnection | None:
-        """There is MPA on a connection; None if the report has no room for it."""
+        """Begin an MPA connection on a TCP connection; None if the report has no room for it."""
         most = self.limits.mpa_connections
         if len(self.connections) + self._handed_over >= most:
             followed.is_left_out = True
@@ -357,7 +357,7 @@ class Analyzer:
         )
 
     def _end(self, connection: TCPConnection) -> None:
-        """Nothing more comes for a TCP connection."""
+        """End a TCP connection: no more of it follows."""
         flow, followed = connection.flow, connection.user
         assert flow is not None
         # One that is alone is in the midst of none.
@@ -415,7 +415,7 @@ class Analyzer:
             self._begin_mpa(connection, followed)
 
     def _finish_mpa(self, followed: FollowedConnection) -> None:
-        """Nothing more comes for the MPA connection on a TCP connection."""
+        """End the MPA connection on a TCP connection: no more of it follows."""
         mpa, followed.mpa, followed.path_mtu = followed.mpa, None, None
         if mpa is not None:
             mpa.pending_side = -1

@@ -266,12 +266,12 @@ class FullOperation:
 
     @property
     def deviation(self) -> str | None:
-        """What its sender does wrong, by name; None if that is not known, or nothing."""
+        """The name of what its sender does wrong; None if nothing, or if that is unknown."""
         return self.diagnosis.candidate.name if self.diagnosis is not None else None
 
     @property
     def dialect(self) -> Dialect | None:
-        """How FPDUs of a sender that deviates are read."""
+        """How to read the FPDUs of a sender that deviates."""
         return self.diagnosis.candidate.dialect if self.diagnosis is not None else None
 
     @property
@@ -580,7 +580,7 @@ class FullOperation:
         )  # fmt: skip
 
     def finish(self, mine: DirectionEnd, peer: DirectionEnd, now: Moment) -> None:
-        """Nothing more comes, and both directions ended so."""
+        """End both directions: nothing follows."""
         reader, half, rest, report = self.reader, self.half, self.reader.rest, self.report_to
         edge = mine.sent
         end = half.highest if half.fin is None else half.fin
@@ -829,7 +829,7 @@ class CapturedConnection:
 
     @property
     def inferences(self) -> dict[Role, Inferred | None]:
-        """What each direction was found to be where there was no startup frame at all."""
+        """What was inferred about each direction if no startup frame was captured."""
         return {self.role_of(side): found for side, found in enumerate(self.reader.inferences)}
 
     def inference_of(self, direction: Role) -> Inferred | None:
@@ -1020,7 +1020,7 @@ class CapturedConnection:
     # --- the end ---
 
     def finish(self, now: Moment, strays: Iterable[Stray]) -> None:
-        """Nothing more comes; ``strays`` are segments beside it that belong to no connection."""
+        """End the connection: nothing follows; ``strays`` are segments beside it that belong to no connection."""
         for side in (1, 0):
             self.take(side)
         for begun in self.operations.values():

@@ -1,4 +1,5 @@
-"""What hears of every FPDU while a capture is read, and what it takes to describe it when the whole report is there.
+"""Listeners that receive every FPDU while a capture is read, and what is needed to describe it once the report is
+complete.
 
 It hears of each at once, when it is not known yet whether its sender deviates. So if reading a capture leaves a doubt
 of that, and only then, an analysis looks into it, and if it finds senders that deviate, the capture is read anew with

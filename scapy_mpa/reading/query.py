@@ -1,4 +1,4 @@
-"""What is asked of captures: which, what of them, what is known besides, and how much may be held."""
+"""What is asked of captures: which ones, which part of them, what is already known, and how much may be held."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Asked: TypeAlias = "CaptureSource | Sequence[CaptureSource] | Iterable[Packet]"
 
 
 class Selection(NamedTuple):
-    """Which segments are looked at: frames (first, last), TCP ports, IP addresses (their octets); None takes all."""
+    """Which segments are examined: frames (first, last), TCP ports, IP addresses (as octets); None means all."""
 
     frames: tuple[int, int | None] | None = None
     ports: tuple[int, ...] | None = None

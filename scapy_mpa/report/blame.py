@@ -1,4 +1,4 @@
-"""What the capture shows of the error that a Terminate names: who broke which clause, or that nobody knows.
+"""What the capture shows about the error that a Terminate names: who broke which clause, or that it is unknown.
 
 A Terminate is the word of its sender.  A finding about the other side before it is evidence for it; where all that the
 other side sent was captured and such an error would show on the wire, that there is none is evidence against it.  What

@@ -1,4 +1,4 @@
-"""What a verdict may ask about a connection: its findings, how it went, and what the upper layers stated."""
+"""What a verdict may ask about a connection: its findings, its lifecycle, and what the upper layers stated."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class JudgedConnection(Protocol):
 
 
 class Circumstances(NamedTuple):
-    """What a row of the table of verdicts may ask."""
+    """What a row of the table of verdicts may ask for."""
 
     connection: JudgedConnection
     life: Lifecycle

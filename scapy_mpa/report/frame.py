@@ -1,4 +1,4 @@
-"""What one frame of the capture brought to an MPA connection: ``scapy-mpa show --frame``."""
+"""What one frame of the capture delivered to an MPA connection: ``scapy-mpa show --frame``."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _in_frame(item: Item, seg: Segment) -> Item:
 def _unlocated(
     connection: Connection, direction: Role, seg: Segment, items: list[Item], before: NumberedFPDU | None
 ) -> Iterator[Item]:
-    """What of a segment belongs to no FPDU and no startup frame that was located."""
+    """Yield the parts of a segment that belong to no located FPDU or startup frame."""
     begin, size = seg.seq + bool(seg.flags & SYN), seg.end - seg.start
     covered = sorted((item.part.at, item.part.at + item.part.end - item.part.first) for item in items if item.part)
     at = 0

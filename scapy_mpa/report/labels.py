@@ -148,7 +148,7 @@ def _marker_fields(octets: bytes, seq: int, phase: int, stream: StreamReading, i
 
 
 def _on_wire(at: int, phase: int | None) -> int:
-    """Where the octet ``at`` of an FPDU without its Markers stands with them."""
+    """Return the wire position of octet ``at`` of an FPDU, which counts octets without Markers."""
     return at if phase is None else at + MARKER_LENGTH * marker_count(phase, at + 1)
 
 

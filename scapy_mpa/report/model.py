@@ -1,4 +1,4 @@
-"""What :func:`scapy_mpa.analyze` returns: a report of connections and findings, and the line that sums it up."""
+"""The result of :func:`scapy_mpa.analyze`: a report of connections and findings, and its summary line."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Report:
         return f"<{summary_line(self)}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: connections and findings."""
+        """Return HTML for a notebook: connections and findings."""
         from scapy_mpa.report.html import findings_html, paragraph_html, table_html
 
         headings = ("", "connection", "profile", "upper layer", "FPDUs", "what became of it")
@@ -89,7 +89,7 @@ class Report:
 
     @property
     def deviations(self) -> Deviations:
-        """What senders do wrong, for whoever reads the same traffic and cannot look at it twice."""
+        """What senders do wrong, for code that reads the same traffic and cannot look at it twice."""
         return deviations_of(self.connections)
 
     def select(
@@ -249,7 +249,7 @@ def tally_of(report: Report) -> Tally:
 
 
 def deviations_of(connections: Sequence[Connection]) -> Deviations:
-    """What the senders of connections do wrong, by half connection."""
+    """Return what the senders of connections do wrong, by half connection."""
     halves = [half for one in connections for half in (one.initiator, one.responder)]
     return {
         (half.key, half.seq_start): half.diagnosis

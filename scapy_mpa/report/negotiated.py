@@ -33,7 +33,7 @@ _RTR_NAMES: dict[RtrType, str] = {"send": "Send", "write": "RDMA Write", "read":
 
 
 class NegotiatedField(NamedTuple):
-    """One field: what the Request says, what the Reply says, and what comes of it; "" where there is nothing."""
+    """One field: what the Request says, what the Reply says, and what was agreed; "" where there is nothing."""
 
     name: str
     offered: str
@@ -129,7 +129,7 @@ class Negotiated:
         return NegotiatedField("ready-to-receive", offered, answered, sent)
 
     def _sent(self) -> str:
-        """Which ready-to-receive message was sent."""
+        """Return which ready-to-receive message was sent."""
         half = self.connection.initiator
         if half.first_ulpdu is None:
             return "nothing was sent"

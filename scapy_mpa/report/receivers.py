@@ -1,4 +1,5 @@
-"""What implementations that we have watched do about what a capture holds: where they would end a connection, or go on.
+"""What implementations that we have observed do about what a capture holds: where they would end a connection, or
+continue.
 
 A row stands for something that a side sends, by the rule that it breaks or by a field of its startup frame, and for
 what the implementation did when it received that.  Each has a capture of the real implementation
@@ -65,7 +66,7 @@ RECEIVERS: Mapping[str, tuple[Habit, ...]] = {
 
 
 class Would(NamedTuple):
-    """What a receiver would have done: at a frame of the capture, about what ``direction`` sent."""
+    """What a receiver would have done about what ``direction`` sent, and at which frame of the capture."""
 
     frame: int
     direction: Role

@@ -113,7 +113,7 @@ def _report_lines(report: Report, style: Styler, every: bool, summary_only: bool
 
 
 def where_in(report: Report) -> Where:
-    """What says of which file a frame of a report is, if there are several."""
+    """Return a function that says which file a frame of a report is in, if there are several files."""
 
     def where(frame: int) -> str:
         place = report.file_of(frame) if report.streams is None else None
@@ -201,14 +201,14 @@ def _left_out(report: Report, told: int) -> str:
 
 
 def ended_words(summary: Summary) -> Iterator[str]:
-    """How connections ended, and how many of them before their work did, where the word does not say so itself."""
+    """Yield how connections ended, and how many of them before their work was done, unless the word says so."""
     for how, count in summary.ended.items():
         early = summary.unfinished.get(how, 0) if how in ("fin", "rst") else 0
         yield f"{count} {ENDED_WORDS[how]}" + (f" ({early} before everything was acknowledged)" if early else "")
 
 
 def summary_lines(summary: Summary, style: Styler) -> Iterator[str]:
-    """How connections ended, and a line for each rule that is broken."""
+    """Yield how connections ended, and a line for each broken rule."""
     if summary.ended:
         yield "  ended: " + ", ".join(ended_words(summary))
     for rule, times, connections in summary.rules:

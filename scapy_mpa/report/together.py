@@ -1,4 +1,4 @@
-"""What connections of the same hosts show together: ends within a short time, and buffers named that nobody offered.
+"""What connections of the same hosts show together: ends within a short time, and use of buffers that nobody offered.
 
 Nothing is remembered for that while the capture is read: the connections are at hand anyway.
 """

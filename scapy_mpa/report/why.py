@@ -98,7 +98,7 @@ def _why_deviating(connection: Connection, record: FPDURecord, previous: Neighbo
 
 
 def why_placed(connection: Connection, record: FPDURecord) -> str:
-    """When an FPDU was complete, placed and delivered, in a sentence."""
+    """Return a sentence that says when an FPDU was complete, placed and delivered."""
     startup = [] if connection.inferred else [connection.request_frame or 0, connection.reply_frame or 0]
     complete = max(record.frames[-1], *startup, 0)
     placed, delivered = record.placed_frame, record.delivered_frame

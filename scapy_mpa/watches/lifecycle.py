@@ -1,4 +1,4 @@
-"""How a connection went from its first frame to its last, and what is to be reported of its end (RFC 5044 §7.2, §8).
+"""The lifecycle of a connection from its first frame to its last, and findings about its end (RFC 5044 §7.2, §8).
 
 In: what is known of both directions when nothing more comes.  Out: the :class:`~scapy_mpa.values.lifecycle.Lifecycle`,
 and breaches.  A RST counts if its receiver expected its number, or had acknowledged it; one elsewhere in the window
@@ -30,7 +30,7 @@ _OPEN: Final = HalfEnd()
 
 
 class DirectionEnd:
-    """What is known of a direction at the end.
+    """What is known about a direction at the end.
 
     Attributes:
         last: its last segment, RSTs left out.

@@ -1,4 +1,5 @@
-"""What routers report of the path MTU of one direction, and whether a host believes it (RFC 1191, RFC 8201, RFC 5927).
+"""Reports of routers about the path MTU of one direction, and whether a host believes them (RFC 1191, RFC 8201, RFC
+5927).
 
 A path that holds less than before drops packets, and a router reports it; the sender then cuts the FPDUs that it has
 into smaller segments, which are not aligned any more (RFC 5044 §A.5.1, §9.1).  Anyone can send such a message.  One
@@ -14,7 +15,7 @@ from scapy_mpa.values.pathmtu import PathMTUMessage, PathMTUMessages
 
 
 class PathMTUReport(NamedTuple):
-    """What is reported of a message (rule ``path-mtu``), and for how many messages it stands."""
+    """What is reported about a message (rule ``path-mtu``), and for how many messages it stands."""
 
     message: PathMTUMessage
     detail: str

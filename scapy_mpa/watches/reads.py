@@ -101,5 +101,5 @@ class ReadWatch:
         ]  # fmt: skip
 
     def finish(self) -> Sequence[Breach]:
-        """Nothing more comes: what is doubtful was not answered."""
+        """Finish: nothing follows, so doubtful Requests were not answered."""
         return self._certain(len(self._doubtful))

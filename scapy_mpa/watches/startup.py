@@ -1,4 +1,4 @@
-"""What is wrong with the Startup Phase: its frames, their order, and with what Full Operation begins (RFC 5044 §7.1).
+"""Faults of the Startup Phase: its frames, their order, and how Full Operation begins (RFC 5044 §7.1).
 
 In: what both directions show of it when nothing more comes.  Out: breaches, each with the role of who broke the rule,
 and rules that this explains otherwise.  Frames of a capture come in the order in which they passed the tap, which is
@@ -192,7 +192,7 @@ def _of_kind(side: StartupSide, kind: Kind) -> FoundFrame | None:
 
 
 class StartupFindings:
-    """What is found of the Startup Phase of a connection.
+    """The findings about the Startup Phase of a connection.
 
     Attributes:
         breaches: rules that were broken, and by whom.
