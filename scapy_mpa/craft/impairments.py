@@ -207,7 +207,7 @@ IMPAIRMENTS: dict[str, Kind] = {
         inject,
         {"probability": 0.05, "what": "rst", "where": "ahead", "distance": 100_000_000},
         "segments that do not belong to the connection are inserted before its own, like forged ones and late "
-        "duplicates: `what` is {', '.join(PLACES)}, `where` {', '.join(WHERE)}",
+        f"duplicates: `what` is {', '.join(PLACES)}, `where` {', '.join(WHERE)}",
         ("segment", "injected"),
         area="attack",
         draws={"distance": among(0, 1, 100, 65536, 1 << 20, 100_000_000, 1 << 30), "_": _what_is_injected},
