@@ -61,7 +61,7 @@ def _drawn(exchange: Exchange, rng: random.Random) -> dict[str, Any]:
 def upper_boundary(
     exchange: Exchange, message: str = "RPCRDMA", field: str = "credits", value: int = 0xFFFFFFFF
 ) -> None:
-    """Behind all else the side says this message of an upper layer, one field of which has this value.
+    """The side sends this message of an upper layer last, with this value in one field.
 
     Raises NothingToChange where the message has no such field, or the field no such value.
     """
