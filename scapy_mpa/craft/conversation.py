@@ -1,4 +1,4 @@
-"""Who says what, and when: streaming data, RDMAP messages or bare ULPDUs, pauses, and the end (RFC 5044 §7.1.2).
+"""Who sends what, and when: streaming data, RDMAP messages or bare ULPDUs, pauses, and the end (RFC 5044 §7.1.2).
 
 A ``Conversation`` is put together step by step. Its startup frames come by themselves before the first message, and RFC
 6581's ready-to-receive message where one is agreed on. A step that breaks a rule of ``RULES`` is refused, unless
@@ -338,7 +338,7 @@ class Conversation:
         return bytes(payload)
 
     def sending(self, number: int = 0) -> Sending:
-        """What makes the packets of the whole connection, which has this number among others."""
+        """Return what makes the packets of the whole connection, which has this number among others."""
         whole = copy.copy(self)
         whole.steps, whole._heard, whole._terminated = self.steps[:], self._heard.copy(), self._terminated.copy()
         if not whole._has_ended:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class Kind(NamedTuple):
-    """One kind of impairment: what does it, its parameters with their defaults, and what it is.
+    """One kind of impairment: the function, its parameters with their defaults, and a description.
 
     Attributes:
         apply: alters packets, those that a ``Chance`` falls on.
@@ -288,7 +288,7 @@ _FARTHEST = 1 << 30
 
 
 def _wanted(kind: str, name: str) -> Wanted:
-    """What a parameter may be: what its default is, within its range."""
+    """Return what a parameter may be: a value of its default's type, within its range."""
     default = IMPAIRMENTS[kind].parameters[name]
     if isinstance(default, bool):
         return TRUTH
@@ -313,7 +313,7 @@ def _value(text: str) -> Any:
 
 
 class NoSuchPacket(MPAError, LookupError):
-    """There is no packet with the number that an impairment names."""
+    """An impairment names a packet number that does not exist."""
 
 
 class Pipeline:
@@ -330,11 +330,11 @@ class Pipeline:
         return min((one.parameters["length"] for one in self.impairments if one.kind == "snap"), default=None)
 
     def happened(self) -> Iterator[tuple[int, str, str]]:
-        """What happened to the packets that :meth:`apply` gave: how many times, to what, what: 3, segment, lost."""
+        """Yield what happened to the packets of :meth:`apply`: how many times, to what, what: 3, segment, lost."""
         return ((chance.count, *kind.happens) for kind, chance in self._chances if kind.happens is not None)
 
     def apply(self, packets: Iterable[TcpPacket]) -> Iterator[TcpPacket]:
-        """What is captured of packets."""
+        """Yield the packets that are captured."""
         chain = iter(packets)
         self._chances.clear()
         by_network = [one for one in self.impairments if IMPAIRMENTS[one.kind].by_network]

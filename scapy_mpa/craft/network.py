@@ -1,4 +1,4 @@
-"""What a network does to packets on their way to where they are captured: late, twice, lost, damaged, in fragments.
+"""What a network does to packets before they are captured: delay, duplicate, lose, damage, fragment.
 
 Each function takes packets in the order in which they were sent and gives those that arrive, in that order; chances
 are drawn from the :class:`Chance` handed in. Segments of Full Operation are what it happens to: handshake,
@@ -39,7 +39,7 @@ def is_data(packet: TcpPacket) -> bool:
 
 
 class Chance:
-    """Which packets something happens to: each of those that it is meant for, with the same probability.
+    """The packets that something happens to: each of those it applies to, with the same probability.
 
     Attributes:
         is_for: whether it is meant for a packet.

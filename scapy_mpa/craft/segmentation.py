@@ -1,4 +1,4 @@
-"""How a sender cuts the stream of FPDUs it lays into TCP segments (RFC 5044 §5.1, appendix A.1, A.2, A.4).
+"""How a sender splits its stream of FPDUs into TCP segments (RFC 5044 §5.1, appendix A.1, A.2, A.4).
 
 ``Segmentation`` names a way and its sizes; ``cuts`` applies it to the FPDUs of one turn, that is to what is sent
 without a pause. ``SEGMENTATIONS`` is the table of ways.

@@ -1,4 +1,4 @@
-"""What two sides of a conversation are before the first of them speaks: addresses, MPA's parameters, TCP's habits.
+"""The two sides of a conversation before either sends: addresses, MPA's parameters, TCP's habits.
 
 ``Setup`` is what may be chosen, with defaults; its properties are what follows of it by the specifications: the
 startup frames (RFC 5044 §7.1.1, RFC 6581 §9), in which direction there are Markers, whether CRCs are in use,
@@ -182,7 +182,7 @@ class Setup:
         return Endpoint((self.initiator, self.responder)[side], port, _mac(self.macs[side]))
 
     def segmentation_of(self, role: Role) -> Segmentation:
-        """How this side cuts its stream."""
+        """Return how this side segments its stream."""
         value = self.segmentation
         if isinstance(value, (list, tuple)) and not isinstance(value, Segmentation):
             if len(value) != 2:
@@ -196,7 +196,7 @@ class Setup:
         return chosen if given is None else given
 
     def sealing(self, role: Role, number: int) -> Sealing | None:
-        """What puts the packets of this side under ESP in the connection with this number; None if nothing does."""
+        """Return what puts this side's packets of connection ``number`` into ESP; None if nothing does."""
         way, side = way_of(self.esp), ROLES.index(role)
         if way is None:
             return None
@@ -265,7 +265,7 @@ class Setup:
         )
 
     def startup_octets(self, role: Role) -> bytes:
-        """What this side sends as its startup frame."""
+        """Return the octets that this side sends as its startup frame."""
         told = self.frames[ROLES.index(role)]
         return self.startup(role).encode() if told is None else told
 
@@ -284,7 +284,7 @@ class Setup:
 
     @property
     def origin(self) -> Origin:
-        """What FPDUPTR counts from; the Reply's Rev decides."""
+        """What FPDUPTR counts from; the Rev of the Reply decides."""
         startup = self.specification.startup_frames
         profile = profile_of_revision(self.revision_of("responder")) if startup else self.specification
         return profile.fpduptr_origin

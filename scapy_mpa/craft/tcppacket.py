@@ -108,7 +108,7 @@ class TcpPacket(NamedTuple):
 
     @property
     def window_shift(self) -> int:
-        """By how many bits the windows are shifted that its sender says from now on, in a SYN (RFC 7323 §2.2)."""
+        """The window scale that its sender announces from now on, in a SYN, in bits (RFC 7323 §2.2)."""
         at = self.options.rfind(_SHIFT_OPTION)
         return self.options[at + len(_SHIFT_OPTION)] if at >= 0 else 0
 

@@ -37,7 +37,7 @@ class Traffic:
         self.pipeline = Pipeline(impairments, seed)
 
     def packets(self) -> Iterator[TcpPacket]:
-        """What is captured, in order."""
+        """Yield what is captured, in order."""
         sendings = [conversation.sending(number) for number, conversation in enumerate(self.conversations)]
         streams = [sending.packets() for sending in sendings]
         return self.pipeline.apply(merge(*streams, key=_time) if len(streams) > 1 else streams[0] if streams else ())

@@ -1,4 +1,4 @@
-"""Where DDP places what comes: buffers that STags name, and queues of buffers, one a message (RFC 5041 §5).
+"""Where DDP places what arrives: buffers that STags name, and queues of one buffer per message (RFC 5041 §5).
 
 Nothing here speaks. Who finds that a segment cannot be placed raises :class:`CannotPlace` with the reason, which
 :mod:`scapy_mpa.live.rdmap` turns into a Terminate.

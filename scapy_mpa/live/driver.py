@@ -93,18 +93,18 @@ class TransparentRDMAP(RDMAPEndpoint):
 
     @property
     def under_way(self) -> int:
-        """Of no Request the answer is waited for."""
+        """Zero: it waits for no answer."""
         return 0
 
     def _may_say(self, message: Message) -> bool:
         return True
 
     def _note(self, message: Message) -> None:
-        """No answer is waited for."""
+        """Do nothing: it waits for no answer."""
 
 
 class LiveConnection:
-    """One connection, from TCP's handshake on.
+    """One connection, from the TCP handshake on.
 
     Args:
         sock: connected; it is made non-blocking, and closed at the end.
@@ -185,13 +185,13 @@ class LiveConnection:
         return self._speaker.summary if self._speaker is not None else ""
 
     def _conclude(self, summary: str) -> None:
-        """What became of it; what was said first stays."""
+        """Set the conclusion, unless there already is one."""
         if not self.summary:
             said = self.done
             self.summary = summary if not said or said == summary else f"{summary}; {said}"
 
     def _fail(self, error: MPAError, status: int = USELESS) -> None:
-        """It is over."""
+        """End the connection with an error."""
         if self._failed:
             return
         self._failed = True
@@ -685,7 +685,7 @@ class LiveSession:
 
 
 def _why(error: OSError) -> str:
-    """What the system says; asyncio has other words for some of it."""
+    """Return the system's words for an error; asyncio uses different ones for some."""
     if isinstance(error, socket.gaierror) or error.errno is None:
         return error.strerror or str(error)
     return os.strerror(error.errno)

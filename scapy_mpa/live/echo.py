@@ -48,7 +48,7 @@ class EchoServer:
             self._add(len(event.data))
 
     def go_on(self, _now: float) -> float | None:
-        """It speaks when it is spoken to."""
+        """Do nothing: it sends only in reply."""
         return None
 
     def _add(self, octets: int) -> None:
@@ -110,7 +110,7 @@ class EchoClient:
         self.begin()
 
     def go_on(self, _now: float) -> float | None:
-        """It speaks when it is answered."""
+        """Do nothing: it sends only after an answer."""
         return None
 
     def _octets(self, number: int) -> bytes:

@@ -164,7 +164,7 @@ class MPAEndpoint:
 
     @property
     def missing(self) -> int:
-        """How many octets more the startup frame of the peer needs at least; 0 outside the Startup Phase."""
+        """The fewest octets that the peer's startup frame still needs; 0 outside the Startup Phase."""
         return self._startup.missing if self.state == "waiting" else 0
 
     @property
@@ -174,7 +174,7 @@ class MPAEndpoint:
 
     @property
     def deadline(self) -> float | None:
-        """When ``expire()`` is to be called, on the clock of ``now``; None if nothing is waited for."""
+        """The time to call ``expire()``, on the clock of ``now``; None if nothing is awaited."""
         return self._startup.deadline if self.state == "waiting" else None
 
     @property
@@ -238,7 +238,9 @@ class MPAEndpoint:
         self._queue.append(bytes(octets))
 
     def data_to_send(self) -> list[bytes]:
-        """What was queued since the last call, in order: each item is a startup frame, an FPDU or streaming data."""
+        """Return what was queued since the last call, in order: each item is a startup frame, an FPDU or streaming
+        data.
+        """
         queue, self._queue = self._queue, []
         if self._outgoing is not None and self._outgoing.offset:
             self._has_spoken = True
@@ -287,7 +289,7 @@ class MPAEndpoint:
         return [*events, *self._follow(events, rest)]
 
     def _follow(self, events: list[Event], rest: Octets) -> Iterator[Event] | list[Event]:
-        """What follows of the last event of the Startup Phase, and of the octets behind the frame."""
+        """Return what follows from the last event of the Startup Phase, and from the octets after the frame."""
         last = events[-1] if events else None
         if isinstance(last, RequestReceived):
             self.state = "deciding"

@@ -108,7 +108,7 @@ class RDMAPUsageError(MPAError, ValueError):
 
 @dataclass(frozen=True)
 class RDMAPSettings:
-    """What one side of an RDMAP stream is.
+    """The properties of one side of an RDMAP stream.
 
     Attributes:
         ird: Requests of the peer that may wait for their answers.
@@ -343,12 +343,12 @@ class RDMAPEndpoint:
 
     @property
     def waits(self) -> int:
-        """How many messages of ours were not sent to their end; answers count."""
+        """The number of our messages that were not sent completely; answers count."""
         return len(self._answers) + len(self._own) + (self._current is not None)
 
     @property
     def under_way(self) -> int:
-        """How many Requests of ours were sent and not answered."""
+        """The number of our Requests that were sent and not answered."""
         return len(self._reads) + len(self._atomics)
 
     def next_ulpdu(self) -> bytes | None:
@@ -589,7 +589,7 @@ class Lent:
 
 
 def after_atomic(asked: ulpdus.AtomicRequest, before: int) -> int:
-    """What is in memory after an Atomic Operation, ``before`` having been there (RFC 7306 §5.1)."""
+    """Return what is in memory after an Atomic Operation on ``before`` (RFC 7306 §5.1)."""
     if asked.operation == ulpdus.CMP_SWAP:
         if (before ^ asked.compare) & asked.compare_mask:
             return before

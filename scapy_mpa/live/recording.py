@@ -96,7 +96,7 @@ def _has_octets(frame: bytes) -> bool:
 
 
 class RecordedConnection:
-    """One connection of a recording; times are seconds since the epoch, what is returned are numbers of frames."""
+    """One connection of a recording; times are seconds since the epoch, and frame numbers are returned."""
 
     def __init__(
         self, recording: Recording, client: tuple[str, int], server: tuple[str, int], mss: int, number: int

@@ -60,7 +60,7 @@ class _Server:
         raise NotImplementedError
 
     def go_on(self, _now: float) -> float | None:
-        """It speaks when it is spoken to."""
+        """Do nothing: it sends only in reply."""
         return None
 
     def _answer(self, octets: bytes, *, is_refusal: bool) -> None:
@@ -201,7 +201,7 @@ class NFSNullServer(_Server):
         self._answer(bytes(made), is_refusal=True)
 
     def _granted(self, asked: int) -> int:
-        """How many calls the client may have under way: as many as there is room for, one at least (§3.3.1)."""
+        """Return how many calls the client may have outstanding: as many as fit, at least one (§3.3.1)."""
         return max(1, min(asked, self._rdmap.settings.receive_buffers))
 
 

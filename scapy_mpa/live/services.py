@@ -1,4 +1,4 @@
-"""One call to a service above RDMAP: NFS's NULL procedure (RFC 8166, RFC 5531), NVMe-oF's Connect and Identify.
+"""One call to a service above RDMAP: the NULL procedure of NFS (RFC 8166, RFC 5531), Connect and Identify of NVMe-oF.
 
 Messages are built of the layers that Scapy has of them (``packet/``); what the peer answers is read off its octets.
 """
@@ -64,7 +64,7 @@ class _Calls:
             self.begin()
 
     def go_on(self, _now: float) -> float | None:
-        """It speaks when it is answered."""
+        """Do nothing: it sends only after an answer."""
         return None
 
     def _dialogue(self) -> Iterator[str]:
@@ -125,7 +125,7 @@ class NVMeConnectClient(_Calls):
         self.summary += f", which is {model!r}, serial number {serial!r}"
 
     def _result(self, cid: int, command: str) -> int:
-        """What a command came to; raises UpperLayerError if that is no success."""
+        """Return the result of a command; raises UpperLayerError unless it succeeded."""
         if len(self._answer) != _RESPONSE.size:
             raise UpperLayerError(f"{self.name}: {len(self._answer)} octets are not a response capsule{NOT_THE_SAME}")
         result, _, _, identifier, status = _RESPONSE.unpack(self._answer)

@@ -1,4 +1,4 @@
-"""What an endpoint is, wants and may do: one value for either role."""
+"""What an endpoint is, wants and may do: one value for both roles."""
 
 from __future__ import annotations
 

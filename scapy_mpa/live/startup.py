@@ -89,11 +89,11 @@ class InitiatorStartup:
 
     @property
     def missing(self) -> int:
-        """How many octets more the Reply needs at least."""
+        """The fewest octets that the Reply still needs."""
         return self._reader.missing
 
     def start(self, now: float) -> bytes:
-        """The Request, which is sent now (§7.1.2, rule 1)."""
+        """Return the Request, which is sent now (§7.1.2, rule 1)."""
         timeout = self._settings.reply_timeout
         self.deadline = None if timeout is None else now + timeout
         return self.request.encode()
@@ -132,7 +132,7 @@ class InitiatorStartup:
         return tolerated(deviations, self._reader.profile)
 
     def _judged(self, reply: StartupFrame, operation: Operation) -> RemoteProtocolError | None:
-        """What ends the connection, None if nothing does."""
+        """Return what ends the connection, None if nothing does."""
         profile = operation.profile.name
         close = initiator_closes(self.request, reply, self._side)
         broken = [one for one in reply_violations(self.request, reply, None) if is_error(one) and not self._suits(one)]
@@ -194,11 +194,11 @@ class ResponderStartup:
 
     @property
     def missing(self) -> int:
-        """How many octets more the Request needs at least."""
+        """The fewest octets that the Request still needs."""
         return self._reader.missing
 
     def start(self, now: float) -> bytes:
-        """It waits from now on (§7.1.2, rule 8); nothing is sent."""
+        """Start waiting (§7.1.2, rule 8); nothing is sent."""
         timeout = self._settings.request_timeout
         self.deadline = None if timeout is None else now + timeout
         return b""

@@ -28,7 +28,7 @@ _MOST_NAMED = 8
 
 
 class _Waits:
-    """How long some answers were waited for."""
+    """The times that some answers took."""
 
     __slots__ = ("asked", "most_frame", "spread", "waiting")
 
@@ -77,7 +77,7 @@ class _Kind:
         self.answers, self.durations = _Waits(), Spread()
 
     def take(self, row: MessageRow) -> None:
-        """One more, or a part of one."""
+        """Add one message, or a part of one."""
         if not self.count or row.first_time_ns < self.first:
             self.first = row.first_time_ns
         self.last = max(self.last, row.time_ns)
@@ -118,7 +118,7 @@ class _Calls:
 
 
 class _Counted(NamedTuple):
-    """How many calls there were, how many had replies, how many may wait for good, nanoseconds to the replies."""
+    """The number of calls, those with replies and those that may wait indefinitely; nanoseconds to replies."""
 
     calls: int
     replies: int

@@ -25,7 +25,7 @@ _SECOND = 1_000_000_000
 
 
 def _maker(exchange: Exchange) -> FrameMaker:
-    """What makes frames of a connection: it knows where their headers begin."""
+    """Return what makes frames of a connection: it knows where their headers begin."""
     setup = Setup(**exchange.setup)
     return FrameMaker(setup.endpoint("initiator", 0), setup.endpoint("responder", 0), setup.vlan)
 

@@ -84,7 +84,7 @@ def injected(
 
 
 def _after(end: TcpPacket, packet: TcpPacket) -> TcpPacket | None:
-    """What becomes of a packet behind a FIN or RST that the peer of its sender believes."""
+    """Return what becomes of a packet after a FIN or RST that its sender's peer accepts."""
     if packet.half is end.half:
         return packet
     return None if end.flags & RST else packet._replace(ack=min(packet.ack or 0, end.end + 1))

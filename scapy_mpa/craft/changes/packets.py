@@ -286,7 +286,7 @@ def _cut(packets: Packets, place: int, places: tuple[int, ...]) -> None:
 
 @packet_change("alignment", noticed=True, size=_CUTS, last=a_packet)
 def shifted(packets: Packets, place: int, size: int, last: int = -1) -> None:
-    """From a packet to number ``last``, each keeps ``size`` of its own octets and carries the rest of the one before."""
+    """From a packet to number ``last``, each keeps ``size`` octets of its own and carries the rest of the previous."""
     role = packets[place].half.role
     end, rest = find(packets, role, last), b""
     for at in range(place, end + 1):

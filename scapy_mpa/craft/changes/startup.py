@@ -40,7 +40,7 @@ def _for_one(exchange: Exchange, rng: random.Random, name: str, value: Any) -> d
 
 
 def _a_parameter(exchange: Exchange, rng: random.Random) -> dict[str, Any]:
-    """How a side formats FPDUs, whatever was agreed on, and cuts its stream, and how long segments are."""
+    """Draw how a side formats FPDUs, whatever was agreed on, how it segments its stream, and how long segments are."""
     kind = below(rng, 6)
     if kind == 4:
         return {"mtu": pick(rng, _SIZES)}
