@@ -1,4 +1,4 @@
-"""What reading a capture leaves to be said in the report, besides damage.
+"""Remarks for the report about reading a capture, besides damage.
 
 One note stands for one rule: it keeps the first frame and counts the rest, as findings do, so that a flood of what is
 noted takes no memory.
@@ -85,5 +85,5 @@ class Notes:
         self._found[note.rule] = note
 
     def all(self) -> list[Note]:
-        """One note a rule."""
+        """Return the notes, one per rule."""
         return [*self._found.values()]

@@ -222,7 +222,7 @@ def _segment_in(
 def _opened(
     frame: int, time: int, packet: Packet, octets: memoryview, place: tuple[int, int, int], fragments: Fragments
 ) -> Opened | None:
-    """What ESP holds from the first of these places to the next, if there are keys."""
+    """Return the content of ESP between two of these places, if there are keys."""
     if fragments.esp is None:
         note_without_keys(fragments.notes, frame, time)
         return None

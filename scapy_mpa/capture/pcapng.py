@@ -54,7 +54,7 @@ _LAST_TIME = (1 << 63) - 1
 
 
 class Interface(NamedTuple):
-    """What an interface description says.
+    """The content of an interface description.
 
     The time of a packet is ``ticks * factor // divisor + offset`` nanoseconds, and just ``ticks * factor`` if the upper
     half of ``ticks`` is below ``simple_high``.
@@ -89,7 +89,7 @@ class PacketBlock(NamedTuple):
 
 
 class _Fields:
-    """What reads the fields of blocks in a byte order."""
+    """Reads the fields of blocks in a byte order."""
 
     def __init__(self, order: str) -> None:
         self.order = order
@@ -150,7 +150,7 @@ class _Section:
 
 
 class _Damage(Exception):
-    """What is wrong with a block."""
+    """The fault of a block."""
 
 
 class PcapngReader(Reader):

@@ -63,10 +63,10 @@ class Expansion(OSError):
 
 
 class Octets(Protocol):
-    """What a reader reads from."""
+    """The source of octets for a reader."""
 
     def read(self, size: int, /) -> bytes:
-        """So many octets, or fewer; none at the end. Raises OSError."""
+        """Return up to this many octets; none at the end. Raises OSError."""
 
     def seek(self, place: int, /) -> object:
         """Go to a place counted from the first octet. Raises OSError."""
@@ -90,7 +90,7 @@ def octets_of(file: BinaryIO | Octets, name: str, stretch: int = DEFAULT_LIMITS.
 
 
 def what_else(magic: bytes) -> str:
-    """What a file is that is no capture we read, by its first octets, and how it becomes one."""
+    """Return what an unreadable file is, by its first octets, and how to convert it to a capture."""
     if known := known_format(magic):
         return known
     if magic in _ETL_SIZES:
@@ -104,7 +104,7 @@ def known_format(magic: bytes) -> str | None:
 
 
 def read_exactly(file: BinaryIO | Octets, octets: int) -> bytes:
-    """So many octets, or all there are: a pipe may hand out less at a time."""
+    """Return this many octets, or all there are: a pipe may deliver fewer at a time."""
     found: list[bytes] = []
     missing = octets
     while missing and (more := file.read(missing)):
@@ -174,7 +174,7 @@ class _Decompressed(ABC):
         self._place -= len(octets)
 
     def read(self, size: int, /) -> bytes:
-        """So many octets, or fewer where the data end or are damaged."""
+        """Return up to this many octets; fewer where the data end or are damaged."""
         found: list[memoryview] = []
         missing = size
         while missing:
@@ -232,7 +232,7 @@ class _Decompressed(ABC):
 
     @abstractmethod
     def _input_size(self) -> int:
-        """How many compressed octets to read at a time."""
+        """Return how many compressed octets to read at a time."""
 
     @abstractmethod
     def _step(self) -> bytes:
@@ -283,7 +283,7 @@ class _Gzip(_Decompressed):
 
 
 def _one_by_one(member: zlib._Decompress, octets: bytes) -> bytes:
-    """What can be decompressed before the damage."""
+    """Return what can be decompressed before the damage."""
     found: list[bytes] = []
     try:
         for index in range(len(octets)):

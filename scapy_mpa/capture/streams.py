@@ -53,7 +53,7 @@ class Streams(Sources):
         self.directions: tuple[Role, ...] = tuple(named)
 
     def reader(self, index: int, file: BinaryIO | Octets, name: str, fragments: Fragments) -> StreamReader:
-        """What reads the octets of one side; raises OSError, and CaptureError if there are none."""
+        """Return what reads the octets of one side; raises OSError, and CaptureError if there are none."""
         return StreamReader(file, name, fragments, self.directions[index])
 
     def as_dict(self, names: Sequence[str]) -> dict[str, str | None]:
@@ -63,7 +63,7 @@ class Streams(Sources):
 
     @property
     def joined(self) -> None:
-        """How captures become one: these are none."""
+        """None: these are not captures that are combined."""
         return
 
 

@@ -63,7 +63,7 @@ class _Seen:
 
 
 class _Count:
-    """How many packets, the files of the first, and the frames and time of the first and the last of them."""
+    """The number of packets, the files of the first, and the frames and times of the first and the last of them."""
 
     def __init__(self) -> None:
         self.times = self.frame = self.last_frame = self.time = 0
@@ -127,7 +127,7 @@ class PacketsTwice:
         return False
 
     def notes(self, names: Sequence[str]) -> list[Note]:
-        """What is to be said of them; ``names`` are those of the files."""
+        """Return notes about them; ``names`` are those of the files."""
         found = []
         if self._copies.times:
             what = "are identical: both captures are from one tap; each packet counts once"
@@ -267,7 +267,7 @@ class Repeats:
 
 
 def _packet(seg: Segment) -> _Packet | None:
-    """What tells the packet of a segment from others; None where its IP header is not at hand."""
+    """Return what distinguishes the packet of a segment from others; None where its IP header is not available."""
     if seg.tcp == FRAGMENT:
         return _fragment(seg)
     if seg.tcp < 0:
@@ -282,7 +282,7 @@ def _packet(seg: Segment) -> _Packet | None:
 
 
 def _ip_header(seg: Segment) -> int | None:
-    """Where the IP header before a TCP header begins."""
+    """Return where the IP header before a TCP header begins."""
     octets, tcp = seg.buffer, seg.tcp
     addresses = seg.key[:-4]
     if len(addresses) == 8:

@@ -279,7 +279,7 @@ def is_defined(said: Terminate) -> bool:
 
 
 def other_reading(said: Terminate) -> Terminate | None:
-    """What a control word says if it is laid out the other way; None if that makes no sense.
+    """Return the meaning of a control word that is laid out the other way; None if that makes no sense.
 
     It may be read both ways where no bit of M, D and R is set and both readings name errors that are defined.
     """

@@ -103,7 +103,7 @@ class Associations:
         return cls([_parsed(line, f"{name}: line {number}") for number, line in lines], [line for _, line in lines])
 
     def index_of(self, addresses: bytes, spi: int) -> int | None:
-        """Which of them a packet with these addresses and this SPI is of, the first that fits; None if none does."""
+        """Return the first association that fits a packet with these addresses and this SPI; None if none does."""
         asked = addresses, spi
         if asked not in self._known:
             if len(self._known) >= _MOST_REMEMBERED:

@@ -150,7 +150,7 @@ class _Ranges:
             self._live.append(_Range(first, end, frame, position, call))
 
     def invalidate(self, frame: int, received: int) -> None:
-        """Those that were named up to a position have ended: their STag is invalid."""
+        """End those that were named up to a position: their STag is invalid."""
         self.is_open = self.is_open and self._position > received
         for one in self._ended:
             if one.ended_frame == frame:
@@ -158,11 +158,11 @@ class _Ranges:
         self._end([one for one in self._live if one.position <= received], frame, "invalidated")
 
     def answer(self, call: Call, frame: int, received: int) -> None:
-        """Those that a call named up to a position have ended."""
+        """End those that a call named up to a position."""
         self._end([one for one in self._live if one.call is call and one.position <= received], frame, "answered")
 
     def deliver(self, first: int, end: int, frame: int) -> None:
-        """One Read Response that ends at ``end`` is complete: of the ranges that hold it, the oldest has its data."""
+        """Complete one Read Response that ends at ``end``: of the ranges that hold it, the oldest has its data."""
         for one in self._live:
             if one.first <= first and end == one.end:
                 one.count -= 1
@@ -552,7 +552,7 @@ class NamedMemories:
         return memory.gaps == self._gaps if access.opcode == _READ_RESPONSE else memory.doubts == self._doubts
 
     def drop_all(self) -> None:
-        """Nothing more comes: hand on all STags."""
+        """Finish: hand on all STags."""
         for memory in self._by_stag.values():
             if self.drop is not None:
                 self.drop(memory)

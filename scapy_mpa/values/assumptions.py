@@ -1,4 +1,4 @@
-"""What the user says of a connection because no startup frame does ("decode as")."""
+"""What the user says about a connection because no startup frame does ("decode as")."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CRC = {"yes": True, "no": False}
 
 
 class Assumptions(NamedTuple):
-    """What the user says, not read off the traffic; None, or nothing, where nobody says it.
+    """What the user says instead of the traffic; None, or nothing, where the user says nothing.
 
     ``profile`` names the specification every connection follows.  ``markers`` and ``crc`` hold for connections whose
     startup frames do not say it: the directions that carry Markers, and whether CRCs are in use.  ``start`` are TCP

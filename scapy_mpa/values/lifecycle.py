@@ -1,4 +1,4 @@
-"""How a connection went from its first frame to its last: values that the watches make and the report says."""
+"""The lifecycle of a connection from its first frame to its last: values from the watches for the report."""
 
 from __future__ import annotations
 

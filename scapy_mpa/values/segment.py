@@ -1,4 +1,4 @@
-"""What the receiver is handed: one captured TCP segment.
+"""The input of the receiver: one captured TCP segment.
 
 One is made for every packet of a capture, so where it is compiled its numbers are C's.
 """
