@@ -54,7 +54,7 @@ def file_width() -> int:
 
 
 def console_for(width: int | None = None) -> Console:
-    """What tables are printed by, in colour or not as :func:`allows_colours` has it."""
+    """Return the console that prints tables, in colour or not as :func:`allows_colours` says."""
     from rich.console import Console
 
     ctx = click.get_current_context(silent=True)

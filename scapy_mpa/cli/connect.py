@@ -103,7 +103,7 @@ def connect_command(
 
 
 def _refused(host: str) -> str:
-    """What to do where nobody listens."""
+    """Return what to do if nobody is listening."""
     try:
         is_near = host == "localhost" or ipaddress.ip_address(host.partition("%")[0]).is_loopback
     except ValueError:
@@ -113,7 +113,7 @@ def _refused(host: str) -> str:
 
 
 def _of_request(request: StartupFrame | None) -> dict[str, Any]:
-    """What a Request says, but for what was given on the command line."""
+    """Return what a Request says, except for what was given on the command line."""
     if request is None:
         return {}
     context = click.get_current_context()

@@ -62,7 +62,7 @@ def crosscheck_command(reading: Reading, output_format: Literal["text", "json"])
 
 
 def _table(result: CrossCheck) -> str:
-    """What people read; it is not rich that prints it, since that ends with status 1 when stdout is closed."""
+    """Return the text table. rich does not print it itself: on a closed stdout it would exit with 1."""
     console = console_for()
     with console.capture() as printed:
         _print(result, console)

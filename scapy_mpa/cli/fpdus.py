@@ -121,7 +121,7 @@ def _write(records: Iterable[FPDURecord], output_format: str, file: BinaryIO, *,
 
 
 class _Counted:
-    """How many there were."""
+    """Counts FPDUs."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -154,7 +154,7 @@ def _check_words(command: click.Command, within: click.Context, rest: Sequence[s
 
 
 def color_option() -> click.Option:
-    """What all commands take."""
+    """Return the option that all commands have."""
     return click.Option(
         ["--color"],
         type=Word(COLOUR_WORDS),

@@ -308,7 +308,7 @@ def _write_script(made: Malformed, script: str, recorded: bytes | None = None) -
 
 
 def _exchange_of(capture: str | None, scenario: str, connection: int | None) -> Exchange:
-    """What was said on one connection of a capture, or is said on one of a scenario."""
+    """Return the conversation of one connection of a capture or of a scenario."""
     from scapy_mpa.craft.exchange import Exchange
     from scapy_mpa.craft.scenario import load
     from scapy_mpa.fuzz.baselines import Capture

@@ -187,7 +187,7 @@ def _check_streams(streams: Sequence[tuple[Role, str]], captures: Sequence[str])
 
 
 class Reading(NamedTuple):
-    """What is to be read, what is known of it, and what of the result is shown."""
+    """What to read, what is known about it, and which part of the result to show."""
 
     captures: list[str]
     query: Query
@@ -393,7 +393,7 @@ class _Given(NamedTuple):
         return self.follow or self.interface is not None
 
     def reading(self) -> Reading:
-        """What is to be read.
+        """Return what to read.
 
         Raises :class:`click.UsageError` for what does not go together, CaptureError as naming captures does, and
         MPAError as reading keys does.
@@ -439,7 +439,9 @@ class _Given(NamedTuple):
         return sources
 
     def _ongoing(self, limits: Limits) -> OngoingCaptures:
-        """What is read while it is written; raises :class:`click.UsageError` for what does not go with that."""
+        """Return what is read while it is written; raises :class:`click.UsageError` for options that cannot be combined
+        with it.
+        """
         from scapy_mpa.capture.ongoing import DEFAULT_POLL, OngoingCaptures, Polling, origin_of
 
         option = "--follow" if self.interface is None else "-i"
@@ -479,7 +481,7 @@ class _Given(NamedTuple):
         return tuple(name for name, value in given.items() if value not in (None, ()))
 
     def _told(self) -> tuple[str, ...]:
-        """What was said of the captures, as it was typed."""
+        """Return what was given about the captures, as it was typed."""
         frames = [] if self.frames is None else ["-".join("" if one is None else str(one) for one in self.frames)]
         told = {
             "--port": map(str, self.ports),
@@ -637,19 +639,19 @@ def divides_work(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def warn_of_remark(remark: str | None) -> None:
-    """One line on stderr if something was not looked into."""
+    """Print one line on stderr if something was not examined."""
     if remark is not None:
         print_line(f"scapy-mpa: {remark}", err=True)
 
 
 def warn_of_nothing(filters: Iterable[str], what: str = "connection") -> None:
-    """One line on stderr if what was asked for leaves nothing."""
+    """Print one line on stderr if the options leave nothing."""
     asked = ", ".join(filters)
     if asked:
         print_line(f"scapy-mpa: no {what} matches {asked}", err=True)
 
 
 def warn_of_damage(damage: Iterable[str]) -> None:
-    """One line on stderr for each capture that could only be read in part."""
+    """Print one line on stderr for each capture that could only be read in part."""
     for line in damage:
         print_line(f"scapy-mpa: {line}", err=True)

@@ -1,4 +1,4 @@
-"""What a command writes: a file, never one that it reads, and whole or not at all; or a folder that was empty."""
+"""The output of a command: a file, never one of its inputs, and complete or not at all; or a folder that was empty."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def report_command(reading: Reading, judging: Judging, jobs: int, output: str) -
 
 
 def _left_out(reading: Reading, judging: Judging) -> list[str]:
-    """What the options leave out, a sentence each."""
+    """Return what the options leave out, a sentence each."""
     said = []
     filters = [name for name in reading.filters if name != "--direction"]
     if filters:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Rows(NamedTuple):
-    """In which form rows are listed, where they go, and which of them: all, where nothing is said."""
+    """The format of rows, where they go, and which of them: all by default."""
 
     reading: Reading
     output_format: str

@@ -24,7 +24,7 @@ def settles(condition: str = "") -> Callable[[Callable[..., int]], Callable[...,
 
 
 def boots() -> Callable[[Callable[..., int]], Callable[..., Any]]:
-    """How long a command that restarts a peer may take."""
+    """Return the option for how long a command that restarts a peer may take."""
     return click.option(
         "--boot",
         type=click.FloatRange(0, 3600),
@@ -35,7 +35,7 @@ def boots() -> Callable[[Callable[..., int]], Callable[..., Any]]:
 
 
 def monitors() -> Callable[[Callable[..., int]], Callable[..., Any]]:
-    """What says whether the peer is in trouble though it answers."""
+    """Return the option for a command that says whether the peer is in trouble although it answers."""
     return click.option(
         "--monitor",
         metavar="COMMAND",
@@ -45,7 +45,7 @@ def monitors() -> Callable[[Callable[..., int]], Callable[..., Any]]:
 
 
 def recovers() -> Callable[[Callable[..., int]], Callable[..., Any]]:
-    """How long a peer may take until it is well again after a case."""
+    """Return the option for how long a peer may take to recover after a case."""
     return click.option(
         "--recovery",
         type=click.FloatRange(0, 3600),

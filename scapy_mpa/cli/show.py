@@ -21,7 +21,7 @@ from scapy_mpa.report.blocks import in_blocks
 
 
 class FPDUNumber(NamedTuple):
-    """Which FPDU: its connection, who sent it, its place in the stream from 0."""
+    """An FPDU by its connection, its sender, and its position in the stream, from 0."""
 
     connection: int
     direction: Role

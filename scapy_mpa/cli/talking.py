@@ -1,4 +1,4 @@
-"""What ``connect`` and ``listen`` have in common: their options, and what is done with them."""
+"""What ``connect`` and ``listen`` have in common: their options, and what they do."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _SIZED = ("rping", "echo")
 
 @dataclass(frozen=True)
 class Talking:
-    """What was asked for."""
+    """The options that were given."""
 
     settings: TalkSettings
     ulp: str
@@ -97,7 +97,7 @@ class Talking:
         return tuple(conversation.steps for conversation in load(self.scenario).conversations)
 
     def items(self, role: Role, steps: Sequence[Step]) -> Iterator[Item | None]:
-        """What this side says on a connection, drawn as it is said; ``steps`` are those of the scenario."""
+        """Yield what this side sends on a connection, generated as it is sent; ``steps`` are those of the scenario."""
         conversation = speech()
         if self.breaking is not None and not self.has_words:
             yield from self.breaking.items() or ()
@@ -109,7 +109,7 @@ class Talking:
                 yield from found if found is not None else (None,)
 
     def speaker(self, role: Role) -> Callable[[RDMAPEndpoint], Speaker]:
-        """What makes the upper layer of a connection."""
+        """Return what makes the upper layer of a connection."""
         if self.ulp != "none" and self.has_words:
             raise click.UsageError(f"--ulp {self.ulp} decides what is sent: leave --say, --scenario and --ulpdus out")
         begins = role == "initiator"
@@ -181,7 +181,7 @@ def _show(line: str) -> None:
 
 
 def _logger(file: BinaryIO, is_read: bool) -> Callable[[str], None]:
-    """What writes lines; at once, if somebody reads them as they come."""
+    """Return what writes lines; immediately, if somebody reads them as they come."""
 
     def log(line: str) -> None:
         file.write(line.encode() + b"\n")
@@ -234,7 +234,7 @@ def _run(talk: Awaitable[Any]) -> MPAError | None:
 
 
 def _items_of_lines(source: str, role: Role, conversation: Conversation) -> Iterator[list[Item] | None]:
-    """What each line means, None while there is none.
+    """Yield what each line means, None while there is none.
 
     Raises MPAError for a line that means nothing, by its number; somebody at a terminal may try again.
     """

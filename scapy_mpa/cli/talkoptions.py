@@ -39,7 +39,7 @@ class NQNType(ParamType[str]):
 
 
 class _Option(NamedTuple):
-    """How it is added to the command of each role, None where that has none."""
+    """How an option is added to the command of each role, None for a role without it."""
 
     initiator: _Adds | None
     responder: _Adds | None
@@ -54,7 +54,7 @@ def _by_role(initiator: _Adds | None = None, responder: _Adds | None = None) -> 
 
 
 def talking_options(role: Role) -> list[_Adds]:
-    """What adds the options of the command of a role, in the order of its help."""
+    """Return what adds the options of a role's command, in the order of its help."""
     return [adds for option in _OPTIONS if (adds := getattr(option, role)) is not None]
 
 

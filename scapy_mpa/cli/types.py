@@ -27,7 +27,7 @@ else:
 
 
 class Word(click.Choice[str]):
-    """One of some words; so much of it is enough as begins no other."""
+    """One of some words; any prefix that is unambiguous is enough."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The whole word."""

@@ -63,7 +63,7 @@ class OnTheWire:
         return self.to is not None or self.listens is not None
 
     def complaint(self) -> str | None:
-        """What options do not go together, None if they all do."""
+        """Return which options cannot be combined, None if all can."""
         if self.script is not None and not self.replays:
             return "--script writes one case: name it with --replay"
         if not self.is_wanted:
@@ -122,7 +122,7 @@ def write_program(wire: OnTheWire, fuzzer: Fuzzer, number: int) -> int:
 
 
 def _unchanged(number: int, by: Role) -> MPAError:
-    """What to say of one case that was asked for, and is no other than the connection that it begins from."""
+    """Return the error for a requested case that does not differ from the connection it starts from."""
     return MPAError(f"case {number} changes nothing in what the {by.capitalize()} sends: --replay with another number")
 
 

@@ -63,7 +63,7 @@ class ComparedConnection:
 
 
 class Comparison(NamedTuple):
-    """What two captures show of the same connections."""
+    """What two captures show about the same connections."""
 
     captures: tuple[list[str], list[str]]
     clock: ClockOffset | None
@@ -228,7 +228,7 @@ def _half(pair: Pair, which: int, place: int) -> HalfConnection | None:
 def _clock(
     ends: tuple[tuple[TapHalf, TapHalf], tuple[TapHalf, TapHalf]], shifts: Sequence[int | None]
 ) -> tuple[ClockOffset | None, int]:
-    """How the clocks differ, as one connection says, and which tap is the nearer to its Initiator."""
+    """Return the difference of the clocks according to one connection, and which tap is nearer to its Initiator."""
     ways: list[list[tuple[int, int]]] = []
     for place, shift in enumerate(shifts):
         one, other = ends[0][place], ends[1][place]

@@ -283,7 +283,7 @@ class _LeftOut:
         self._end = 0
 
     def add(self, run: _Run) -> None:
-        """One more."""
+        """Add one more."""
         self._first = self._first or run
         self._runs += 1
         self._counts[run.side, run.name] += run.messages
@@ -351,7 +351,7 @@ class _Row(NamedTuple):
 
 
 def _rows(connection: Connection, arrows: list[_Arrow], look: Look) -> list[_Row]:
-    """Where arrows lie, with what findings say of them."""
+    """Return where arrows lie, with what findings say about them."""
     findings = [*connection.findings[:_MOST_FINDINGS]]
     slowest = max((arrow.latency for arrow in arrows), default=-1)
     rows, place = [], 0.0

@@ -47,7 +47,7 @@ class RequestTimes(NamedTuple):
     answered: array[int]
 
     def inside(self, window: Stretch) -> RequestTimes:
-        """Those of a stretch."""
+        """Return those of a stretch of time."""
         if window.is_open:
             return self
         kept = [window.has(frame, time) for frame, time in zip(self.frames, self.asked, strict=True)]
@@ -90,7 +90,7 @@ def _no_reads(connection: Connection, window: Stretch) -> str:
 
 
 def requests_of(connections: Sequence[Connection]) -> Asked:
-    """What each side of some connections of a report asked for, in the order of the messages.
+    """Return what each side of some connections of a report asked for, in the order of the messages.
 
     The report must hold FPDUs. The captures are received once more if there are Requests; raises as
     :class:`~scapy_mpa.messages.reading.CapturedMessages` does.

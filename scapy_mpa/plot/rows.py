@@ -50,7 +50,7 @@ class ConnectionRows:
 
 
 def query_around(connections: Sequence[Connection]) -> Query:
-    """What reads some connections of a report once more, and as little else as can be said."""
+    """Return a query that reads some connections of a report again, and as little else as possible."""
     index = connections[0].index
     selection = Selection(
         (min(one.lifecycle.first[0] for one in connections), max(one.lifecycle.last[0] for one in connections)),

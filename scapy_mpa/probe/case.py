@@ -52,7 +52,7 @@ class ProbeCase:
 
     @property
     def clause(self) -> str:
-        """Where the specification says what the peer has to do."""
+        """The clause that says what the peer has to do."""
         if clause := expectation_of(self.name).clause:
             return clause
         profile = BASELINES[self.case.baseline].setup.get("profile", "rfc5044")

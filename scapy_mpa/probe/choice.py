@@ -1,4 +1,4 @@
-"""Which cases are given: by name, area and clause; and which failures are known."""
+"""The cases to send, by name, area and clause, and the failures that are known."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def all_cases() -> dict[str, ProbeCase]:
 def chosen(
     names: Sequence[str] = (), skipped: Sequence[str] = (), areas: Sequence[str] = (), clauses: Sequence[str] = ()
 ) -> list[ProbeCase]:
-    """Those that are named, of these areas and clauses (all without any), without those that are skipped.
+    """Return the named cases, of these areas and clauses (all without any), without the skipped ones.
 
     Names may have * and ? in them, or be changes with their parameters; a clause counts for what is below it. Raises
     MPAError for what chooses nothing.

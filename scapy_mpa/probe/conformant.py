@@ -190,7 +190,7 @@ def _out_of_order() -> Iterator[Case]:
 
 
 def _of_the_probe() -> Iterator[ProbeCase]:
-    """What only a live peer can show, of areas of the catalogue."""
+    """Yield the cases that only a live peer can show, of areas of the catalogue."""
     yield ProbeCase(
         Case(
             "read-without-its-last-octet", "An RDMA Read of no octets, without the last octet of its CRC", "plain",

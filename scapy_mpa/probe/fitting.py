@@ -32,7 +32,7 @@ class Unsupported(MPAError):
 
 @dataclass(frozen=True)
 class Clean:
-    """What a clean connection of ours says, for peers that need more than the least.
+    """What a clean connection of ours sends, for peers that need more than the minimum.
 
     Attributes:
         private_data: of the ULP, in our startup frame.

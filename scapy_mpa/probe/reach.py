@@ -1,4 +1,4 @@
-"""Which cases which role can be given, and by what: the kernel's TCP, segments of one's own, or a capture alone.
+"""Which cases each role can be given, and by what: the kernel's TCP, our own segments, or only a capture.
 
 It follows from what a case is: the octets that its side sends are carried by any TCP if each is sent once, in order,
 and nothing else is changed.  Whatever is about segments (numbers, flags, checksums, their order, copies) takes a TCP
@@ -49,7 +49,7 @@ class Reach(NamedTuple):
 
 
 def reach_of(case: Case) -> Reach:
-    """What a case takes."""
+    """Return what a case requires."""
     role = peer_of(case.by)
     if case.options:
         return Reach(role, "capture", "it is about an option of the analysis")
@@ -76,7 +76,7 @@ def _asks_nothing(packets: list[TcpPacket], by: Role, is_negotiated: bool) -> bo
 
 
 def _beyond_tcp(own: list[TcpPacket], packets: list[TcpPacket]) -> str:
-    """What a kernel's TCP would not do by itself of what a side sends; "" if there is nothing."""
+    """Return what a kernel's TCP would not do by itself of what a side sends; "" if nothing."""
     if any(packet.is_injected or packet.half is not own[0].half for packet in own):
         return "it has segments that are forged, or from an earlier connection"
     if any(packet.damage or packet.is_dropped for packet in own):

@@ -92,7 +92,7 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a case.
+    """The outcome of a case.
 
     Attributes:
         case: that was given.
@@ -240,7 +240,7 @@ class ProbeRun:
             raise CannotStart(f"the peer's {seen.frame.kind.capitalize()} took longer than --timeout allows")
 
     def silence(self) -> str:
-        """What came of a clean connection that was not answered; "" if it was.  Raises NotReached."""
+        """Return what became of an unanswered clean connection; "" if it was answered. Raises NotReached."""
         seen = self._clean(echoes=False, waits=True)
         return "" if seen.total else seen_words(seen)
 
@@ -437,7 +437,7 @@ class ProbeRun:
         return b"".join(one.payload for one in packets if one.half.role == case.case.by and not one.in_operation)
 
     def controls_of(self, case: ProbeCase) -> list[SeenPeer | None]:
-        """What came of valid connections: without a message that an upper layer sees, and with one."""
+        """Return what became of valid connections: without a message that an upper layer sees, and with one."""
         found = [self._controls.get((case.case.baseline, step)) for step in _CONTROLS]
         return found if self._target.role == "responder" else [self._first, found[1]]
 
@@ -535,7 +535,7 @@ def _rank(result: Result) -> int:
 
 
 def said_by(case: ProbeCase, terms: Terms) -> Spoken:
-    """What the peer may not be able to take of a case, whatever is wrong with it."""
+    """Return what a case sends that the peer may be unable to handle, whatever is wrong with the case."""
     plan = plan_of(case.case, terms.clean)
     setup, frame = Setup(**plan.setup), _own_frame(plan)
     heard = _heard(plan, setup)
@@ -592,5 +592,5 @@ def _heard(plan: Exchange, setup: Setup) -> list[bytes]:
 
 
 def peers(cases: Sequence[ProbeCase], role: str, carriages: Container[Carriage] = ("tcp",)) -> list[ProbeCase]:
-    """Those that a peer in this role can be given by what carries them: the kernel's TCP, unless told otherwise."""
+    """Return those that a peer in this role can be given by what carries them: the kernel's TCP by default."""
     return [case for case in cases if case.reach.role == role and case.reach.carriage in carriages]

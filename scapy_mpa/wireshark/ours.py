@@ -95,7 +95,7 @@ class OurFPDUs:
         return nearest
 
     def left(self) -> Iterator[OurFPDU]:
-        """Those that were not taken."""
+        """Yield those that were not taken."""
         return (ours for ours in self._all if ours.number not in self._taken)
 
     def is_behind_left(self, ours: OurFPDU) -> bool:

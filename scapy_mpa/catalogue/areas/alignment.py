@@ -1,4 +1,4 @@
-"""How FPDUs lie in TCP segments (RFC 5044 §4.5, §5.1, §6 and appendix A)."""
+"""The position of FPDUs in TCP segments (RFC 5044 §4.5, §5.1, §6 and appendix A)."""
 
 from __future__ import annotations
 

@@ -268,14 +268,14 @@ _CUT = ("inside", "head")
 
 
 def _takes(baseline: str, order: str, *, is_first: bool) -> Peer:
-    """What the receiver does: of what is not beyond a hole it has the copy that came first, whose CRC may fail."""
+    """Return what the receiver does: it keeps the first copy of octets not beyond a hole, whose CRC may fail."""
     if baseline == "no-crc":
         return _KEEPS if order else _KEEPS_FIRST
     return _DROPS if order or is_first else DISCARD
 
 
 def _overlap(baseline: str, cover: str, order: str, *, is_first: bool) -> tuple[str, ...]:
-    """What the analysis finds, if forged octets come in front of the right ones or behind them."""
+    """Return what the analysis finds if forged octets come before or after the right ones."""
     if is_first and baseline == "plain" and cover in _COMPLETE:
         return ("crc-dropped",)
     found = ("overlap", "attack-injection") if baseline == "plain" else ("overlap",)

@@ -1,4 +1,4 @@
-"""What a capture lacks, or what was not looked at: gaps, snap lengths, fragments, limits."""
+"""What a capture lacks, or what was not examined: gaps, snap lengths, fragments, limits."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def _atomic_request(operation: int, to: int) -> bytes:
 
 
 def _bits(ulpdu: bytes, first: int = 0, second: int = 0) -> bytes:
-    """With these bits of the two control octets turned over."""
+    """Return the ULPDU with these bits of the two control octets flipped."""
     return bytes((ulpdu[0] ^ first, ulpdu[1] ^ second)) + ulpdu[2:]
 
 

@@ -1,4 +1,4 @@
-"""What startup frames agree on: CRC, revisions, kinds of RNIC, and RFC 6581's depths and RTR messages."""
+"""What startup frames agree on: CRC, revisions, kinds of RNIC, and the depths and RTR messages of RFC 6581."""
 
 from __future__ import annotations
 

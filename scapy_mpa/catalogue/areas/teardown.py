@@ -1,4 +1,4 @@
-"""How a connection ends: FIN, RST, in the middle of an FPDU, by a Terminate (RFC 5044 §7.2, §8; RFC 5040 §4.8)."""
+"""How a connection ends: FIN, RST, in the middle of an FPDU, with a Terminate (RFC 5044 §7.2, §8; RFC 5040 §4.8)."""
 
 from __future__ import annotations
 
