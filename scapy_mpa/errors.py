@@ -1,4 +1,4 @@
-"""What scapy-mpa raises.
+"""The errors of scapy-mpa.
 
 Malformed traffic is data and becomes a finding, never an exception. An exception means that the caller, or
 the file the caller named, cannot be used; its message says what was wrong, where, and what was expected.

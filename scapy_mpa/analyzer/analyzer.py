@@ -289,7 +289,7 @@ class Analyzer:
         return is_other or flags & SYN > 0 or (connection.arrival is not None and mpa.pending_side != d)
 
     def _begin_mpa(self, connection: TCPConnection, followed: FollowedConnection) -> CapturedConnection | None:
-        """There is MPA on a connection; None if the report has no room for it."""
+        """Begin an MPA connection on a TCP connection; None if the report has no room for it."""
         most = self.limits.mpa_connections
         if len(self.connections) + self._handed_over >= most:
             followed.is_left_out = True
@@ -341,7 +341,7 @@ class Analyzer:
             if held <= most // 4 * 3:
                 break
             connection = self._holding[key]
-            connection.user.reader.relieve(f"more than {most} octets held back in all (total_octets)", self._now)
+            connection.user.reader.relieve(f"more than {most} octets held back in total (total_octets)", self._now)
             if connection.user.mpa is not None:
                 connection.user.mpa.take(0)
             held -= weights[key] - _weight(connection)
@@ -352,7 +352,7 @@ class Analyzer:
     def _follow(self, connection: TCPConnection) -> FollowedConnection:
         """A TCP connection begins."""
         if self._followed.is_full:
-            detail = f"more than {self.limits.connections} TCP connections at a time (connections)"
+            detail = f"more than {self.limits.connections} TCP connections at once (connections)"
             self.findings.add("limit", None, *self._now, 0, detail)
             self._end(self._followed.give_way())
         self._followed.add(connection)
@@ -361,7 +361,7 @@ class Analyzer:
         )
 
     def _end(self, connection: TCPConnection) -> None:
-        """Nothing more comes for a TCP connection."""
+        """End a TCP connection: no more of it follows."""
         flow, followed = connection.flow, connection.user
         assert flow is not None
         # One that is alone is in the midst of none.
@@ -419,7 +419,7 @@ class Analyzer:
             self._begin_mpa(connection, followed)
 
     def _finish_mpa(self, followed: FollowedConnection) -> None:
-        """Nothing more comes for the MPA connection on a TCP connection."""
+        """End the MPA connection on a TCP connection: no more of it follows."""
         mpa, followed.mpa, followed.path_mtu = followed.mpa, None, None
         if mpa is not None:
             mpa.pending_side = -1
@@ -433,7 +433,7 @@ class Analyzer:
         for role, found in zip(ROLES, (mpa.request, mpa.reply), strict=True):
             if found is not None:
                 name = " > ".join(endpoints(mpa.keys[role]))
-                detail = f"{name}: a Key, but no startup frame: nothing of MPA follows it"
+                detail = f"{name}: a Key, but no startup frame: no MPA follows it"
                 self.findings.add("startup-in-data", None, found.frame, found.time, found.seq, detail)
 
     def _report_other(self, connection: TCPConnection, followed: FollowedConnection, key: bytes) -> None:

@@ -234,18 +234,18 @@ class FullOperation:
 
     @property
     def markers(self) -> bool:
-        """Whether there are Markers, wherever its sender puts them."""
+        """True if there are Markers, wherever its sender puts them."""
         layout = self.reader.layout
         return layout.markers if layout.dialect is None else layout.dialect.markers
 
     @property
     def crc(self) -> bool:
-        """Whether CRCs are in use."""
+        """True if CRCs are in use."""
         return self.reader.layout.crc
 
     @property
     def gapped(self) -> bool:
-        """Whether octets were never captured, so that nothing after them is delivered."""
+        """True if octets were never captured, so that nothing after them is delivered."""
         return self.gaps.has_gap
 
     @property
@@ -266,17 +266,17 @@ class FullOperation:
 
     @property
     def deviation(self) -> str | None:
-        """What its sender does wrong, by name; None if that is not known, or nothing."""
+        """The name of what its sender does wrong; None if nothing, or if that is unknown."""
         return self.diagnosis.candidate.name if self.diagnosis is not None else None
 
     @property
     def dialect(self) -> Dialect | None:
-        """How FPDUs of a sender that deviates are read."""
+        """How to read the FPDUs of a sender that deviates."""
         return self.diagnosis.candidate.dialect if self.diagnosis is not None else None
 
     @property
     def has_hole(self) -> bool:
-        """Whether octets are missing, so far, before others that were captured."""
+        """True if octets are missing, so far, before others that were captured."""
         return self.reader.has_hole
 
     def offset_of(self, seq: int) -> int:
@@ -580,7 +580,7 @@ class FullOperation:
         )  # fmt: skip
 
     def finish(self, mine: DirectionEnd, peer: DirectionEnd, now: Moment) -> None:
-        """Nothing more comes, and both directions ended so."""
+        """End both directions: nothing follows."""
         reader, half, rest, report = self.reader, self.half, self.reader.rest, self.report_to
         edge = mine.sent
         end = half.highest if half.fin is None else half.fin
@@ -732,7 +732,7 @@ class CapturedConnection:
         self._path_mtu = path_mtu
         #: The directions whose startup frame was reported: a bit for each.
         self._reported = 0
-        #: Whether a direction was read a second time.
+        #: True if a direction was read a second time.
         self._is_read_anew = False
         self._log = log
         self._listener = listener
@@ -783,17 +783,17 @@ class CapturedConnection:
 
     @property
     def rejected(self) -> bool:
-        """Whether the Reply rejects the connection."""
+        """True if the Reply rejects the connection."""
         return self.reader.rejected
 
     @property
     def inferred(self) -> bool:
-        """Whether something that a startup frame says had to be inferred."""
+        """True if something that a startup frame says had to be inferred."""
         return self.reader.inferred
 
     @property
     def crc(self) -> bool:
-        """Whether CRCs are in use: either side asks for them in both directions (RFC 5044 §7.1.1)."""
+        """True if CRCs are in use: either side asks for them in both directions (RFC 5044 §7.1.1)."""
         request, reply = self.request, self.reply
         if request is not None and reply is not None:
             return bool(request.startup.c or reply.startup.c)
@@ -829,7 +829,7 @@ class CapturedConnection:
 
     @property
     def inferences(self) -> dict[Role, Inferred | None]:
-        """What each direction was found to be where there was no startup frame at all."""
+        """What was inferred about each direction if no startup frame was captured."""
         return {self.role_of(side): found for side, found in enumerate(self.reader.inferences)}
 
     def inference_of(self, direction: Role) -> Inferred | None:
@@ -1020,7 +1020,7 @@ class CapturedConnection:
     # --- the end ---
 
     def finish(self, now: Moment, strays: Iterable[Stray]) -> None:
-        """Nothing more comes; ``strays`` are segments beside it that belong to no connection."""
+        """End the connection: nothing follows; ``strays`` are segments beside it that belong to no connection."""
         for side in (1, 0):
             self.take(side)
         for begun in self.operations.values():

@@ -1,4 +1,4 @@
-"""Which TCP connections are followed, and which one gives way when there are more than may be.
+"""Choose the TCP connections to follow, and which one gives way when there are too many.
 
 What is over goes first.  Connections of which one side alone was captured (SYNs that nobody answered) go if they are
 more than their share; so do those without MPA; else the one goes that has been idle for longest.  Which that is, is
@@ -72,7 +72,7 @@ class Followed:
         self._over: OrderedDict[int, TCPConnection] = OrderedDict()
 
     def __iter__(self) -> Iterator[TCPConnection]:
-        """Those with MPA first, each group in the order in which they came to it."""
+        """Yield those with MPA first, each group in order of arrival."""
         unanswered, plain, with_mpa = (group.members.values() for group in self._groups)
         return iter((*with_mpa, *plain, *unanswered))
 

@@ -72,7 +72,8 @@ class Decryption:
     def open(
         self, frame: int, time: int, addresses: bytes, sealed: memoryview, is_whole: bool, notes: Notes
     ) -> Opened | None:
-        """What a packet held that these addresses (source, destination) exchanged; None if it cannot be opened.
+        """Return the decrypted content of a packet between these addresses (source, destination); None if it cannot be
+        decrypted.
 
         ``is_whole``: the capture did not cut it.  Why it cannot be opened is noted for its frame, captured at ``time``.
         """
@@ -123,7 +124,7 @@ class Decryption:
         return found
 
     def _numbers(self, index: int, followed: _Followed, low: int) -> Iterator[int]:
-        """What the sequence number may be whose low half is known, the likeliest first."""
+        """Yield the sequence numbers that may have this low half, the likeliest first."""
         association = self._associations.all[index]
         if not association.extended:
             yield low

@@ -16,7 +16,7 @@ _IP: Final = frozenset((b"ip", b"ipv6"))
 
 
 class ExportedPacket(NamedTuple):
-    """Where an exported PDU begins, and the addresses of a TCP segment, source and destination; empty for IP."""
+    """The start of an exported PDU, and the addresses of a TCP segment, source and destination; empty for IP."""
 
     at: int
     addresses: bytes

@@ -114,7 +114,7 @@ class Captures:
 
     @property
     def begins(self) -> list[tuple[int, int]] | None:
-        """After the last batch: how many frames come before each capture, and which it is, in the order of reading.
+        """After the last batch: how many frames precede each capture, and which capture it is, in the order of reading.
 
         None if some were merged.
         """
@@ -129,7 +129,7 @@ class Captures:
 
     @property
     def notes(self) -> list[Note]:
-        """What is to be said of the packets read so far: one note a rule."""
+        """Notes about the packets read so far: one per rule."""
         return self._notes.all()
 
     @property
@@ -264,7 +264,9 @@ class Captures:
 
 
 def decryption(sources: Sources, again: bool = False) -> Decryption | None:
-    """What opens the ESP packets of captures whose keys are given; ``again``: frames are read again, in any order."""
+    """Return what decrypts the ESP packets of captures whose keys are given; ``again``: frames are read again, in any
+    order.
+    """
     if sources.esp is None:
         return None
     from scapy_mpa.capture.esp import Decryption

@@ -44,7 +44,7 @@ class Inspected(NamedTuple):
 
 
 class FoundFiles(NamedTuple):
-    """What a folder holds.
+    """The content of a folder.
 
     Attributes:
         captures: their paths, in the order of :func:`natural`.

@@ -29,7 +29,7 @@ _OVERHEAD = 200
 
 
 class Fragment(NamedTuple):
-    """One fragment: whose it is, its place, whether more follow, its octets as captured, their number on the wire."""
+    """One fragment: its datagram, its place, whether more follow, its captured octets, their number on the wire."""
 
     key: bytes
     protocol: int
@@ -40,7 +40,7 @@ class Fragment(NamedTuple):
 
 
 class Datagram(NamedTuple):
-    """What fragments make: protocol, octets up to the first that was not captured, their number on the wire."""
+    """A reassembled datagram: its protocol, octets up to the first that was not captured, their number on the wire."""
 
     protocol: int
     octets: bytes
@@ -145,7 +145,7 @@ class Fragments:
         before = found.weight
         fits = found.add(fragment)
         if not fits:
-            self.notes.add("ip-fragments", frame, time, "fragments overlap: the datagram is left out")
+            self.notes.add("ip-fragments", frame, time, "fragments overlap, so the datagram is left out")
             found.refuse()
         self._weight += found.weight - before
         if fits and found.held == found.length:
@@ -155,7 +155,7 @@ class Fragments:
         return None
 
     def waiting(self) -> dict[bytes, int]:
-        """When the first fragment of each datagram was captured (nanoseconds) that is not complete, by its key."""
+        """Return when the first fragment of each incomplete datagram was captured (nanoseconds), by its key."""
         return {key: found.first for key, found in self._incomplete.items()}
 
     def _make_room(self, frame: int, time: int) -> None:

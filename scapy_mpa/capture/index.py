@@ -75,7 +75,7 @@ class FrameIndex:
         self._put_together = 0
 
     def __len__(self) -> int:
-        """How many frames there are. Raises :class:`~scapy_mpa.errors.CaptureError` as :meth:`segments` does."""
+        """Return the number of frames. Raises :class:`~scapy_mpa.errors.CaptureError` as :meth:`segments` does."""
         self._make()
         return len(self._positions)
 
@@ -124,12 +124,12 @@ class FrameIndex:
 
     @property
     def joined(self) -> Joined | None:
-        """How the captures become one, None if there are not several."""
+        """How the captures are combined, None unless there are several."""
         return self._sources.joined
 
     @property
     def limits(self) -> Limits:
-        """Those under which the captures were read."""
+        """The limits under which the captures were read."""
         return self._limits
 
     def places(self, frames: Iterable[int]) -> Iterator[tuple[Reader, int]]:
@@ -182,7 +182,8 @@ class FrameIndex:
         return octets[: captured_end(pieces)] if is_cut else octets
 
     def latest_pieces(self, last: int, most: int, key: bytes, seq: int, length: int) -> list[FramePiece]:
-        """As :meth:`pieces` has them, of ``last`` and as few frames before it, of one direction, as hold all octets.
+        """Return the pieces as :meth:`pieces` does, from ``last`` and as few frames before it, of one direction, as
+        hold all octets.
 
         Empty if the last ``most`` frames do not hold them.
         """
@@ -203,7 +204,7 @@ class FrameIndex:
         return []
 
     def origin_of(self, frame: int) -> tuple[int, int]:
-        """Which of the captures, from 0, a frame is of, and its number in that file.
+        """Return which of the captures, from 0, a frame is in, and its number in that file.
 
         Raises :class:`~scapy_mpa.errors.CaptureError` as :meth:`segments` does.
         """
@@ -298,7 +299,7 @@ _Laid: TypeAlias = "tuple[int, int, Segment]"
 
 
 def captured_end(pieces: Iterable[FramePiece]) -> int:
-    """Where the first octet is that none of these pieces, which are sorted, has."""
+    """Return the position of the first octet that none of these sorted pieces has."""
     end = 0
     for piece in pieces:
         if piece.first > end:
@@ -308,7 +309,9 @@ def captured_end(pieces: Iterable[FramePiece]) -> int:
 
 
 def _laid(segments: Sequence[_Laid], length: int, is_cut: bool = False) -> tuple[bytes | None, list[FramePiece]]:
-    """So many octets, each of the first segment that has it; None if some are missing, unless some were cut off."""
+    """Return ``length`` octets, each from the first segment that has it; None if some are missing, unless some were cut
+    off.
+    """
     octets, missing = bytearray(length), [(0, length)]
     pieces: list[FramePiece] = []
     for start, end, seg in segments:
@@ -333,7 +336,7 @@ def _choices(segments: Sequence[_Laid]) -> Iterator[list[_Laid]]:
 
 
 def _range_of(seg: Segment, seq: int) -> tuple[int, int]:
-    """Where the octets of a segment lie, counted from a sequence number."""
+    """Return the range of a segment's octets, counted from a sequence number."""
     # A SYN takes the sequence number before the first octet (RFC 9293 §3.4).
     begins = seg.seq + 1 if seg.flags & SYN else seg.seq
     start = seq_diff(begins, seq)
@@ -368,7 +371,7 @@ def _end(part: tuple[int, int]) -> int:
 
 
 def is_pipe(source: CaptureSource) -> bool:
-    """Whether a capture, by name, can be read only once."""
+    """Return True if a capture, by name, can be read only once."""
     if source == STANDARD_INPUT:
         return sys.stdin is None or not sys.stdin.buffer.seekable()
     if not isinstance(source, (str, os.PathLike)):

@@ -74,7 +74,7 @@ class InterfaceOrigin(Origin):
         yield self.name, self
 
     def read(self, size: int, /) -> bytes:
-        """So many octets, or fewer: one at least, none at the end. Raises OSError."""
+        """Return up to this many octets, at least one; none at the end. Raises OSError."""
         while not self._ready:
             if self._polling.is_over:
                 # What came before is still there; what comes now goes on for as long as there is traffic.
@@ -152,7 +152,7 @@ def _open(name: str) -> socket.socket:
 
 
 def _why(error: OSError) -> str:
-    """What is wrong, and what helps."""
+    """Return what is wrong, and what helps."""
     if error.errno == errno.EPERM:
         return "reading its packets needs root or the capability CAP_NET_RAW"
     if error.errno == errno.EAFNOSUPPORT:

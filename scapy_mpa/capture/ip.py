@@ -81,7 +81,7 @@ def ipv6(octets: memoryview, at: int, end: int, wire_end: int) -> Packet | None:
 def below_ipv6(
     addresses: bytes, protocol: int, octets: memoryview, at: int, end: int, packet_end: int
 ) -> Packet | None:
-    """What stands behind the extension headers from ``at`` on, IPsec's AH among them (RFC 4302), or None.
+    """Return what follows the extension headers from ``at`` on, including IPsec AH (RFC 4302), or None.
 
     The first of them is ``protocol``.
     """

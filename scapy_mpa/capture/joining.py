@@ -1,4 +1,4 @@
-"""Which files are captures, and how these become one: a rotation is followed, taps that overlap are merged.
+"""Which files are captures, and how these are combined: a rotation is followed, overlapping taps are merged.
 
 In: names of files, of folders (:mod:`~scapy_mpa.capture.folders`), and patterns. Out:
 :class:`~scapy_mpa.capture.named.Sources`, the captures by name, in groups. What a file holds is seen by its first and
@@ -169,7 +169,7 @@ def _is_file(source: CaptureSource) -> bool:
 
 
 def ends_of(source: CaptureSource, limits: Limits) -> Ends | None:
-    """When a file begins and ends, None if it has no packet or can be read only once.
+    """Return when a file begins and ends, None if it has no packet or can be read only once.
 
     Raises :class:`~scapy_mpa.errors.CaptureError` if it is no capture.
     """
@@ -216,7 +216,7 @@ def _octets_at(file: FileIO, at: int, count: int) -> bytes:
 
 
 def _ends_of_pcap(file: FileIO, size: int, reader: PcapReader) -> Ends | None:
-    """By the first record, and those at the end: None if none are found there that end with the file."""
+    """Return them from the first record and the last ones; None if no records found there end with the file."""
     begin, record = reader.variant.file_header, reader.record
     head = _octets_at(file, begin, record.size)
     if len(head) < record.size:

@@ -106,7 +106,7 @@ _MOST_WRAPPERS: Final = 4
 
 
 class Trail:
-    """What is met on the way from a frame to the TCP segment in it.
+    """What is found between the start of a frame and the TCP segment in it.
 
     Attributes:
         path: tags and tunnels that tell one network from another on the same wire, the outermost first.
@@ -259,7 +259,7 @@ def ip_below(octets: memoryview, ether_type: int, at: int, end: int, trail: Trai
 
 
 def _below_one(octets: memoryview, ether_type: int, at: int, end: int, trail: Trail) -> tuple[int, int] | None:
-    """What stands below one header, None if it is cut or not known; always further on."""
+    """Return what follows one header, None if it is cut or unknown; always further on."""
     if ether_type in _VLAN_TYPES:
         if end - at >= 2 and (number := (octets[at] & 0x0F) << 8 | octets[at + 1]):
             trail.path.append(f"VLAN {number}")
@@ -306,7 +306,7 @@ def _below_mpls(octets: memoryview, at: int, end: int, trail: Trail) -> tuple[in
 
 
 def _begins_ip(octets: memoryview, layer: tuple[int, int] | None, end: int) -> bool:
-    """Whether what an EtherType says is there: IPv4 without options or IPv6."""
+    """Return True if what an EtherType says is there: IPv4 without options or IPv6."""
     if layer is None or layer[1] >= end:
         return False
     ether_type, at = layer

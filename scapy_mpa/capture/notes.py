@@ -1,4 +1,4 @@
-"""What reading a capture leaves to be said in the report, besides damage.
+"""Remarks for the report about reading a capture, besides damage.
 
 One note stands for one rule: it keeps the first frame and counts the rest, as findings do, so that a flood of what is
 noted takes no memory.
@@ -50,7 +50,7 @@ class Unread(NamedTuple):
         """The note of them, among so many packets."""
         kinds = ", ".join(f"{times} {what}" for what, times in self.kinds.most_common())
         total = self.kinds.total()
-        detail = f"{total} of {packets} packets hold no TCP that can be read: {kinds}"
+        detail = f"{total} of {packets} packets hold no readable TCP: {kinds}"
         return Note("not-read", self.frame, self.last_frame, self.time, total, detail)
 
 
@@ -85,5 +85,5 @@ class Notes:
         self._found[note.rule] = note
 
     def all(self) -> list[Note]:
-        """One note a rule."""
+        """Return the notes, one per rule."""
         return [*self._found.values()]

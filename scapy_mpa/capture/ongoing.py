@@ -45,7 +45,7 @@ _LAST_WORDS: Final = 0.5
 
 
 class Polling:
-    """How somebody waits for more octets, and until when.
+    """How to wait for more octets, and until when.
 
     Args:
         poll: seconds between two looks.
@@ -81,14 +81,14 @@ class Polling:
 
 
 def is_readable(descriptor: int, seconds: float) -> bool:
-    """Whether there is something to read, or the other end is closed, within so many seconds."""
+    """Return True if there is something to read, or the other end is closed, within so many seconds."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(seconds * 1000))
 
 
 class Origin(ABC):
-    """Where a capture comes from that goes on.
+    """The origin of a capture that keeps growing.
 
     Attributes:
         name: what people call it.
@@ -106,7 +106,7 @@ class Origin(ABC):
         """
 
     def remarks(self) -> list[str]:
-        """After the last capture: lines about what was not captured."""
+        """Lines about what was not captured, after the last capture."""
         return []
 
     def close(self) -> None:  # noqa: B027
@@ -130,11 +130,11 @@ class GrowingFile:
         self._polling = polling
         self._is_last = is_last
         self._place = 0
-        #: Whether another file was there when nothing more had come.
+        #: True if another file was there when nothing more had come.
         self._is_passed = False
 
     def read(self, size: int, /) -> bytes:
-        """So many octets, or fewer; none when nothing more comes. Raises OSError."""
+        """Return up to this many octets; none when nothing more follows. Raises OSError."""
         while True:
             octets = self._file.read(size) or b""
             if octets:
@@ -150,7 +150,7 @@ class GrowingFile:
 
     @property
     def is_renewed(self) -> bool:
-        """Whether the name stands for another file by now, or for the same one, written from its beginning."""
+        """True if the name stands for another file by now, or for the same one, written from its beginning."""
         try:
             there, mine = self._path.stat(), os.fstat(self._file.fileno())
         except OSError:
@@ -158,7 +158,7 @@ class GrowingFile:
         return (there.st_dev, there.st_ino) != (mine.st_dev, mine.st_ino) or mine.st_size < self._place
 
     def is_of(self, name: str) -> bool:
-        """Whether this is the file of that name, and still read."""
+        """Return True if this is the file of that name, and still read."""
         return not self._file.closed and self._path == Path(name)
 
     def seek(self, place: int, /) -> int:
@@ -171,7 +171,7 @@ class GrowingFile:
 
 
 class FileOrigin(Origin):
-    """One file that grows. If its name comes to stand for another one, that is read next.
+    """One file that grows. If its name comes to stand for another file, that is read next.
 
     Args:
         path: of the file.
@@ -215,7 +215,7 @@ class _Read(NamedTuple):
 
     @classmethod
     def of(cls, name: str) -> _Read:
-        """What it is now. Raises OSError."""
+        """Return the state of the file now. Raises OSError."""
         with open(name, "rb", buffering=0) as file:
             state = os.fstat(file.fileno())
             return cls(state.st_ino, state.st_mtime_ns, file.read(_HEAD) or b"")
@@ -295,7 +295,7 @@ class FolderOrigin(Origin):
         return min(renewed)[1] if renewed else None
 
     def _renewed(self, name: str) -> _Read | None:
-        """What a file that was read is now, if that is another one."""
+        """Return the file that has this name now, if it is not the one that was read."""
         before = self._read.get(name)
         if before is None or (self._file is not None and self._file.is_of(name)):
             return None
@@ -320,7 +320,7 @@ class FolderOrigin(Origin):
 
 
 class PipeOrigin(Origin):
-    """What comes through a pipe: it ends where the other end does, or when polling is over.
+    """Octets from a pipe: they end when the other end is closed, or when polling is over.
 
     Args:
         name: what people call it.
@@ -338,7 +338,7 @@ class PipeOrigin(Origin):
         yield self.name, self
 
     def read(self, size: int, /) -> bytes:
-        """So many octets, or fewer: one at least, none at the end. Raises OSError."""
+        """Return up to this many octets, at least one; none at the end. Raises OSError."""
         while not self._polling.is_over:
             if self._polling.pause(self._descriptor):
                 return os.read(self._descriptor, size)
@@ -397,7 +397,7 @@ class OngoingCaptures:
 
     @property
     def notes(self) -> list[Note]:
-        """What is to be said of the packets read so far: one note a rule."""
+        """Notes about the packets read so far: one per rule."""
         return self._notes.all()
 
     def __enter__(self) -> OngoingCaptures:
@@ -448,7 +448,7 @@ class OngoingCaptures:
 
 
 def origin_of(name: str, polling: Polling) -> Origin:
-    """What a name stands for: standard input, a folder, a file, or a named pipe.
+    """Return what a name stands for: standard input, a folder, a file, or a named pipe.
 
     Raises :class:`~scapy_mpa.errors.CaptureError` if there is nothing that can be read.
     """

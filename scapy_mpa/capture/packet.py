@@ -210,7 +210,7 @@ def _segment_in(
         end = min(end, wire_end)
         if packet.protocol == PROTOCOL_TCP:
             if end < packet.at + _TCP_LENGTH <= wire_end:
-                fragments.notes.add("capture-cut", frame, time, "the TCP header was not captured whole")
+                fragments.notes.add("capture-cut", frame, time, "the TCP header was not captured in full")
             return _tcp_segment(frame, time, packet.addresses, octets, packet.at, end, wire_end)
         if packet.protocol in _ICMP:
             # What came in fragments is not looked into.
@@ -222,7 +222,7 @@ def _segment_in(
 def _opened(
     frame: int, time: int, packet: Packet, octets: memoryview, place: tuple[int, int, int], fragments: Fragments
 ) -> Opened | None:
-    """What ESP holds from the first of these places to the next, if there are keys."""
+    """Return the content of ESP between two of these places, if there are keys."""
     if fragments.esp is None:
         note_without_keys(fragments.notes, frame, time)
         return None

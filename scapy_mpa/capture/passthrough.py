@@ -65,7 +65,7 @@ class _Buffer:
         self._at = 0
 
     def look(self, size: int) -> bytes:
-        """So many octets, or all that are left, without using them."""
+        """Return up to this many octets without consuming them."""
         while len(self._held) - self._at < size:
             try:
                 more = self._octets.read(max(BLOCK_SIZE, size))
@@ -78,7 +78,7 @@ class _Buffer:
         return self._held[self._at : self._at + size]
 
     def read(self, size: int, /) -> bytes:
-        """So many octets, or all that are left."""
+        """Return up to this many octets."""
         taken = self.look(size)
         self._at += len(taken)
         return taken
@@ -197,7 +197,7 @@ def without_comments(block: Block, is_ours: Callable[[str], bool]) -> Block:
 
 
 def _options_at(block: Block) -> int | None:
-    """Where the options of a packet block begin; None if it has no room for any."""
+    """Return where the options of a packet block begin; None if it has no room for any."""
     integer = Struct(block.order + "I")
     (kind,) = integer.unpack_from(block.octets)
     if kind == SIMPLE_PACKET:

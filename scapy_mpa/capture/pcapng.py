@@ -54,7 +54,7 @@ _LAST_TIME = (1 << 63) - 1
 
 
 class Interface(NamedTuple):
-    """What an interface description says.
+    """The content of an interface description.
 
     The time of a packet is ``ticks * factor // divisor + offset`` nanoseconds, and just ``ticks * factor`` if the upper
     half of ``ticks`` is below ``simple_high``.
@@ -89,7 +89,7 @@ class PacketBlock(NamedTuple):
 
 
 class _Fields:
-    """What reads the fields of blocks in a byte order."""
+    """Reads the fields of blocks in a byte order."""
 
     def __init__(self, order: str) -> None:
         self.order = order
@@ -150,7 +150,7 @@ class _Section:
 
 
 class _Damage(Exception):
-    """What is wrong with a block."""
+    """The fault of a block."""
 
 
 class PcapngReader(Reader):
@@ -175,7 +175,7 @@ class PcapngReader(Reader):
         self._place = len(header)
         #: Type and length of a block that was skipped up to its second length.
         self._skipped: tuple[int, int] | None = None
-        #: Whether there was a packet of a link type that is known; one that is not, if there was one.
+        #: True if there was a packet of a link type that is known; one that is not, if there was one.
         self._is_known = False
         self._unknown: int | None = None
         #: For reading again: where packets of which section begin.
@@ -307,7 +307,7 @@ class PcapngReader(Reader):
         return kind, length, length <= have
 
     def _is_packet(self, kind: int, octets: bytes | memoryview, at: int, length: int) -> bool:
-        """Whether a block holds a packet; one that describes what follows is taken."""
+        """Return True if a block holds a packet; one that describes what follows is taken."""
         if kind == SECTION_HEADER:
             self._section = _section(octets[at : at + FIXED_LENGTHS[kind]])[0]
         elif kind == INTERFACE_DESCRIPTION:

@@ -59,7 +59,7 @@ class Reader(ABC):
         self._lacking = 0
 
     def begin_at(self, frames: int) -> None:
-        """Before the first batch: so many frames come before, of other captures."""
+        """Set how many frames of other captures precede this one, before the first batch."""
         self.before = self.frames = frames
 
     def batches(self, every_record: bool = False) -> Iterator[list[Segment]]:
@@ -123,7 +123,7 @@ class Reader(ABC):
 
     @property
     def notes(self) -> Notes:
-        """What is to be said in the report: of fragments, of link types."""
+        """Remarks for the report: about fragments and link types."""
         return self.fragments.notes
 
     def meet_limit(self, detail: str) -> None:
@@ -131,7 +131,7 @@ class Reader(ABC):
         self.limit = detail
 
     def conclude(self) -> None:  # noqa: B027
-        """After the last batch: raise CaptureError if what was read is of no use."""
+        """Raise CaptureError after the last batch if what was read is of no use."""
 
     @abstractmethod
     def _records(self, octets: memoryview, batch: list[Segment], every_record: bool) -> int:

@@ -1,4 +1,4 @@
-"""Where ESP is in an IP packet, and under UDP (RFC 4303 §2, RFC 3948 §2.1); :mod:`~scapy_mpa.capture.esp` opens it."""
+"""Locate ESP in an IP packet, and under UDP (RFC 4303 §2, RFC 3948 §2.1); :mod:`~scapy_mpa.capture.esp` decrypts it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _NON_ESP_MARKER: Final = bytes(4)
 
 
 def sealed_in(packet: Packet, octets: memoryview, end: int) -> tuple[int, int, int] | None:
-    """Where ESP begins in what an IP packet carries, where it ends, and where it ended on the wire; None if it is none.
+    """Return where ESP begins in the payload of an IP packet, where it ends, and where it ended on the wire; None if
+    there is none.
 
     Keepalives and IKE on the port of both are none (RFC 3948 §2.2, §2.3).
     """

@@ -53,7 +53,7 @@ class Streams(Sources):
         self.directions: tuple[Role, ...] = tuple(named)
 
     def reader(self, index: int, file: BinaryIO | Octets, name: str, fragments: Fragments) -> StreamReader:
-        """What reads the octets of one side; raises OSError, and CaptureError if there are none."""
+        """Return what reads the octets of one side; raises OSError, and CaptureError if there are none."""
         return StreamReader(file, name, fragments, self.directions[index])
 
     def as_dict(self, names: Sequence[str]) -> dict[str, str | None]:
@@ -63,7 +63,7 @@ class Streams(Sources):
 
     @property
     def joined(self) -> None:
-        """How captures become one: these are none."""
+        """None: these are not captures that are combined."""
         return
 
 
@@ -96,7 +96,7 @@ class StreamReader(Reader):
         super().__init__(octets, name, fragments)
         self._key = STREAM_KEYS[direction]
         self._head = read_exactly(octets, STARTUP_HEADER_LENGTH)
-        #: Whether the octets begin with a startup frame.
+        #: True if the octets begin with a startup frame.
         self.is_from_start = self._head[:KEY_LENGTH] in (REQUEST_KEY, REPLY_KEY)
         if not self._head:
             raise CaptureError(f"{name}: the file is empty")

@@ -63,7 +63,7 @@ class _Seen:
 
 
 class _Count:
-    """How many packets, the files of the first, and the frames and time of the first and the last of them."""
+    """The number of packets, the files of the first, and the frames and times of the first and the last of them."""
 
     def __init__(self) -> None:
         self.times = self.frame = self.last_frame = self.time = 0
@@ -101,7 +101,7 @@ class PacketsTwice:
         self._copies, self._alike = _Count(), _Count()
 
     def is_copy(self, seg: Segment, file: int) -> bool:
-        """Whether a segment, or a fragment, of a file is a copy of one in another file."""
+        """Return True if a segment, or a fragment, of a file is a copy of one in another file."""
         packet = _packet(seg)
         if packet is None:
             return False
@@ -127,18 +127,18 @@ class PacketsTwice:
         return False
 
     def notes(self, names: Sequence[str]) -> list[Note]:
-        """What is to be said of them; ``names`` are those of the files."""
+        """Return notes about them; ``names`` are those of the files."""
         found = []
         if self._copies.times:
-            what = "are identical: both captures are of one tap; each packet counts once"
+            what = "are identical: both captures are from one tap; each packet counts once"
             found.append(self._copies.note("capture-twice", names, what))
         if self._alike.times:
-            what = "are alike, but differ in octets or time: captures of two taps; they count as retransmissions"
+            what = "are similar, but differ in octets or time: captures from two taps; they count as retransmissions"
             found.append(self._alike.note("capture-taps", names, what))
         return found
 
     def _overlap(self, file: int, one: _Seen) -> bool:
-        """Whether a file was captured when one of those was that a packet is in.
+        """Return True if a file was captured when one of those was that a packet is in.
 
         Else the packet went by twice: what one file of a rotation ends with may come again in the next.
         """
@@ -170,7 +170,7 @@ class _Sender:
 
     def __init__(self, name: bytes) -> None:
         self.name = name
-        #: Whether its packets differ in identification.
+        #: True if its packets differ in identification.
         self.is_named = False
         self.packets = self.twice = 0
 
@@ -245,7 +245,7 @@ class Repeats:
             if is_copy:
                 self._has_copies = True
                 self._found += 1
-                self._notes.add("capture-twice", frame, time, "a copy of a packet just before; it counts once")
+                self._notes.add("capture-twice", frame, time, "a copy of the packet just before; it counts once")
             return is_copy
         self._seen[look] = time, sender.packets
         self._order.append((time, look))
@@ -267,7 +267,7 @@ class Repeats:
 
 
 def _packet(seg: Segment) -> _Packet | None:
-    """What tells the packet of a segment from others; None where its IP header is not at hand."""
+    """Return what distinguishes the packet of a segment from others; None where its IP header is not available."""
     if seg.tcp == FRAGMENT:
         return _fragment(seg)
     if seg.tcp < 0:
@@ -282,7 +282,7 @@ def _packet(seg: Segment) -> _Packet | None:
 
 
 def _ip_header(seg: Segment) -> int | None:
-    """Where the IP header before a TCP header begins."""
+    """Return where the IP header before a TCP header begins."""
     octets, tcp = seg.buffer, seg.tcp
     addresses = seg.key[:-4]
     if len(addresses) == 8:

@@ -41,6 +41,8 @@ BASELINES: dict[str, Baseline] = {
         "RFC 6581, peer to peer: an RTR message (RDMA Write) comes first",
         RTR,
     ),
-    "rddp-01": Baseline({"profile": "rddp-01", "m": _BOTH, "c": _BOTH}, "Rev 0 with Markers and CRC, as RDMAC's RNICs"),
+    "rddp-01": Baseline(
+        {"profile": "rddp-01", "m": _BOTH, "c": _BOTH}, "Rev 0 with Markers and CRC, as RDMAC RNICs send it"
+    ),
     "culley-02": Baseline({"profile": "culley-02"}, "no startup frames: Markers and CRC from the first octet"),
 }

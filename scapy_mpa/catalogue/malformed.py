@@ -66,7 +66,7 @@ class Malformed:
 
     @property
     def outcome(self) -> CaseOutcome:
-        """What comes of it: ``raises``, and what a conforming ``peer`` must do."""
+        """The outcome: ``raises``, and what a conforming ``peer`` must do."""
         return self.case.outcome(self.left)
 
     @property
@@ -83,17 +83,17 @@ class Malformed:
 
     @property
     def suffix(self) -> str:
-        """How a file of it ends: ``.pcap``, or ``.pcapng`` where a capture needs two interfaces."""
+        """The suffix of its file: ``.pcap``, or ``.pcapng`` where a capture needs two interfaces."""
         return f".{self.captured.format}"
 
     @property
     def is_of_catalogue(self) -> bool:
-        """Whether it is a case of the catalogue, of which it is known what the analysis must find."""
+        """True if it is a case of the catalogue, of which it is known what the analysis must find."""
         return self.case.name in CASES
 
     @property
     def file_name(self) -> str:
-        """What its capture is called among others."""
+        """The name of its capture among others."""
         return "".join(one if one.isalnum() or one in "-_.=," else "-" for one in self.case.name) + self.suffix
 
     def forget(self) -> None:
@@ -112,7 +112,7 @@ class Malformed:
             return self.captured.write(file)
 
     def analyze(self) -> Report:
-        """What ``scapy-mpa analyze`` says of it."""
+        """Return the report of ``scapy-mpa analyze`` about it."""
         from scapy_mpa.reading.analysis import analyze
 
         file = io.BytesIO()
@@ -125,7 +125,7 @@ class Malformed:
         return next((found for found in self.analyze().all_findings() if found.rule.id == rule), None)
 
     def as_dict(self, capture: str | None = None) -> dict[str, Any]:
-        """What the manifest says of it, with the name of its capture where that has been written."""
+        """Return its entry in the manifest, with the name of its capture if that has been written."""
         case = self.case
         return {
             "name": case.name,
@@ -147,7 +147,7 @@ class Malformed:
 
 
 def left_of(crc: Repair, lengths: Repair) -> Repairable | None:
-    """What is left as it was, None if nothing is; raises MPAError for both at once."""
+    """Return what is left as it was, None if nothing is; raises MPAError for both at once."""
     for name, value in (("crc", crc), ("lengths", lengths)):
         if value not in ("repaired", "left"):
             raise MPAError(f"{name} is {value!r}, but must be repaired or left")

@@ -40,7 +40,7 @@ def choose_colours(ctx: click.Context, _option: click.Parameter, word: str) -> N
 
 
 def allows_colours() -> bool:
-    """Whether there may be colours; where stdout is no terminal, ``click.echo`` takes them out unless all want them."""
+    """True if there may be colours; where stdout is no terminal, ``click.echo`` takes them out unless all want them."""
     ctx = click.get_current_context(silent=True)
     if ctx is not None and ctx.color is not None:
         return ctx.color
@@ -54,7 +54,7 @@ def file_width() -> int:
 
 
 def console_for(width: int | None = None) -> Console:
-    """What tables are printed by, in colour or not as :func:`allows_colours` has it."""
+    """Return the console that prints tables, in colour or not as :func:`allows_colours` says."""
     from rich.console import Console
 
     ctx = click.get_current_context(silent=True)

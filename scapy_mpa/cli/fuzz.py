@@ -116,7 +116,7 @@ def _changes() -> Iterable[str]:
     "many cases.",
 )
 @click.option(
-    "--to", "peer", metavar=TO_METAVAR, help="Send the cases to a live Responder, and check whether it survives."
+    "--to", "peer", metavar=TO_METAVAR, help="Send the cases to a live Responder, and check that it survives."
 )
 @click.option(
     "--listen", "listens", metavar="[HOST:]PORT", help="The same for an Initiator, which connects to this port."
@@ -125,19 +125,19 @@ def _changes() -> Iterable[str]:
     "--run",
     "command",
     metavar="COMMAND",
-    help="Command that starts that Initiator for each connection; {port} is the port to connect to.",
+    help="Command that starts the Initiator, once for each connection; {port} is the port to connect to.",
 )
 @click.option("--restart", metavar="COMMAND", help="Command that restarts a live peer that is gone.")
 @click.option("--replay", type=click.IntRange(0, MOST_CASES - 1), metavar="N", help="Send a live peer only this case.")
 @click.option(
     "--script", metavar="FILE", type=click.Path(dir_okay=False),
-    help="With --replay: write that case as a Python program that sends it to a peer, for a bug report.",
+    help="With --replay: write that case as a Python program which sends it to a peer, for a bug report.",
 )  # fmt: skip
 @click.option(
     "--minimize",
     "minimizes",
     is_flag=True,
-    help="Reduce a case that kills a live peer to the changes that are needed for it.",
+    help="Reduce a case that kills a live peer to the changes that are needed to kill it.",
 )
 @click.option(
     "--duration",
@@ -161,11 +161,11 @@ def _changes() -> Iterable[str]:
     "--junit",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="With a live peer: write JUnit's XML for CI.",
+    help="With a live peer: write JUnit XML, for CI systems.",
 )
 @click.option(
     "--expected", metavar="FILE", type=click.Path(dir_okay=False),
-    help="With a live peer: known hits, the key \"hit\" of a line each.",
+    help="With a live peer: a file of known hits, one per line: the value of \"hit\".",
 )  # fmt: skip
 @click.option("--list", "only_list", is_flag=True, help="List the areas and the changes.")
 def fuzz_command(
@@ -201,11 +201,11 @@ def fuzz_command(
     expected: str | None,
     only_list: bool,
 ) -> int:
-    """Make any number of malformed captures: valid connections in which a few things are changed.
+    """Make any number of malformed captures: valid connections with a few things changed.
 
-    The changes depend only on the seed and the number of the case: the same options give the same octets, and
-    --case N makes case N by itself. With --to or --listen, one side of each case is sent to a live peer, and
-    a JSON line says how the peer reacted; exit status 3 if the peer is gone.
+    The changes depend only on the seed and the number of the case: the same options give the same octets, and --case N
+    makes case N alone. With --to or --listen, one side of each case is sent to a live peer, and a JSON line says how
+    the peer reacted; the exit status is 3 if the peer is gone.
     """
     from scapy_mpa.fuzz.baselines import baselines
     from scapy_mpa.fuzz.recipe import MOST_MUTATIONS
@@ -234,7 +234,7 @@ def fuzz_command(
     )
     wire = replace(wire, rping=ulp == "rping", monitor=monitor, junit=junit, expected=expected)
     if number is not None and (wire.is_wanted or script is not None):
-        raise click.UsageError(f"a live peer gets one case by --replay: --replay {number}")
+        raise click.UsageError(f"a live peer gets a single case with --replay: --replay {number}")
     if complaint := wire.complaint():
         raise click.UsageError(complaint)
     if wire.is_wanted or script is not None:
@@ -246,7 +246,7 @@ def fuzz_command(
         numbers = range(replay, replay + 1) if replay is not None else range(first, first + (count or _DEFAULT_COUNT))
         return _on_the_wire(wire, numbers, output, seed, captures, connection, scenarios, areas, changes, most)
     if replay is not None:
-        raise click.UsageError("--replay needs a live peer: name it with --to or --listen; or --script FILE")
+        raise click.UsageError("--replay needs a live peer (--to or --listen), or --script FILE")
     wanted = _Wanted(output, split, number, first, count)
     if complaint := wanted.complaint(per_file, is_from_captures=bool(captures), is_of_one=connection is not None):
         raise click.UsageError(complaint)
@@ -389,7 +389,7 @@ def _read(begin: Baselines) -> None:
     for source in begin.sources:
         warn_of_damage(source.found.damage)
         if not source.found.is_whole:
-            said = "only its first messages are used, because it has too many"
+            said = "only its first messages are used, because there are too many"
             print_line(f"scapy-mpa: {printable(source.name)}: {said}", err=True)
 
 
@@ -413,6 +413,6 @@ def _list() -> None:
 
     width = max(map(len, CHANGES))
     often = {area: f"drawn {weight} times in {sum(weights().values())}" for area, weight in weights().items()}
-    for area, drawn in {**often, UPPER: "drawn where --from or --scenario has an upper layer, or if named"}.items():
+    for area, drawn in {**often, UPPER: "drawn if --from or --scenario has an upper layer, or if named"}.items():
         print_line(f"{area} ({drawn}):")
         print_lines(f"  {one.name:<{width}}  {one.meaning}" for one in CHANGES.values() if one.area == area)

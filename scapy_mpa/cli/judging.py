@@ -60,21 +60,21 @@ def judges(command: Callable[..., int]) -> Callable[..., int]:
                 multiple=True,
                 metavar="ID,...",
                 shell_complete=complete_rule,
-                help="Only findings of these rules, given by id or by the beginning of an id. May be repeated.",
+                help="Only findings of these rules: each an ID, or the beginning of one. May be repeated.",
             ),
             click.option(
                 "--ignore",
                 multiple=True,
                 metavar="ID,...",
                 shell_complete=complete_rule,
-                help="No findings of these rules, given by id or by the beginning of an id. May be repeated.",
+                help="No findings of these rules: each an ID, or the beginning of one. May be repeated.",
             ),
             click.option(
                 "--fail-on",
                 type=Word((*SEVERITIES, "never")),
                 default="error",
                 show_default=True,
-                help="The lowest severity of a finding that makes the exit status 1.",
+                help="The lowest severity that makes the exit status 1.",
             ),
         )
     ):

@@ -47,17 +47,17 @@ def learns(command: Callable[..., int]) -> Callable[..., Any]:
     seconds = click.FloatRange(0.001, 3600)
     for option in (
         click.option("--dot", metavar="FILE", type=click.Path(dir_okay=False), help="With --learn: write a graph."),
-        click.option("--replay", metavar="INPUTS", help="With --learn: send these inputs on one connection, no more."),
+        click.option("--replay", metavar="INPUTS", help="With --learn: only send these inputs on one connection."),
         click.option(
             "--silence", type=seconds, metavar="SECONDS",
-            help=f"With --learn: without an octet for so long there is no answer.  [default: {_SILENCE:g}]",
+            help=f"With --learn: silence of this length counts as no answer.  [default: {_SILENCE:g}]",
         ),
         click.option(
             "--learn-connections", type=click.IntRange(1, 1_000_000), metavar="N",
-            help=f"With --learn: the most connections.  [default: {_CONNECTIONS}]",
+            help=f"With --learn: the maximum number of connections.  [default: {_CONNECTIONS}]",
         ),
         click.option(
-            "--learn", is_flag=True, help="Learn the peer's state machine, and compare it with that of RFC 5044."
+            "--learn", is_flag=True, help="Learn the peer's state machine, and compare it with the one in RFC 5044."
         ),
     ):  # fmt: skip
         command = option(command)
@@ -67,7 +67,7 @@ def learns(command: Callable[..., int]) -> Callable[..., Any]:
 def check_without_learning(given: Learning) -> None:
     """Complain of options that are for --learn."""
     if given != Learning(None, None, None, None):
-        raise click.UsageError("--learn-connections, --silence, --replay and --dot are for --learn")
+        raise click.UsageError("--learn-connections, --silence, --replay and --dot need --learn")
 
 
 def check_learning(context: click.Context, given: Learning, output_format: str) -> None:
@@ -170,6 +170,6 @@ def _draw(dot: str, found: LearnedPeer, subject: LearnSubject) -> None:
     tell_written(dot, "a graph for Graphviz")
     picture = draw_svg(dot)
     if picture is None:
-        print_line("scapy-mpa: Graphviz's program dot is not installed: no picture was drawn", err=True)
+        print_line("scapy-mpa: the program dot of Graphviz is not installed: no picture was drawn", err=True)
     else:
         tell_written(str(picture), "the picture")

@@ -187,7 +187,7 @@ def _check_streams(streams: Sequence[tuple[Role, str]], captures: Sequence[str])
 
 
 class Reading(NamedTuple):
-    """What is to be read, what is known of it, and what of the result is shown."""
+    """What to read, what is known about it, and which part of the result to show."""
 
     captures: list[str]
     query: Query
@@ -213,24 +213,24 @@ class Reading(NamedTuple):
 
     @property
     def is_of_streams(self) -> bool:
-        """Whether octets without packets are read."""
+        """True if octets without packets are read."""
         return isinstance(self.query.sources, Streams)
 
     @property
     def has_times(self) -> bool:
-        """Whether a time says what is shown."""
+        """True if a time says what is shown."""
         return self.since is not None or self.until is not None
 
     def is_shown(self, connection: int, direction: Role) -> bool:
-        """Whether this direction of the connection with this number is among those that are shown."""
+        """Return True if this direction of the connection with this number is among those that are shown."""
         return direction in self.directions and (not self.connections or connection in self.connections)
 
     def is_in_time(self, time: int) -> bool:
-        """Whether a time (nanoseconds since the epoch) is among those that are shown."""
+        """Return True if a time (nanoseconds since the epoch) is among those that are shown."""
         return self.was_in_time(time, time)
 
     def was_in_time(self, first: int, last: int) -> bool:
-        """Whether what went from one time to another (nanoseconds since the epoch) is among what is shown."""
+        """Return True if what went from one time to another (nanoseconds since the epoch) is among what is shown."""
         return (self.since is None or last >= self.since) and (self.until is None or first <= self.until)
 
     def analyze(self, *, fpdus: bool, jobs: int = 1) -> Report:
@@ -324,8 +324,8 @@ _STREAM = click.option(
     multiple=True,
     metavar="SIDE=FILE",
     type=StreamOf(),
-    help="Instead of captures: the octets that the initiator, or the responder, sent, without packets. Once for each "
-    "side; one side is enough; - is standard input.",
+    help="Instead of captures: the octets that the initiator or the responder sent, without packets. Give it once for "
+    "each side; one side is enough; - is standard input.",
 )
 _ONGOING = (
     click.option(
@@ -338,8 +338,8 @@ _ONGOING = (
     click.option(
         "--follow",
         is_flag=True,
-        help="Read a capture while it is being written, until Ctrl-C: a file, a pipe, or a folder in which files "
-        "appear.",
+        help="Read a capture while it is being written, until Ctrl-C: a file, a pipe, or a folder to which files are "
+        "added.",
     ),
     click.option(
         "--poll",
@@ -389,11 +389,11 @@ class _Given(NamedTuple):
 
     @property
     def is_ongoing(self) -> bool:
-        """Whether captures are read while they are written."""
+        """True if captures are read while they are written."""
         return self.follow or self.interface is not None
 
     def reading(self) -> Reading:
-        """What is to be read.
+        """Return what to read.
 
         Raises :class:`click.UsageError` for what does not go together, CaptureError as naming captures does, and
         MPAError as reading keys does.
@@ -407,9 +407,7 @@ class _Given(NamedTuple):
         if click.get_current_context().info_name != "plot" and any(
             isinstance(one, AfterBeginning) for one in (self.since, self.until)
         ):
-            raise click.UsageError(
-                "a time such as +0.3 counts from where a connection began, of which only plot draws one"
-            )
+            raise click.UsageError("a time such as +0.3 counts from the start of a connection: only plot takes it")
         if self.poll is not None and not self.is_ongoing:
             raise click.UsageError("--poll sets how often --follow looks for more: --follow is missing")
         workers = cluster_of(self.cluster, self.shared)
@@ -441,7 +439,9 @@ class _Given(NamedTuple):
         return sources
 
     def _ongoing(self, limits: Limits) -> OngoingCaptures:
-        """What is read while it is written; raises :class:`click.UsageError` for what does not go with that."""
+        """Return what is read while it is written; raises :class:`click.UsageError` for options that cannot be combined
+        with it.
+        """
         from scapy_mpa.capture.ongoing import DEFAULT_POLL, OngoingCaptures, Polling, origin_of
 
         option = "--follow" if self.interface is None else "-i"
@@ -481,7 +481,7 @@ class _Given(NamedTuple):
         return tuple(name for name, value in given.items() if value not in (None, ()))
 
     def _told(self) -> tuple[str, ...]:
-        """What was said of the captures, as it was typed."""
+        """Return what was given about the captures, as it was typed."""
         frames = [] if self.frames is None else ["-".join("" if one is None else str(one) for one in self.frames)]
         told = {
             "--port": map(str, self.ports),
@@ -546,15 +546,14 @@ _READS: tuple[_Decorator, ...] = (
         "joining",
         type=Word(JOININGS),
         default="auto",
-        help="How several captures become one: follow reads them one after the other; merge merges them by time. "
-        "auto follows files whose times follow one another, as those of a rotation do, and merges those that "
-        "overlap.",
+        help="How to combine several captures: follow reads them one after the other; merge merges them by time. auto "
+        "follows files whose times follow one another, as in a rotation, and merges those that overlap.",
     ),
     click.option(
         "--esp",
         metavar="FILE",
         type=click.Path(),
-        help="Keys for traffic under IPsec's ESP: Wireshark's esp_sa file. Needs the package cryptography.",
+        help="Keys for traffic under IPsec ESP: Wireshark's esp_sa file. Needs the package cryptography.",
     ),
     click.option(
         "--decode",
@@ -567,7 +566,7 @@ _READS: tuple[_Decorator, ...] = (
         "--frames",
         type=FrameRange(),
         metavar="A-B",
-        help="Only these frames, as if no others had been captured; plot analyses all, and draws these.",
+        help="Only these frames, as if no others had been captured; plot analyses all frames and draws only these.",
     ),
     click.option(
         "--profile",
@@ -578,8 +577,8 @@ _READS: tuple[_Decorator, ...] = (
         "--assume",
         multiple=True,
         metavar="WHAT=VALUE,...",
-        help="Assume what no captured startup frame says: markers=yes, no, initiator or responder; crc=yes or no; "
-        "start=SEQ (where Full Operation begins). May be repeated.",
+        help="Assume this where no startup frame was captured: markers=yes, no, initiator or responder; crc=yes or "
+        "no; start=SEQ (where Full Operation begins). May be repeated.",
     ),
     click.option(
         "--limit",
@@ -640,19 +639,19 @@ def divides_work(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def warn_of_remark(remark: str | None) -> None:
-    """One line on stderr if something was not looked into."""
+    """Print one line on stderr if something was not examined."""
     if remark is not None:
         print_line(f"scapy-mpa: {remark}", err=True)
 
 
 def warn_of_nothing(filters: Iterable[str], what: str = "connection") -> None:
-    """One line on stderr if what was asked for leaves nothing."""
+    """Print one line on stderr if the options leave nothing."""
     asked = ", ".join(filters)
     if asked:
         print_line(f"scapy-mpa: no {what} matches {asked}", err=True)
 
 
 def warn_of_damage(damage: Iterable[str]) -> None:
-    """One line on stderr for each capture that could only be read in part."""
+    """Print one line on stderr for each capture that could only be read in part."""
     for line in damage:
         print_line(f"scapy-mpa: {line}", err=True)

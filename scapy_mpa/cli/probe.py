@@ -58,8 +58,8 @@ _LOOPBACK = "127.0.0.1"
 _FAILED, _GONE, _INTERRUPTED = 1, GONE, STATUS + signal.SIGINT
 #: What to try where nothing comes of a valid connection.
 _SILENT = (
-    "Does the peer speak MPA? If its Request needs more, see --private-data, --ird and --ord; cases that are chosen "
-    "(--case, --area, --clause) are sent all the same"
+    "Does the peer speak MPA? If its Request needs more, see --private-data, --ird and --ord; selected cases (--case, "
+    "--area, --clause) are sent anyway"
 )
 _FORMATS = ("text", "jsonl", "json")
 
@@ -86,7 +86,7 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
     "--run",
     "command",
     metavar="COMMAND",
-    help="Command that starts that Initiator, once for each connection; {port} is the port to connect to.",
+    help="Command that starts the Initiator, once for each connection; {port} is the port to connect to.",
 )
 @click.option("--restart", metavar="COMMAND", help="Command that restarts a peer that is gone.")
 @click.option(
@@ -136,30 +136,30 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
 )
 @click.option(
     "--raw", "raw", metavar="ADDRESS",
-    help="Make the TCP segments directly, from this unused address; needs root and a TUN device.",
+    help="Build the TCP segments ourselves, from this unused address; needs root and a TUN device.",
 )  # fmt: skip
 @click.option("--tun", "device", metavar="NAME", help="With --raw: name of the TUN device.  [default: mpa-probe]")
 @click.option("--mtu", type=click.IntRange(1, 65535), help="With --raw: MTU of the TUN device.  [default: 1500]")
 @settles()
 @learns
+@click.option("--time", "limit", type=TimeType(), metavar="TIME", help="Start no new case after this time: 60s, 5m.")
 @click.option(
-    "--time", "limit", type=TimeType(), metavar="TIME", help="Begin no further case after this time: 60s, 5m."
+    "--sample", type=click.IntRange(1), metavar="N", help="Only N of the cases; the first and the last are conformant."
 )
 @click.option(
-    "--sample", type=click.IntRange(1), metavar="N", help="Only N of the cases, the first and the last conformant."
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="With --sample: which cases are chosen."
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="With --sample: which ones.")
 @monitors()
 @click.option("--rate", type=click.FloatRange(0.001, 1e6), help="Maximum number of connections per second.")
 @click.option(
     "--expected",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="Known failures: the name of a case, a rule or a deviation per line.",
+    help="File of known failures: the name of a case, a rule or a deviation per line.",
 )
 @click.option("--format", "output_format", type=Word(_FORMATS), default="text", show_default=True)
 @click.option("--all", "everything", is_flag=True, help="List all cases, not only those that count against the peer.")
-@click.option("--junit", metavar="FILE", type=click.Path(dir_okay=False), help="Write JUnit's XML, for CI systems.")
+@click.option("--junit", metavar="FILE", type=click.Path(dir_okay=False), help="Write JUnit XML, for CI systems.")
 @click.option("--html", metavar="FILE", type=click.Path(dir_okay=False), help="Write a page for a browser.")
 @click.option(
     "--write", "folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path),
@@ -167,16 +167,25 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
 )  # fmt: skip
 @click.option(
     "--script", metavar="FILE", type=click.Path(dir_okay=False),
-    help="Write the one case that is selected as a Python program that sends the same, for a bug report.",
+    help="Write the one selected case as a Python program which sends the same, for a bug report.",
 )  # fmt: skip
 @click.option("--ulp", type=Word(ULPS), default="none", show_default=True, help="The peer's upper layer.")
-@click.option("--buffer", type=BufferType(), metavar="STAG,TO,OCTETS", help="The peer's memory that may be written to.")
-@click.option("--private-data", type=OctetsType(), default="", metavar="OCTETS", help="A text, hex:00ff, or @FILE.")
-@click.option("--ird", type=click.IntRange(0, NOT_NEGOTIATED), help="Use RFC 6581's enhanced startup, with this IRD.")
 @click.option(
-    "--ord", "order", type=click.IntRange(0, NOT_NEGOTIATED), help="Use RFC 6581's enhanced startup, with this ORD."
+    "--buffer", type=BufferType(), metavar="STAG,TO,OCTETS", help="Memory of the peer that may be written to."
 )
-@click.option("--peer-to-peer", is_flag=True, help="Use RFC 6581's peer-to-peer mode, with a ready-to-receive message.")
+@click.option("--private-data", type=OctetsType(), default="", metavar="OCTETS", help="A text, hex:00ff, or @FILE.")
+@click.option(
+    "--ird", type=click.IntRange(0, NOT_NEGOTIATED), help="Use the enhanced startup of RFC 6581, with this IRD."
+)
+@click.option(
+    "--ord",
+    "order",
+    type=click.IntRange(0, NOT_NEGOTIATED),
+    help="Use the enhanced startup of RFC 6581, with this ORD.",
+)
+@click.option(
+    "--peer-to-peer", is_flag=True, help="Use the peer-to-peer mode of RFC 6581, with a ready-to-receive message."
+)
 @click.option(
     "--rtr",
     multiple=True,
@@ -231,9 +240,9 @@ def probe_command(
 ) -> int:
     """Test a live MPA implementation: is it conformant, and does it survive?
 
-    HOST PORT is a Responder; with --listen an Initiator is tested. Each case of the catalogue that can be sent to such
-    a peer gets a connection of its own, and the answer is judged. Exit status: 0 all pass, 1 some fail, 2 the probe
-    cannot start or the peer lets nothing be tested, 3 the peer is gone, 130 after Ctrl-C.
+    HOST PORT is a Responder; with --listen, an Initiator is tested. Each case of the catalogue that can be sent to such
+    a peer gets a connection of its own, and the answer is judged. Exit status: 0 if all pass, 1 if some fail, 2 if the
+    probe cannot start or no case could be tested, 3 if the peer is gone, 130 after Ctrl-C.
     """
     from scapy_mpa.probe.aim import Live
     from scapy_mpa.probe.choice import chosen, known_failures, sampled
@@ -256,7 +265,7 @@ def probe_command(
         )
     check_without_learning(learning)
     if output_format == "json":
-        raise click.UsageError("--format json is for --learn: here it is jsonl")
+        raise click.UsageError("--format json is for --learn: use jsonl here")
     cases = chosen(names, skipped, areas, clauses)
     if only_list:
         _list(cases, output_format)
@@ -346,7 +355,7 @@ def target_of(
         raise click.UsageError("--boot is how long --restart may take: add --restart COMMAND")
     if listens is None:
         if command is not None:
-            raise click.UsageError("--run starts an Initiator, which only --listen tests")
+            raise click.UsageError("--run starts an Initiator: only --listen tests one")
         if not where:
             raise click.UsageError("name HOST and PORT of a Responder, or --listen PORT for an Initiator")
         address, number = host_and_port(where)
@@ -358,7 +367,7 @@ def target_of(
     if wire is not None:
         raise click.UsageError("--raw tests only a Responder: give HOST PORT")
     if where:
-        raise click.UsageError("--listen waits for an Initiator: leave HOST PORT out")
+        raise click.UsageError("--listen waits for an Initiator: leave out HOST PORT")
     host, _, port = listens.rpartition(":")
     if not port.isdecimal() or int(port) > 0xFFFF:
         raise click.UsageError(f"--listen takes [HOST:]PORT, not {printable(listens)!r}")
@@ -421,7 +430,7 @@ def _nothing_tested(results: list[Result]) -> str:
     from scapy_mpa.probe.told import causes
 
     why = "; ".join(f"{plural(count, 'case')}: {reason}" for reason, count in causes(results)[:3])
-    return f"no case was tested: {why} (--private-data, --ird and --ord, --ulp may help)"
+    return f"no case was tested: {why} (--private-data, --ird, --ord or --ulp may help)"
 
 
 class _Telling:

@@ -59,11 +59,11 @@ class OnTheWire:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether there is a live peer."""
+        """True if there is a live peer."""
         return self.to is not None or self.listens is not None
 
     def complaint(self) -> str | None:
-        """What options do not go together, None if they all do."""
+        """Return which options cannot be combined, None if all can."""
         if self.script is not None and not self.replays:
             return "--script writes one case: name it with --replay"
         if not self.is_wanted:
@@ -77,7 +77,7 @@ class OnTheWire:
         if self.to is not None and self.listens is not None:
             return "--to names a Responder and --listen waits for an Initiator: give only one of them"
         if self.minimizes and self.restart is None:
-            return "--minimize kills the peer again and again: it needs --restart to bring it back"
+            return "--minimize kills the peer repeatedly: it needs --restart to bring it back"
         return None
 
 
@@ -122,7 +122,7 @@ def write_program(wire: OnTheWire, fuzzer: Fuzzer, number: int) -> int:
 
 
 def _unchanged(number: int, by: Role) -> MPAError:
-    """What to say of one case that was asked for, and is no other than the connection that it begins from."""
+    """Return the error for a requested case that does not differ from the connection it starts from."""
     return MPAError(f"case {number} changes nothing in what the {by.capitalize()} sends: --replay with another number")
 
 
@@ -191,9 +191,9 @@ class _Giving:
         said = f"{plural(self._count, 'case')}, {self._new} with new answers"
         said += f", {self._lost} after which the peer was gone"
         if self._not_given:
-            said += f", {self._not_given} not given because there was no connection"
+            said += f", {self._not_given} not sent because there was no connection"
         if self._unchanged:
-            said += f"; {plural(self._unchanged, 'case')} left out because nothing was changed in what this side sends"
+            said += f"; {plural(self._unchanged, 'case')} left out because they change nothing in what this side sends"
         if self._hits:
             said += f"; {plural(len(self._hits), 'hit')}: {', '.join(map(printable, self._hits))}"
         print_line(f"scapy-mpa: {said}", err=True)

@@ -50,7 +50,7 @@ class MessageTask(NamedTuple):
 
 
 class ShareMessages(NamedTuple):
-    """What came of a share: what it adds to the report, and the name of the file with its messages.
+    """The result of a share: what it adds to the report, and the name of the file with its messages.
 
     ``messages`` has what is known of those of a connection, by its place in ``part``; ``errors`` the frame of the first
     error of a half connection, by twice that place, or by the next number for the Responder's half.

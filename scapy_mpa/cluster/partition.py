@@ -28,7 +28,7 @@ _Row: TypeAlias = "tuple[int, int, bytes, int, int, int, int, int, int, int, tup
 
 
 class Mark(NamedTuple):
-    """What every share knows of a block: its octets, and the frame and time of the last segment, if there is one."""
+    """What every share knows about a block: its octets, and the frame and time of the last segment, if there is one."""
 
     octets: int
     last: tuple[int, int] | None
@@ -104,7 +104,7 @@ class PartitionWriter:
 
 
 def part_of_chunk(chunk: Chunk, share: int) -> Chunk:
-    """What a task of one share needs of a chunk: where the marks are, and where its own segments are."""
+    """Return what a task of one share needs of a chunk: where the marks are, and where its own segments are."""
     return *chunk[:2], *chunk[share + 1 : share + 3]
 
 

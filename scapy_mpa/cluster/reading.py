@@ -58,7 +58,7 @@ class ReadingTask(NamedTuple):
 
 
 class UnitRead(NamedTuple):
-    """What came of a unit: where its segments are, and what reading it left to be said.
+    """The result of a unit: where its segments are, and remarks about reading it.
 
     ``frames`` has the frames of each capture, by its index, in the order of reading; ``said`` lines on what could not
     be read: the index of the capture, whether nothing of it can be read, the line. ``unread`` counts packets in what is
@@ -156,7 +156,7 @@ def joined(units: Sequence[list[int]], together: Sequence[tuple[int, int]]) -> l
 
 
 def torn(units: Sequence[UnitRead]) -> list[tuple[int, int]]:
-    """Which units, from one number to another, cannot be read apart.
+    """Return which units, from one number to another, cannot be read separately.
 
     An IP datagram begins in the one and may go on in the other; or both have a note that counts what is in several
     captures.
@@ -222,7 +222,7 @@ class _SeenFragments(Fragments):
         self.fragmented: dict[bytes, int] | None = {}
 
     def add(self, fragment: Fragment, frame: int, time: int) -> Datagram | None:
-        """As of any capture."""
+        """Add a fragment, as for any capture."""
         if self.fragmented is not None:
             self.fragmented.setdefault(fragment.key, time)
             if len(self.fragmented) > _MOST_FRAGMENTED:

@@ -51,7 +51,7 @@ def receive_share(task: ReceivingTask) -> str:
 
 
 def read_found(folder: SharedFolder, name: str) -> Any:
-    """What a task wrote into a file of the folder. Raises MPAError if that cannot be read."""
+    """Return what a task wrote into a file of the folder. Raises MPAError if that cannot be read."""
     try:
         with folder.open(name) as file:
             return folder.unseal(file.read())

@@ -88,7 +88,7 @@ class SharedFolder(NamedTuple):
 
 
 def said(error: BaseException) -> str:
-    """What an error of another package says, in one line."""
+    """Return the message of another package's error, in one line."""
     text = (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
     return " ".join(text.split())
 

@@ -223,7 +223,7 @@ def _parts(change: Change, offset: int, record: FPDURecord, markers: bool) -> It
 
 
 def _part(at: int, offset: int, record: FPDURecord, markers: bool) -> tuple[Part, int]:
-    """What the octet at a stream offset is, of the FPDU at ``offset``; and where in the stream that ends."""
+    """Return what the octet at a stream offset is in the FPDU at ``offset``, and where in the stream that part ends."""
     end = offset + record.wire_length
     border = end
     if markers:

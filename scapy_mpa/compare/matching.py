@@ -1,4 +1,4 @@
-"""Which segment at one tap is which at the other: the same octets of the stream, sent once more or cut anew.
+"""Which segment at one tap is which at the other: the same octets of the stream, repeated or with other boundaries.
 
 Segments that begin at the same octet and are as long are the same transmission, if there is one of them at each tap.
 Where there are several copies, those belong together whose delay is nearest the usual one. What is left was cut,
@@ -118,7 +118,7 @@ def covered(column: Passed) -> list[tuple[int, int]]:
 
 
 def without(ranges: Sequence[tuple[int, int]], others: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """What of some ranges is in none of the others; all ascending and apart from each other."""
+    """Return the parts of some ranges that are in none of the others; all are ascending and disjoint."""
     found, at = [], 0
     for start, end in ranges:
         while at < len(others) and others[at][1] <= start:

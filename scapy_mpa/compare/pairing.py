@@ -1,4 +1,4 @@
-"""Which connection at one tap is which at the other, through a NAT too, and by how much sequence numbers differ."""
+"""Which connection at one tap is which at the other, also through a NAT, and by how much sequence numbers differ."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _parse(text: str, whole: str) -> tuple[bytes, bytes | None]:
 
 
 class Mapping:
-    """What a NAT makes of addresses: those at the first tap, and what they are at the second."""
+    """How a NAT maps addresses: those at the first tap, and those at the second."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         """Read ``A=B`` texts. Raises MPAError for what is none, and for an address that is mapped twice."""
@@ -209,7 +209,7 @@ def _numbers(one: Connection) -> tuple[set[int], set[int]]:
 
 
 def shift_of(sent: TapHalf, received: TapHalf) -> int | None:
-    """By how much sequence numbers are higher at the second tap; None if nothing says that octets are the same.
+    """Return by how much sequence numbers are higher at the second tap; None if nothing shows equal octets.
 
     The SYNs say it; without both, payloads that are the same.
     """
@@ -261,7 +261,7 @@ def _same_segments(sent: TapHalf, received: TapHalf) -> int:
 
 
 def _meet(sent: TapHalf, received: TapHalf) -> bool:
-    """Whether some sequence numbers were captured at both taps."""
+    """Return True if some sequence numbers were captured at both taps."""
     if not len(sent) or not len(received):
         return True
     assert sent.base is not None and received.base is not None

@@ -1,4 +1,4 @@
-"""What was said once, said again: ULPDUs of a connection as the steps of a conversation.
+"""A captured conversation, rebuilt: the ULPDUs of a connection as the steps of a new conversation.
 
 Each FPDU is a step of its own, as long as it was; or whole RDMAP messages are, which are cut anew (``as_messages``).
 """
@@ -23,7 +23,7 @@ class SaidAgain(Protocol):
 
     @property
     def role(self) -> Role:
-        """Who said it."""
+        """The side that sent it."""
 
     @property
     def ulpdu(self) -> bytes:
@@ -39,7 +39,7 @@ class SaidAgain(Protocol):
 
     @property
     def time_ns(self) -> int:
-        """When the FPDU was placed, in nanoseconds since the epoch."""
+        """The time at which the FPDU was placed, in nanoseconds since the epoch."""
 
 
 def steps_of(
@@ -107,7 +107,7 @@ class _Whole:
         return [*given_up, *self._as_message(begun)]
 
     def finish(self) -> list[Message]:
-        """Nothing more comes: what is not whole, as it was."""
+        """Finish: return incomplete messages as they were captured."""
         return [part for begun in self._begun.values() for part in begun.parts]
 
     def _as_message(self, begun: _Begun) -> list[Message]:
@@ -134,7 +134,7 @@ class _Whole:
 
 
 def _goes_on(begun: _Begun, header: TaggedHeader | UntaggedHeader, ulpdu: bytes) -> bool:
-    """Whether a segment follows what there is of a message."""
+    """Return True if a segment follows what there is of a message."""
     first, length = begun.header, len(begun.payload)
     control = begun.parts[0].payload[:CONTROL_LENGTH]
     if (control[0] & ~LAST, control[1]) != (ulpdu[0] & ~LAST, ulpdu[1]):

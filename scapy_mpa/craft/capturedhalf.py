@@ -1,4 +1,4 @@
-"""One half connection as it was captured: which of its FPDUs can be found, and when.
+"""One half connection as it was captured: which of its FPDUs can be located, and when.
 
 Where the FPDUs lie is known from their sender (``SentHalf``); ``Captured`` says which octets came at which frame.
 See ``truth`` for the definitions.
@@ -205,7 +205,7 @@ class CapturedHalf:
         self._located[k] = complete if is_alone else max(complete, before or 0)
 
     def _search(self) -> None:
-        """Behind octets that never came, in a stream without Markers, FPDUs are searched for.
+        """Search for FPDUs after octets that never arrived, in a stream without Markers.
 
         So they are in a half that begins in the middle and ends before an FPDU with a Marker, if there are CRCs. One
         that was cut is found if it begins with a segment and ends with one.
@@ -229,7 +229,7 @@ class CapturedHalf:
         return self._starts[k] in starts and self._ends[k] in ends and self._has_control(k)
 
     def _doubt(self) -> None:
-        """Where one bad FPDU follows another, and no Marker names it, what comes behind them has to confirm it.
+        """Require confirmation from later FPDUs where one bad FPDU follows another, and no Marker names it.
 
         That is a whole FPDU, or the end of the octets.
         """
@@ -245,7 +245,7 @@ class CapturedHalf:
     # --- records ---
 
     def records(self, times: list[int]) -> Iterator[dict[str, Any]]:
-        """What is reported of each FPDU that was located."""
+        """Yield what is reported about each located FPDU."""
         half = self._half
         error = self._first_error()
         first = next((k for k, frame in enumerate(self._located) if frame is not None), 0)
@@ -286,7 +286,7 @@ class CapturedHalf:
         return any(self._captured[index].is_dropped for _, _, index in self._pieces_of(k))
 
     def _located_by(self, k: int, located: int) -> str:
-        """How FPDU k, which frame ``located`` located, is found."""
+        """Return how FPDU k, which frame ``located`` located, is found."""
         before = self._located[k - 1] if k else None
         if k == 0 and self._anchored:
             return "start"

@@ -1,4 +1,4 @@
-"""Who says what, and when: streaming data, RDMAP messages or bare ULPDUs, pauses, and the end (RFC 5044 §7.1.2).
+"""Who sends what, and when: streaming data, RDMAP messages or bare ULPDUs, pauses, and the end (RFC 5044 §7.1.2).
 
 A ``Conversation`` is put together step by step. Its startup frames come by themselves before the first message, and RFC
 6581's ready-to-receive message where one is agreed on. A step that breaks a rule of ``RULES`` is refused, unless
@@ -28,9 +28,9 @@ from scapy_mpa.framing.role import ROLES, Role, peer_of
 #: What a conversation keeps to, by the names that ``allow`` takes.
 RULES: dict[str, str] = {
     "responder-first": "the Responder sends no FPDU before the first of the Initiator (RFC 5044 §7.1.2, rule 4)",
-    "after-rejection": "after a Reply that rejects there is no FPDU (RFC 5044 §7.1.2, rule 3)",
+    "after-rejection": "after a Reply that rejects, there is no FPDU (RFC 5044 §7.1.2, rule 3)",
     "after-terminate": "nothing follows a Terminate in its direction (RFC 5040 §5.4)",
-    "no-rtr": "in the peer-to-peer model the first FPDU is a message that both sides offer (RFC 6581 §9.2)",
+    "no-rtr": "in the peer-to-peer model, the first FPDU is a message that both sides offer (RFC 6581 §9.2)",
     "startup-frame": "Request and Reply are valid, and the Reply fits the Request (RFC 5044 §7.1.1, RFC 6581 §9)",
 }
 
@@ -338,7 +338,7 @@ class Conversation:
         return bytes(payload)
 
     def sending(self, number: int = 0) -> Sending:
-        """What makes the packets of the whole connection, which has this number among others."""
+        """Return what makes the packets of the whole connection, which has this number among others."""
         whole = copy.copy(self)
         whole.steps, whole._heard, whole._terminated = self.steps[:], self._heard.copy(), self._terminated.copy()
         if not whole._has_ended:

@@ -112,7 +112,7 @@ def _vxlan_gpe(frame: bytes) -> bytes:
 
 
 def _geneve(frame: bytes) -> bytes:
-    """With an option of eight octets."""
+    """Return the frame in Geneve, with an option of eight octets."""
     option = struct.pack("!HBBI", 0xFFFF, 1, 1, 0)
     return _udp(GENEVE_PORT, struct.pack("!BBHI", 2, 0, ETHERTYPE_ETHERNET, _VNI << 8) + option, frame)
 

@@ -58,7 +58,7 @@ class ExchangeCapture(NamedTuple):
 
     @property
     def format(self) -> Literal["pcap", "pcapng"]:
-        """Of the file: only pcapng has several interfaces."""
+        """The format of the file: only pcapng has several interfaces."""
         return "pcap" if self.foreign is None else "pcapng"
 
     def write(self, file: BinaryIO) -> int:
@@ -80,7 +80,7 @@ class Unit(NamedTuple):
 
 
 class Exchange:
-    """What is to be said and sent; changes alter it before it is carried out.
+    """What is to be sent; changes alter it before it is carried out.
 
     Args:
         setup: parameters of the connection (``craft.setup.Setup``).
@@ -119,7 +119,7 @@ class Exchange:
         self.packets: list[PacketChange] = []
         self.taps: list[PacketChange] = []
         self.wire: list[FrameChange] = []
-        #: Whether the Request gets a Reply.
+        #: True if the Request gets a Reply.
         self.is_answered = True
         self.snaplen = SNAPLEN
         self.foreign: Foreign | None = None
@@ -129,7 +129,7 @@ class Exchange:
 
     @classmethod
     def of(cls, conversation: Conversation) -> Exchange:
-        """What is said in a conversation, of a builder or a scenario."""
+        """Return what is sent in a conversation, from a builder or a scenario."""
         setup = {name: getattr(conversation.setup, name) for name in SETUP_NAMES}
         return cls(setup, map(_as_step, conversation.steps))
 
@@ -173,7 +173,7 @@ class Exchange:
     # --- carried out ---
 
     def units(self, role: Role) -> list[Unit]:
-        """What a side sends, its startup frame first, before any change of packets."""
+        """Return what a side sends, its startup frame first, before any change of packets."""
         sending = self._conversation().sending()
         stream = b"".join([one.payload for one in sending.packets() if one.half.role == role])
         half = sending.halves[ROLES.index(role)]
@@ -211,7 +211,7 @@ class Exchange:
         try:
             self.captured().write(BytesIO())
         except struct.error:
-            raise MPAError("a number does not fit into the field that is to have it") from None
+            raise MPAError("a number does not fit into its field") from None
         except (LookupError, TypeError, ValueError) as error:
             raise MPAError(str(error) or "there is nothing to change") from None
         if any(id(one) not in self.made for changes in self.fpdus.values() for one in changes):
@@ -253,7 +253,7 @@ class Exchange:
         return conversation
 
     def _alter(self, role: Role, setup: Setup) -> Callable[[LaidFPDU, bytes, bytes], bytes]:
-        """What changes the FPDUs of a side as they are laid; one that has no place for a change stays as it is."""
+        """Return what changes a side's FPDUs as they are laid; one with no place for a change stays as it is."""
         number = 0
 
         def alter(place: LaidFPDU, ulpdu: bytes, octets: bytes) -> bytes:

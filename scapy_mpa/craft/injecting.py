@@ -37,10 +37,10 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 #: All places, in words.
 WHERE: Final[Mapping[str, str]] = {
-    "ahead": "`distance` octets beyond the window; of an acknowledgement, beyond what was sent",
+    "ahead": "`distance` octets beyond the window; for an acknowledgement, beyond what was sent",
     "behind": "`distance` octets before the SYN",
     "acknowledged": "among octets that were acknowledged",
-    "window": "in the window, but not next; octets in place of those that come next",
+    "window": "in the window, but not next; octets in place of those that are due next",
 }
 
 #: What the IP identification of a forged packet differs by.
@@ -75,7 +75,7 @@ def forged(packet: TcpPacket, start: int, payload: bytes = b"", flags: int = ACK
 
 
 def others(octets: bytes) -> bytes:
-    """As many octets, each of them another one."""
+    """Return as many octets, each of them different."""
     return bytes(octet ^ _OTHER for octet in octets)
 
 
@@ -92,7 +92,7 @@ def aged(packet: TcpPacket, ticks: int = _TICKS_OF_AN_HOUR) -> TcpPacket:
 
 
 class SeenHalf:
-    """What somebody on the path has seen of one half connection, as offsets of its stream.
+    """What somebody on the path has seen of one half connection, as offsets in its stream.
 
     Attributes:
         received: which octets have arrived.
@@ -131,7 +131,7 @@ class SeenHalf:
             self.edge = max(self.edge, packet.ack + (packet.window << (0 if packet.flags & SYN else peer._shift)))
 
     def is_answer(self, offset: int) -> bool:
-        """Whether its peer acknowledged just so much, lately."""
+        """Return True if its peer acknowledged just so much, lately."""
         return offset in self._numbers
 
 
@@ -174,7 +174,7 @@ def _data(packet: TcpPacket, seen: SeenHalf, where: str, distance: int, rng: ran
 
 
 def _refused(packet: TcpPacket, seen: SeenHalf) -> tuple[tuple[int, int], ...]:
-    """What makes every FPDU bad of which the next packet in order holds octets; nothing if that cannot be done."""
+    """Return changes that spoil every FPDU with octets in the next packet in order; none if impossible."""
     half = packet.half
     if not half.crc or half.origin is None or packet.damage or packet.start != seen.received.rcv_nxt:
         return ()
@@ -190,7 +190,7 @@ def _refused(packet: TcpPacket, seen: SeenHalf) -> tuple[tuple[int, int], ...]:
 def _made(
     packet: TcpPacket, seen: dict[SentHalf, SeenHalf], what: str, where: str, distance: int, rng: random.Random
 ) -> TcpPacket | None:
-    """What is injected in front of a packet, None where there can be none."""
+    """Return what is injected before a packet, None where nothing can be."""
     mine = seen[packet.half]
     if what == "data":
         return _data(packet, mine, where, distance, rng)

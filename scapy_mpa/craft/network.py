@@ -1,4 +1,4 @@
-"""What a network does to packets on their way to where they are captured: late, twice, lost, damaged, in fragments.
+"""What a network does to packets before they are captured: delay, duplicate, lose, damage, fragment.
 
 Each function takes packets in the order in which they were sent and gives those that arrive, in that order; chances
 are drawn from the :class:`Chance` handed in. Segments of Full Operation are what it happens to: handshake,
@@ -34,12 +34,12 @@ _LARGEST_WINDOW = 0xFFFF
 
 
 def is_data(packet: TcpPacket) -> bool:
-    """Whether a packet is a segment of Full Operation, whole."""
+    """Return True if a packet is a segment of Full Operation, whole."""
     return packet.in_operation and bool(packet.payload) and packet.piece is None and not packet.is_injected
 
 
 class Chance:
-    """Which packets something happens to: each of those that it is meant for, with the same probability.
+    """The packets that something happens to: each of those it applies to, with the same probability.
 
     Attributes:
         is_for: whether it is meant for a packet.

@@ -25,7 +25,7 @@ _IPV6_TCP = "HBB32sHHIIHHHH"
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One party of a connection: an IPv4 or IPv6 address, a TCP port and six octets of MAC address."""
+    """One end of a connection: an IPv4 or IPv6 address, a TCP port and six octets of MAC address."""
 
     address: str
     port: int
@@ -33,7 +33,8 @@ class Endpoint:
 
 
 def pseudo_header_sum(frame: bytes, maker: FrameMaker) -> int:
-    """What a host that leaves TCP checksums to its network card puts into the field of ``frame`` (RFC 9293 §3.1).
+    """Return what a host that leaves TCP checksums to its network card puts into the field of ``frame`` (RFC 9293
+    §3.1).
 
     It is the sum over the pseudo-header alone, which the card goes on from.
     """
@@ -112,7 +113,7 @@ class FrameMaker:
         options: bytes = b"",
         identification: int = 0,
     ) -> bytes:
-        """One frame. ``options`` is a multiple of four octets, ``window`` as it stands in the header.
+        """Return one frame. ``options`` is a multiple of four octets, ``window`` is as in the header.
 
         ``identification`` (modulo 65536) is IPv4's alone.
         """

@@ -45,7 +45,7 @@ _MOST = 100_000
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is said on a number of connections, each with its title, and what happens to the packets."""
+    """A number of conversations, each with its title, and what happens to their packets."""
 
     name: str
     title: str = ""

@@ -1,4 +1,4 @@
-"""Of copies of the same octets that differ, those that their receiver took.
+"""The copies that a receiver took, of those of the same octets that differ.
 
 A receiver may drop a segment without a word for the CRC of an FPDU in it (RFC 5044 §8); TCP then sends it again. So of
 two copies whose TCP checksums are right the later one counts, if it makes an FPDU good that the earlier one makes
@@ -59,7 +59,7 @@ def taken(half: SentHalf, captured: Sequence[Captured], acknowledged: Acknowledg
 
 
 def _damaged_fpdus(half: SentHalf, captured: Sequence[Captured]) -> list[tuple[int, int]]:
-    """Where FPDUs lie with an octet that was damaged under a TCP checksum that is right, if CRCs show that."""
+    """Return where FPDUs lie with an octet that was damaged under a right TCP checksum, if CRCs show that."""
     origin = half.origin
     if origin is None or not half.crc:
         return []

@@ -102,7 +102,7 @@ class Talk:
         receiver.take()
 
     def acknowledge(self, side: Side) -> Iterator[TcpPacket]:
-        """What a delayed-acknowledgement timer does: ``side`` acknowledges what it has not yet, if anything."""
+        """Act as a delayed-acknowledgement timer: ``side`` acknowledges what it has not yet, if anything."""
         tcp = self._sides[side]
         if tcp.unacked:
             tcp.acknowledge()
@@ -113,7 +113,7 @@ class Talk:
         self._sides[side].hold()
 
     def read(self, side: Side) -> Iterator[TcpPacket]:
-        """It has read everything, and says so if there is more room now than it said, or something to acknowledge."""
+        """Read everything; announce it if there is more room than was announced, or something to acknowledge."""
         self._sides[side].read()
         return self._carry(side)
 

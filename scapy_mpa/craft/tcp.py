@@ -63,7 +63,7 @@ _SACK_PERMITTED = b"\x01\x01\x04\x02"
 
 
 class Habits(NamedTuple):
-    """What TCPs may do or leave.
+    """What a TCP may do or leave out.
 
     Attributes:
         delays_acks: every second segment in order is acknowledged, out of order and where a hole is filled each one
@@ -82,7 +82,7 @@ LIVE, CRAFTED = Habits(), Habits(delays_acks=True, permits_sack=False, retransmi
 
 
 class Arrived:
-    """Which octets of a stream have arrived: all up to ``rcv_nxt``, and runs beyond it. A SYN is octet -1."""
+    """The octets of a stream that have arrived: all up to ``rcv_nxt``, and runs beyond it. A SYN is octet -1."""
 
     __slots__ = ("rcv_nxt", "runs")
 
@@ -197,7 +197,7 @@ class TCP:
 
     @property
     def deadline(self) -> int | None:
-        """When ``tick`` has something to do; None if nothing is under way."""
+        """The time at which ``tick`` has something to do; None if nothing is outstanding."""
         return self._timer
 
     @property
@@ -287,7 +287,7 @@ class TCP:
         self._held_edge = self.rcv_nxt + (self._window or 0)
 
     def read(self) -> None:
-        """It has read everything: say so, if there is more room now than was said, or something to acknowledge."""
+        """Read everything: announce it if there is more room than was announced, or something to acknowledge."""
         self._held_edge = None
         if self.unacked or self._told_window < (self._window or 0):
             self.acknowledge()
@@ -365,7 +365,7 @@ class TCP:
             self._start_timer()
 
     def _read_syn(self, said: Announced | None, tsval: int | None) -> None:
-        """What the peer announces."""
+        """Read what the peer announces."""
         if said is not None:
             self._peer_mss = max(said.mss, _LEAST_MSS) if said.mss else _USUAL_MSS
             self._has_stamps = self._has_stamps and said.timestamps
@@ -474,7 +474,7 @@ class TCP:
     # --- time ---
 
     def tick(self, now: int) -> None:
-        """So late it is: send again what was not acknowledged in time."""
+        """Advance the time, and retransmit what was not acknowledged in time."""
         self._now = now
         if self._timer is None or now < self._timer:
             return
@@ -610,7 +610,7 @@ class TCP:
             raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
 
     def _end(self, state: Literal["reset", "lost"]) -> None:
-        """Nothing is sent any more."""
+        """End: nothing more is sent."""
         self.state = state
         self._timer = None
         self._unacknowledged.clear()

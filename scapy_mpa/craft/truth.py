@@ -1,4 +1,4 @@
-"""What is to be found in a capture, computed from what was sent and from the packets as they were written to it.
+"""What an analysis must find in a capture, computed from what was sent and from the packets as they were written to it.
 
 The receiver has no part in this: where each FPDU lies is known from its sender, which octets each frame brought
 from the packets. ``Truth`` takes note of the packets one by one and gives, at the end, a record with the keys of
@@ -130,7 +130,7 @@ class Truth:
 
 
 class _ConnectionTruth:
-    """One connection; ``order`` is the frame that it is numbered by."""
+    """One connection; ``order`` is the frame that determines its number."""
 
     def __init__(
         self,

@@ -48,7 +48,7 @@ class PathMTU(NamedTuple):
 
 
 class End(NamedTuple):
-    """How the connection ends, and by whom."""
+    """How the connection ends, and by which side."""
 
     how: Close
     role: Role

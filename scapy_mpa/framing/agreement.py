@@ -94,7 +94,7 @@ def read_depths(request: EnhancedData, reply: EnhancedData) -> ReadDepths:
 
 @lru_cache(maxsize=64)
 def agreed(request: StartupFrame | None, reply: StartupFrame | None, responder_port: int = 0) -> Operation:
-    """What Full Operation must be after these frames, if neither endpoint closes. One may be None, not both.
+    """Return what Full Operation must be after these frames, if neither endpoint closes. One of them may be None.
 
     The port of the Responder tells whether they may state IRD and ORD as SMB Direct did before RFC 6581.
 

@@ -27,7 +27,7 @@ CRCFunction = Literal["crc32c", "zlib", "not-complemented", "from-zero"]
 
 
 class Dialect(NamedTuple):
-    """What one sender does. The first two were agreed on, all others are RFC 5044's unless changed."""
+    """How one sender lays FPDUs. The first two fields were agreed on; all others are as in RFC 5044 unless changed."""
 
     markers: bool
     #: CRCs are in use; if not, nobody looks at the field.
@@ -151,7 +151,7 @@ class Dialect(NamedTuple):
         return LENGTH_FIELD_LENGTH * self.length_counts_itself + CRC_LENGTH * self.length_counts_crc
 
     def length_field(self, ulpdu_length: int) -> int:
-        """What is sent as ULPDU_Length, modulo 2^16."""
+        """Return the value sent as ULPDU_Length, modulo 2^16."""
         sent = ulpdu_length + self._counted_too
         return sent + self.pad(ulpdu_length) * self.length_counts_pad & 0xFFFF
 

@@ -1,4 +1,4 @@
-"""What must come out of the Startup Phase: two sides' properties in, frames and Full Operation, or a close, out.
+"""The required outcome of the Startup Phase: two sides' properties in, frames and Full Operation, or a close, out.
 
 ``negotiate`` follows RFC 5044 §7.1 and §8, its appendix C (RDMAC and IETF RNICs; informative) and RFC 6581 §6 to
 §10. ``agreement`` says what the frames then mean, ``judgement`` what frames that were captured tell. Where a
@@ -80,7 +80,7 @@ class Side(NamedTuple):
 
     @property
     def enhances(self) -> bool:
-        """It supports enhanced RDMA connection establishment."""
+        """True if it supports enhanced RDMA connection establishment."""
         knows = self.kind != "rdmac" and not self.is_draft and self.revision >= MINIMUM_ENHANCED_REVISION
         return knows and self.enhanced is not None
 
@@ -144,7 +144,7 @@ def request_again(side: Side) -> StartupFrame:
 
 
 def initiator_closes(request: StartupFrame, reply: StartupFrame, side: Side) -> Close | None:
-    """Whether this side, which sent the Request, closes when it has the Reply, and why."""
+    """Return why this side, which sent the Request, closes when it has the Reply; None if it does not."""
     problems = _problems(reply, side)
     if problems:
         return Close("initiator", "reply", 4, "startup-frame", problems)

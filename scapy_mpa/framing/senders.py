@@ -1,4 +1,4 @@
-"""What senders do wrong: one row a deviation that implementations have had, and the dialects that follow from them.
+"""The deviations of senders: one row per deviation seen in implementations, and the dialects that follow from them.
 
 A row says what a sender changes, where that can be seen, and how to say it.  :func:`candidates` puts one or two of
 them together for a half connection of which it is known what was agreed on.
@@ -15,7 +15,7 @@ from scapy_mpa.framing.dialect import Dialect
 
 
 class SenderDeviation(NamedTuple):
-    """One deviation from RFC 5044: its name, what it is in words, where that is ruled, and what it changes."""
+    """One deviation from RFC 5044: its name, its words, its clause, and what it changes."""
 
     name: str
     text: str

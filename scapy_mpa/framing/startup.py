@@ -119,7 +119,7 @@ class StartupFrame(NamedTuple):
 
     @property
     def res_name(self) -> str:
-        """What is known of the bits that Res should not have, "" if nothing is."""
+        """What is known about the bits that Res should not have, "" if nothing is."""
         longest = self.res & _LONG_FPDUS
         if not longest:
             return ""
@@ -213,14 +213,14 @@ def _decoded(kind: Kind, flags: int, rev: int, private_data: bytes) -> StartupFr
 
 
 class Problem(NamedTuple):
-    """What makes a startup frame invalid: the id of the rule it breaks (``scapy_mpa.rules``), and a short phrase."""
+    """The fault of an invalid startup frame: the id of the rule it breaks (``scapy_mpa.rules``), and a short phrase."""
 
     rule: str
     text: str
 
 
 def startup_frame_problems(frame: StartupFrame, profile: Profile | None = None) -> tuple[Problem, ...]:
-    """What makes ``frame`` invalid to a receiver that follows ``profile`` (None: the one its own Rev names).
+    """Return what makes ``frame`` invalid to a receiver that follows ``profile`` (None: the one its own Rev names).
 
     Any of them is error code 4 (RFC 5044 §8). Reserved bits, and R in a Request,
     are not checked on reception and no problem here (RFC 5044 §7.1.1).

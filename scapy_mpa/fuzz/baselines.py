@@ -55,7 +55,7 @@ class Capture(Source):
         """The exchanges of its MPA connections."""
         found = read_exchanges(self.name, printable(self.name))
         if not found.exchanges:
-            raise MPAError(f"{printable(self.name)}: there is no MPA connection to begin from")
+            raise MPAError(f"{printable(self.name)}: there is no MPA connection to start from")
         if self._connection is None:
             return found
         chosen = [one for one in found.exchanges if one.connection == self._connection]
@@ -108,5 +108,5 @@ def _crafted(name: str) -> Exchanges:
     file.seek(0)
     found = read_exchanges(file, printable(name))
     if not found.exchanges:
-        raise MPAError(f"{printable(name)}: there is no MPA connection to begin from")
+        raise MPAError(f"{printable(name)}: there is no MPA connection to start from")
     return found

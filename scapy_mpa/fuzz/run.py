@@ -72,7 +72,7 @@ class Fuzzer:
         names = [name for found in self._drawn.names.values() for name in found]
         self._singles: list[Mutation] = single_changes(seed, names, uppers) if by_message and most else []
         if not names:
-            raise MPAError("no change is of these areas, and is one of those that are asked for")
+            raise MPAError("none of the requested changes belongs to these areas")
 
     def recipe(self, number: int) -> Recipe:
         """What is drawn for a case."""

@@ -193,7 +193,7 @@ def crc_chain(octets: memoryview, at: int) -> Chain:
 
 
 def may_begin_with_fpdu(octets: bytes) -> bool:
-    """Whether the first octets of a stream may be those of an FPDU: with a Marker before it, or without Markers."""
+    """True if the first octets of a stream may be those of an FPDU: with a Marker before it, or without Markers."""
     view, size = memoryview(octets), len(octets)
     for header in (MARKER_LENGTH, 0):
         if octets[:header] != bytes(header) or size < header + 4:
@@ -219,7 +219,7 @@ def lone_header_bits(octets: bytes | memoryview, at: int, ulpdu_length: int) -> 
 
 
 def is_plausible_control(control: bytes) -> bool:
-    """Whether DDP could have sent these control octets: known opcode, no reserved bit, T as the opcode needs it.
+    """Return True if DDP could have sent these control octets: known opcode, no reserved bit, T as the opcode needs it.
 
     RFC 5040 §4.1, RFC 5041 §4.1.
     """

@@ -1,4 +1,4 @@
-"""What a half connection must be, read off its octets where no startup frame says it.
+"""What a half connection must be, inferred from its octets where no startup frame says it.
 
 Three hypotheses are tried: Markers (512 places for their grid, RESERVED zero, FPDUPTR leading to a header whose CRC is
 good or whose Markers and DDP header agree), no Markers but CRCs (a length whose CRC is good), and neither (lengths that
@@ -106,7 +106,7 @@ class Run(NamedTuple):
 
 
 class Head(NamedTuple):
-    """What is left of a segment that a snapshot length cut: its octets from an offset on, and where it ended."""
+    """The rest of a segment that a snapshot length cut: its octets from an offset on, and where it ended."""
 
     offset: int
     octets: bytes
@@ -134,12 +134,12 @@ class Inferred(NamedTuple):
 
     @property
     def shows_markers(self) -> bool:
-        """Whether it is certain that there are Markers, or that there are none: so many octets hold one."""
+        """True if it is certain that there are Markers, or that there are none: so many octets hold one."""
         return self.markers or self.span >= MARKER_INTERVAL + MARKER_LENGTH
 
 
 def is_enough(found: Collection[Inferred]) -> bool:
-    """Whether a connection is believed to carry MPA: by one of its half connections alone, or by both together."""
+    """True if a connection is believed to carry MPA: by one of its half connections alone, or by both together."""
     return any(one.bits - one.cost >= _LEFT_BITS for one in found) or sum(one.bits for one in found) >= CONNECTION_BITS
 
 
@@ -150,7 +150,7 @@ class Budget:
         self.places = places
 
     def take(self) -> int:
-        """How many places may be tried now."""
+        """Return how many places may be tried now."""
         taken = min(self.places, _MOST_PLACES)
         self.places -= taken
         return taken
@@ -225,7 +225,9 @@ def _cost(runs: Sequence[Run], grids: int) -> int:
 
 
 def _grids(runs: Sequence[Run]) -> list[int]:
-    """Where Markers may stand modulo 512, the likeliest first: nearly all bits there are zero that are sent zero."""
+    """Return where Markers may stand modulo 512, the likeliest first: nearly all bits that are sent zero are zero
+    there.
+    """
     # Runs are laid one behind another at their own places modulo 512; the zeros between them contradict nothing.
     laid = bytearray()
     for run in runs:
@@ -246,7 +248,7 @@ def _grids(runs: Sequence[Run]) -> list[int]:
 
 
 def _deviating(laid: bytearray) -> list[int]:
-    """How many of the Markers 512 apart, from each offset below 512 on, do not have zeros where they are sent."""
+    """Return how many Markers at distance 512, from each offset below 512 on, lack zeros where zeros are sent."""
     columns, size = [0] * MARKER_INTERVAL, _MOST_ROWS * MARKER_INTERVAL
     for first in range(0, len(laid), size):
         octets = laid[first : first + size + MARKER_LENGTH]
@@ -258,7 +260,7 @@ def _deviating(laid: bytearray) -> list[int]:
 
 
 def _columns(laid: bytes | bytearray) -> list[int]:
-    """How many of the octets 512 apart are 1, of those from each offset below 512 + 6 on; all octets are 0 or 1."""
+    """Return how many octets at distance 512, from each offset below 512 + 6 on, are 1; all octets are 0 or 1."""
     rows = range(0, len(laid), MARKER_INTERVAL)
     columns = [0] * MARKER_INTERVAL
     for first in range(0, len(rows), _MOST_ROWS):
@@ -269,7 +271,7 @@ def _columns(laid: bytes | bytearray) -> list[int]:
 
 
 def _within(runs: Sequence[Run]) -> Iterable[int]:
-    """Where a Marker may stand so that at least one lies in a run."""
+    """Return where a Marker may stand so that at least one lies in a run."""
     if any(len(run.octets) >= MARKER_INTERVAL + MARKER_LENGTH for run in runs):
         return range(MARKER_INTERVAL)
     places = ((run.offset + at) % MARKER_INTERVAL for run in runs for at in range(len(run.octets) - MARKER_LENGTH + 1))
@@ -277,7 +279,7 @@ def _within(runs: Sequence[Run]) -> Iterable[int]:
 
 
 def _on_grid(runs: Sequence[Run], grid: int, crc: bool, cost: int) -> tuple[Inferred | None, int]:
-    """What speaks for Markers on a grid, and how many candidates were looked at; ``cost``: of all grids."""
+    """Return the evidence for Markers on a grid, and how many candidates were tried; ``cost`` is that of all grids."""
     fpdus = bits = candidates = in_vain = astray = span = 0
     first: int | None = None
     lookers = []
@@ -346,12 +348,12 @@ class _OnGrid:
         self.votes = 0
         #: FPDUPTRs that are right and not zero.
         self.pointing = 0
-        #: Whether an FPDU has a DDP header.
+        #: True if an FPDU has a DDP header.
         self.is_ddp = False
 
     @property
     def pairs(self) -> int:
-        """How many Markers count 512 more than the one before, which is not zero."""
+        """The number of Markers that count 512 more than the one before, which is not zero."""
         first = -self.offset % MARKER_INTERVAL
         pointers = [
             self._octets[at + 2] << 8 | self._octets[at + 3]
@@ -367,7 +369,7 @@ class _OnGrid:
         return start + wire_length(self.word(header_offset(start)), start)
 
     def fpdu_bits(self, start: int) -> int:
-        """What an FPDU at ``start`` is worth; 0 if there is none, or octets of it are missing."""
+        """Return the evidence of an FPDU at ``start`` in bits; 0 if there is none, or octets of it are missing."""
         header = header_offset(start)
         if start < self.offset or header + 2 > self.limit:
             return 0
@@ -392,7 +394,7 @@ class _OnGrid:
         return MARKER_BITS * max(named, 0) + bits
 
     def _named(self, start: int, end: int) -> int:
-        """How many of its Markers point back at the start of an FPDU; -1 if one does not name it."""
+        """Return how many of its Markers point back at the start of an FPDU; -1 if one does not name it."""
         named = votes = 0
         for marker in marker_positions(start, end):
             said = self.word(marker + 2) & ~3
@@ -442,7 +444,7 @@ def _by_crc(runs: Sequence[Run], places: Iterable[Iterator[int]]) -> Inferred | 
 
 
 def _plausible(run: Run) -> Iterator[int]:
-    """Where a ULPDU_Length and a DDP header may stand, in ascending order."""
+    """Yield where a ULPDU_Length and a DDP header may stand, in ascending order."""
     yield from (match.start() for match in PLAUSIBLE_HEADER.finditer(run.octets))
 
 
@@ -496,7 +498,7 @@ def _by_segments(heads: Sequence[Head], fewest: int, crc: bool) -> Inferred | No
 
 
 def _marker_between(run: Run, place: int, chain: Chain) -> Inferred | None:
-    """Whether a Marker stands between the FPDUs of a chain, which begins at ``place``, and others (RFC 5044 §4.3)."""
+    """True if a Marker stands between the FPDUs of a chain, which begins at ``place``, and others (RFC 5044 §4.3)."""
     marker, after = chain.end, chain.end + MARKER_LENGTH
     if run.octets[marker:after] != bytes(MARKER_LENGTH):
         return None

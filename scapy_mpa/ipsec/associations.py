@@ -57,7 +57,7 @@ class Association(NamedTuple):
     high: int = 0
 
     def is_for(self, addresses: bytes, spi: int) -> bool:
-        """Whether a packet with these addresses (source, destination) and this SPI is of this association."""
+        """Return True if a packet with these addresses (source, destination) and this SPI is of this association."""
         size = len(addresses) // 2
         return (
             size == self.source.max_prefixlen // 8
@@ -103,7 +103,7 @@ class Associations:
         return cls([_parsed(line, f"{name}: line {number}") for number, line in lines], [line for _, line in lines])
 
     def index_of(self, addresses: bytes, spi: int) -> int | None:
-        """Which of them a packet with these addresses and this SPI is of, the first that fits; None if none does."""
+        """Return the first association that fits a packet with these addresses and this SPI; None if none does."""
         asked = addresses, spi
         if asked not in self._known:
             if len(self._known) >= _MOST_REMEMBERED:
@@ -135,7 +135,7 @@ def line_of(association: Association) -> str:
 
 
 def _is_one(line: str) -> bool:
-    """Whether a line of the file holds an association."""
+    """Return True if a line of the file holds an association."""
     return bool(line.strip()) and not line.lstrip().startswith("#")
 
 

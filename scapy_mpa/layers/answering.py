@@ -61,7 +61,7 @@ class MPA_am(AnsweringMachineTCP):
         self.parameters = {"enhanced": _OFFERED, **parameters}
 
     def is_request(self, req: Packet) -> int:
-        """Whether it is an FPDU whose CRC, if in use, is good."""
+        """Return True if it is an FPDU whose CRC, if in use, is good."""
         return int(isinstance(req, FPDU) and req.crc_good is not False)
 
     def make_reply(self, req: Packet, address: Any = None) -> Packet | None:  # type: ignore[override]

@@ -60,7 +60,7 @@ _install()
 
 
 class FPDUs(Packet):
-    """What a segment of a bound port holds if it is more than one FPDU: one after the other, without Markers.
+    """The content of a segment on a bound port with more than one FPDU: one after the other, without Markers.
 
     An FPDU that the end of the segment cuts is the last of them.
     """
@@ -70,7 +70,7 @@ class FPDUs(Packet):
 
     @classmethod
     def dispatch_hook(cls, _pkt: Any = None, *args: Any, **fields: Any) -> type[Packet]:
-        """One FPDU and nothing else is an ``FPDU``; what does not begin with one is Raw."""
+        """Return ``FPDU`` for exactly one FPDU; octets that do not begin with one are Raw."""
         octets = bytes(_pkt or b"")
         if not octets:
             return cls

@@ -70,7 +70,7 @@ class MPAConnection(Conversation, Gen[Packet]):
         impair: str | Iterable[object] = (),
         **parameters: Any,
     ) -> MPAConnection:
-        """What both sides of a captured connection said, as steps that can be changed, and written.
+        """Return what both sides of a captured connection sent, as steps that can be changed and written.
 
         ``told()`` lists the steps, ``change`` has one say something else. Startup frames, addresses, ports, Markers,
         CRCs and how it ended are those that were captured; segments, losses and what came twice are not: TCP sends it
@@ -107,7 +107,7 @@ class MPAConnection(Conversation, Gen[Packet]):
         return (self._packet(packet, traffic.pipeline.snaplen, uppers) for packet in traffic.packets())
 
     def __len__(self) -> int:
-        """How many packets there are."""
+        """Return the number of packets."""
         return sum(1 for _ in self._traffic().packets())
 
     def __bool__(self) -> bool:
@@ -126,15 +126,17 @@ class MPAConnection(Conversation, Gen[Packet]):
         return PacketList(list(self), name=repr(self))
 
     def summary(self, *args: Any, **kwargs: Any) -> None:
-        """One line a packet."""
+        """Print one line per packet."""
         self.packets().summary(*args, **kwargs)
 
     def show(self, *args: Any, **kwargs: Any) -> None:
-        """One line a packet, with its number."""
+        """Print one line per packet, with its number."""
         self.packets().show(*args, **kwargs)
 
     def truth(self) -> list[dict[str, Any]]:
-        """What is to be found in a capture of it, with the keys of ``scapy-mpa fpdus``; see ``craft.truth``."""
+        """Return what an analysis must find in a capture of it, with the keys of ``scapy-mpa fpdus``; see
+        ``craft.truth``.
+        """
         traffic, truth = self._traffic(), Truth()
         for packet in traffic.packets():
             truth.note(packet, traffic.pipeline.snaplen)
@@ -179,7 +181,7 @@ class MPAConnection(Conversation, Gen[Packet]):
 
 
 class _Uppers:
-    """What the Sends of a connection carry, as its packets come by."""
+    """The upper layer in the Sends of a connection, as its packets pass."""
 
     def __init__(self, setup: Setup) -> None:
         request, reply = (_startup(setup, role) for role in ROLES)

@@ -26,7 +26,7 @@ _PIECE_WEIGHT, _PACKET_WEIGHT = 512, 8192
 
 
 class _Datagram:
-    """What has come of one datagram: for each offset the first fragment there."""
+    """The fragments of one datagram that have arrived: for each offset, the first one there."""
 
     __slots__ = ("brought", "first", "length", "pieces", "weight")
 

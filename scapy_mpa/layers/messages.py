@@ -203,7 +203,7 @@ def _queue_of(segment: DDPSegment) -> int:
 
 
 def _call_of(row: MessageRow, packet: Packet) -> tuple[int, bool] | None:
-    """What a call and its reply have in common, and whether a message is the reply; None if it is neither."""
+    """Return what a call and its reply have in common, and whether a message is the reply; None if it is neither."""
     ulp = row.ulp or {}
     if ulp.get("rpc") is not None:
         return ulp["xid"], ulp["rpc"] == "reply"

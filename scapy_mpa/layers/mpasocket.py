@@ -197,7 +197,7 @@ class MPASocket(StreamSocket):
         return pkt
 
     def _missing(self) -> int:
-        """How many more octets the FPDU needs, as far as can be known: the rest of it once its length is known."""
+        """Return how many more octets the FPDU needs, as far as is known: the rest of it once its length is known."""
         have = self._received
         header = header_offset(self.recv_offset) - self.recv_offset if self.recv_markers else 0
         if len(have) < header + LENGTH_FIELD_LENGTH:

@@ -126,7 +126,7 @@ class MPASession(DefaultSession, Listener):
         self._current: Packet | None = None
         self._key = b""
         self._end = 0
-        #: Whether there is a copy of its lower layers; what makes more of them, which pays from the second on.
+        #: True if there is a copy of its lower layers; what makes more of them, which pays from the second on.
         self._is_copied = False
         self._lower: _LowerLayers | None = None
         # What the present packet completes; half connection and stream offset are there to sort by.
@@ -148,7 +148,7 @@ class MPASession(DefaultSession, Listener):
         self._open: set[int] = set()
 
     def recv(self, sock: SuperSocket) -> Iterator[Packet]:
-        """What the next packet of the socket completes; ``sniff`` calls this."""
+        """Yield what the next packet of the socket completes; ``sniff`` calls this."""
         self._open.add(id(sock))
         try:
             # TCP's payload is of no interest as it is in the frame, unless somebody else wants it.
@@ -167,7 +167,7 @@ class MPASession(DefaultSession, Listener):
         return self.fragments.take(packet) if packet else None
 
     def take(self, packet: Packet) -> Iterator[Packet]:
-        """What one captured packet completes, for callers without a socket."""
+        """Yield what one captured packet completes, for callers without a socket."""
         self._number += 1
         whole = self.process(packet)
         if whole is None:
@@ -203,7 +203,7 @@ class MPASession(DefaultSession, Listener):
         self._undelivered.clear()
 
     def _taken(self) -> list[Packet]:
-        """What was found since the last time."""
+        """Return what was found since the last call."""
         found, self._found = self._found, []
         if self.order == "delivered" and len(found) > 1:
             # What is placed and delivered at once and what was waiting for that are distinguished.

@@ -87,7 +87,7 @@ _REQUESTED = {
     "request-wrong-key": _NO_KEY,
     # Who can work with it may go on (§7.1.1).
     "request-wrong-rev": PeerRule(
-        "a close, or a Reply of who can work with this Rev", "RFC 5044 §7.1.1", (REPLY, REJECTION, CLOSE),
+        "a close, or a Reply if the peer can work with this Rev", "RFC 5044 §7.1.1", (REPLY, REJECTION, CLOSE),
         after="operation",
     ),
     "request-wrong-pd-length": _NOT_VALID,
@@ -115,7 +115,7 @@ _OPERATION = {
         (READ_RESPONSE, _ANY_TERMINATE, CLOSE), _MESSAGES, after="operation",
     ),
     "wrong-crc": PeerRule(
-        "nothing of it is passed on: Terminate, LLP error 2, a close, or silence", "RFC 5044 §8, code 2",
+        "no part of it is passed on: Terminate, LLP error 2, a close, or silence", "RFC 5044 §8, code 2",
         may=(*_CRC_ERRORS, CLOSE), after="failed",
     ),
     "wrong-ddp-version": PeerRule(
@@ -126,7 +126,7 @@ _OPERATION = {
     **dict.fromkeys(_FRAMES, _INSIDE),
 }  # fmt: skip
 _FAILED = PeerRule(
-    "nothing that follows an error is passed on", "RFC 5044 §8",
+    "nothing after an error is passed on", "RFC 5044 §8",
     may=(*_MESSAGES, _ANY_TERMINATE, CLOSE), after="failed",
 )  # fmt: skip
 _REJECTED = PeerRule("no FPDU after a rejection", f"{_STARTUP}, rule 3", may=(CLOSE, f"{OTHER}*"), after="rejected")

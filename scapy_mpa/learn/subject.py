@@ -251,7 +251,7 @@ class LearnSubject:
         if self.connections >= settings.connections:
             raise LearnStopped(f"{settings.connections} connections were made")
         if settings.until is not None and time.monotonic() >= settings.until:
-            raise LearnStopped("the time is over")
+            raise LearnStopped("the time is up")
         left = self._last + settings.interval - time.monotonic()
         if left > 0:
             time.sleep(left)

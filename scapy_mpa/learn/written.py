@@ -49,7 +49,7 @@ def text_lines(subject: LearnSubject, found: LearnedPeer) -> Iterator[str]:
     what = plural(len(subject.answers), "sequence") if found.is_tree else plural(len(machine.states), "state")
     yield (
         f"{subject.role}: {what}, {plural(len(subject.inputs), 'input')}, "
-        f"{plural(subject.connections, 'connection')}; {subject.silence:.3g} s without an octet are silence"
+        f"{plural(subject.connections, 'connection')}; {subject.silence:.3g} s without an octet count as silence"
     )
     if subject.role == "initiator":
         yield f"before any input: {answer_words(subject.initial)}"

@@ -45,7 +45,7 @@ def _write(sock: socket.socket, endpoint: MPAEndpoint) -> None:
 
 
 def _read(sock: socket.socket, endpoint: MPAEndpoint) -> list[Event]:
-    """What the next octets of the peer's startup frame mean."""
+    """Return what the next octets of the peer's startup frame mean."""
     deadline = endpoint.deadline
     now = time.monotonic()
     endpoint.expire(now)

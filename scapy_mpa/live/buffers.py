@@ -1,4 +1,4 @@
-"""Where DDP places what comes: buffers that STags name, and queues of buffers, one a message (RFC 5041 §5).
+"""Where DDP places what arrives: buffers that STags name, and queues of one buffer per message (RFC 5041 §5).
 
 Nothing here speaks. Who finds that a segment cannot be placed raises :class:`CannotPlace` with the reason, which
 :mod:`scapy_mpa.live.rdmap` turns into a Terminate.
@@ -95,7 +95,7 @@ class RegisteredBuffer:
     def place_of(self, to: int, length: int) -> int:
         """The index of a TO; raises :class:`CannotPlace` if ``length`` octets from there are not in the buffer."""
         if to + length > TO_LIMIT:
-            raise CannotPlace(TO_WRAP, f"{length} octets from TO {to:#x} pass 2^64")
+            raise CannotPlace(TO_WRAP, f"{length} octets from TO {to:#x} exceed 2^64")
         index = to - self.to
         if index < 0 or index + length > len(self.octets):
             raise CannotPlace(

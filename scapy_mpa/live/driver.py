@@ -93,18 +93,18 @@ class TransparentRDMAP(RDMAPEndpoint):
 
     @property
     def under_way(self) -> int:
-        """Of no Request the answer is waited for."""
+        """Zero: it waits for no answer."""
         return 0
 
     def _may_say(self, message: Message) -> bool:
         return True
 
     def _note(self, message: Message) -> None:
-        """No answer is waited for."""
+        """Do nothing: it waits for no answer."""
 
 
 class LiveConnection:
-    """One connection, from TCP's handshake on.
+    """One connection, from the TCP handshake on.
 
     Args:
         sock: connected; it is made non-blocking, and closed at the end.
@@ -185,13 +185,13 @@ class LiveConnection:
         return self._speaker.summary if self._speaker is not None else ""
 
     def _conclude(self, summary: str) -> None:
-        """What became of it; what was said first stays."""
+        """Set the conclusion, unless there already is one."""
         if not self.summary:
             said = self.done
             self.summary = summary if not said or said == summary else f"{summary}; {said}"
 
     def _fail(self, error: MPAError, status: int = USELESS) -> None:
-        """It is over."""
+        """End the connection with an error."""
         if self._failed:
             return
         self._failed = True
@@ -441,7 +441,7 @@ class LiveConnection:
             self._told.fpdu(self._role, found.ulpdu, len(octets), frame, time.time())
 
     def _is_over(self) -> bool:
-        """Whether there is nothing more to be written, ever."""
+        """Return True if there is nothing more to be written, ever."""
         if self._failed or self._endpoint.must_close or self._is_reset:
             return True
         rdmap, speaker = self._rdmap, self._speaker
@@ -451,7 +451,7 @@ class LiveConnection:
             return True
         if self._peer_ended:
             if not speaker.is_done and self._role == "initiator":
-                self._fail(MPAError(f"the peer has closed the connection before everything was sent{self._doubt()}"))
+                self._fail(MPAError(f"the peer closed the connection before everything was sent{self._doubt()}"))
             return True
         return speaker.is_done and not rdmap.waits and not rdmap.under_way
 
@@ -596,7 +596,7 @@ class LiveSession:
                     connection = await self._talk(sock, "initiator")
                     if connection is not None:
                         return connection
-                    reason = "the connection was lost at once"
+                    reason = "the connection was lost immediately"
                 else:
                     reason = f"no answer to SYN for {self._settings.timeout:g} seconds"
             except OSError as error:
@@ -666,7 +666,7 @@ class LiveSession:
             # It was reset before anybody looked.
             sock.close()
             self.counts[USELESS] += 1
-            self.last.append(Conclusion(number, "the connection was lost at once", "", ""))
+            self.last.append(Conclusion(number, "the connection was lost immediately", "", ""))
             self._telling.event(number, time.time(), "finished", status=USELESS, summary=self.last[-1].summary)
             return None
         initiator, responder = (ours, theirs) if role == "initiator" else (theirs, ours)
@@ -685,7 +685,7 @@ class LiveSession:
 
 
 def _why(error: OSError) -> str:
-    """What the system says; asyncio has other words for some of it."""
+    """Return the system's words for an error; asyncio uses different ones for some."""
     if isinstance(error, socket.gaierror) or error.errno is None:
         return error.strerror or str(error)
     return os.strerror(error.errno)

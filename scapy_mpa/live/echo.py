@@ -48,7 +48,7 @@ class EchoServer:
             self._add(len(event.data))
 
     def go_on(self, _now: float) -> float | None:
-        """It speaks when it is spoken to."""
+        """Do nothing: it sends only in reply."""
         return None
 
     def _add(self, octets: int) -> None:
@@ -102,7 +102,7 @@ class EchoClient:
         if not isinstance(event, SendDelivered):
             return
         if not self._under_way:
-            raise UpperLayerError(f"echo: {len(event.payload)} octets came back that were not sent{NOT_THE_SAME}")
+            raise UpperLayerError(f"echo: {len(event.payload)} octets came back that were never sent{NOT_THE_SAME}")
         number = self._under_way.popleft()
         if event.payload != self._octets(number):
             raise UpperLayerError(f"echo: message {number} did not come back as it was sent{NOT_THE_SAME}")
@@ -110,7 +110,7 @@ class EchoClient:
         self.begin()
 
     def go_on(self, _now: float) -> float | None:
-        """It speaks when it is answered."""
+        """Do nothing: it sends only after an answer."""
         return None
 
     def _octets(self, number: int) -> bytes:

@@ -99,7 +99,7 @@ class MPAEndpoint:
         self._emss = self.settings.emss
         self._queue: list[bytes] = []
         self._wrong = self.settings.wrong() if self.settings.wrong is not None else None
-        #: Whether an FPDU of this side was handed out, and one of the peer came.
+        #: True if an FPDU of this side was handed out, and one of the peer came.
         self._has_spoken = False
         self._has_heard = False
         self._peer_has_ended = False
@@ -127,7 +127,7 @@ class MPAEndpoint:
 
     @property
     def is_established(self) -> bool:
-        """Whether it is in Full Operation."""
+        """True if it is in Full Operation."""
         return self.state == "operating"
 
     @property
@@ -148,7 +148,7 @@ class MPAEndpoint:
 
     @property
     def may_send(self) -> bool:
-        """Whether ``send()`` is allowed now.
+        """True if ``send()`` is allowed now.
 
         Not before Full Operation, nor for a Responder before it has a valid FPDU of the Initiator (§7.1.2, rule 4); not
         after a Terminate; after an error of code 2 or 3, last messages may be sent (§8).
@@ -164,7 +164,7 @@ class MPAEndpoint:
 
     @property
     def missing(self) -> int:
-        """How many octets more the startup frame of the peer needs at least; 0 outside the Startup Phase."""
+        """The fewest octets that the peer's startup frame still needs; 0 outside the Startup Phase."""
         return self._startup.missing if self.state == "waiting" else 0
 
     @property
@@ -174,7 +174,7 @@ class MPAEndpoint:
 
     @property
     def deadline(self) -> float | None:
-        """When ``expire()`` is to be called, on the clock of ``now``; None if nothing is waited for."""
+        """The time to call ``expire()``, on the clock of ``now``; None if nothing is awaited."""
         return self._startup.deadline if self.state == "waiting" else None
 
     @property
@@ -238,7 +238,9 @@ class MPAEndpoint:
         self._queue.append(bytes(octets))
 
     def data_to_send(self) -> list[bytes]:
-        """What was queued since the last call, in order: each item is a startup frame, an FPDU or streaming data."""
+        """Return what was queued since the last call, in order: each item is a startup frame, an FPDU or streaming
+        data.
+        """
         queue, self._queue = self._queue, []
         if self._outgoing is not None and self._outgoing.offset:
             self._has_spoken = True
@@ -287,7 +289,7 @@ class MPAEndpoint:
         return [*events, *self._follow(events, rest)]
 
     def _follow(self, events: list[Event], rest: Octets) -> Iterator[Event] | list[Event]:
-        """What follows of the last event of the Startup Phase, and of the octets behind the frame."""
+        """Return what follows from the last event of the Startup Phase, and from the octets after the frame."""
         last = events[-1] if events else None
         if isinstance(last, RequestReceived):
             self.state = "deciding"
@@ -313,7 +315,7 @@ class MPAEndpoint:
 
     def _answer(self, private_data: bytes | None, enhanced: EnhancedData | None, *, rejects: bool) -> list[Event]:
         if self.state != "deciding" or not isinstance(self._startup, ResponderStartup):
-            raise LocalProtocolError("there is no Request to be answered")
+            raise LocalProtocolError("there is no Request to answer")
         octets, event = self._startup.answer(private_data, enhanced, rejects)
         self._put_frame(octets, self._startup.request)
         if isinstance(event, Established):
@@ -354,7 +356,7 @@ class MPAEndpoint:
 
     @property
     def resets(self) -> bool:
-        """Whether the connection is to be ended by RST, where it is to be closed: what no endpoint does by itself."""
+        """True if the connection is to be ended by RST, where it is to be closed: what no endpoint does by itself."""
         return self._wrong is not None and self._wrong.ends == "rst"
 
     # --- Full Operation ---

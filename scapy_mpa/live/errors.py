@@ -1,4 +1,4 @@
-"""What an endpoint raises: ``LocalProtocolError``, you did it, and ``RemoteProtocolError``, the peer did it.
+"""The errors of an endpoint: ``LocalProtocolError``, caused by you, and ``RemoteProtocolError``, caused by the peer.
 
 Both name a rule of :mod:`scapy_mpa.rules` where there is one, with the clause of the specification in use, its
 requirement word and the error code (RFC 5044 §8, RFC 6581 §8).

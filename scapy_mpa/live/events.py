@@ -1,4 +1,4 @@
-"""What an endpoint hands upwards, in the order in which it happened (RFC 5044 §3, §7.1.2, §7.2)."""
+"""The events that an endpoint hands up, in the order in which they happened (RFC 5044 §3, §7.1.2, §7.2)."""
 
 from __future__ import annotations
 

@@ -30,12 +30,12 @@ _NAMES: dict[Kind, str] = {"request": "Request", "reply": "Reply"}
 
 
 def is_error(deviation: Deviation) -> bool:
-    """Whether a conforming peer stops there."""
+    """Return True if a conforming peer stops there."""
     return RULES[deviation.id].severity == "error"
 
 
 def error_of(deviation: Deviation, profile: str, code: int | None = None) -> RemoteProtocolError:
-    """What is raised for a deviation; ``code`` where its rule has none."""
+    """Return the error to raise for a deviation; ``code`` is used where its rule has none."""
     found = RULES[deviation.id].code
     return RemoteProtocolError(deviation.text, deviation.id, profile=profile, code=code if found is None else found)
 
@@ -49,7 +49,7 @@ def tolerated(deviations: Iterable[Deviation], profile: str) -> list[PeerDeviate
 
 
 class FrameReader:
-    """One startup frame of the peer, in however many pieces it comes.
+    """One startup frame of the peer, in however many pieces it arrives.
 
     Args:
         kind: which it has to be.
@@ -75,7 +75,7 @@ class FrameReader:
 
     @property
     def missing(self) -> int:
-        """How many octets more it needs at least, 0 if it is complete."""
+        """The fewest octets that it still needs; 0 if it is complete."""
         return max(STARTUP_HEADER_LENGTH, self._end) - self.length
 
     @property
@@ -107,7 +107,7 @@ class FrameReader:
         return octets[used + more :]
 
     def remarks(self) -> list[PeerDeviated]:
-        """What the frame, which is complete, breaks and a receiver does not look at, and what is worth a remark."""
+        """Return what the complete frame breaks that a receiver does not check, and what is worth a remark."""
         found = [*frame_violations(self.frame, self._by, self._own), *frame_remarks(self.frame, self._by)]
         return tolerated(found, self.profile)
 
@@ -122,7 +122,7 @@ class FrameReader:
         raise RemoteProtocolError(text, "startup-key")
 
     def _check_header(self) -> None:
-        """What is wrong whatever Private Data will come."""
+        """Check what does not depend on the Private Data to come."""
         pd_length = int.from_bytes(self._octets[STARTUP_HEADER_LENGTH - 2 :], "big")
         self._end = STARTUP_HEADER_LENGTH + pd_length
         frame = decode_startup_frame(bytes(self._octets) + bytes(pd_length))
@@ -134,7 +134,7 @@ class FrameReader:
                 raise error_of(one, self.profile)
 
     def end(self, how: str) -> RemoteProtocolError:
-        """What is wrong if the connection ends here; ``how`` it does, in words."""
+        """Return the error if the connection ends here; ``how`` says how it ends, in words."""
         name = _NAMES[self._kind]
         if self.length >= STARTUP_HEADER_LENGTH:
             came = self.length - STARTUP_HEADER_LENGTH

@@ -30,7 +30,7 @@ from scapy_mpa.watches.fpdus import disagreement, oddities, wrong_beginning
 
 
 class IncomingHalf:
-    """What the peer sends in Full Operation.
+    """The octets that the peer sends in Full Operation.
 
     Args:
         layout: how its FPDUs lie, without a dialect.

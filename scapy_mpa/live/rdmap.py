@@ -108,7 +108,7 @@ class RDMAPUsageError(MPAError, ValueError):
 
 @dataclass(frozen=True)
 class RDMAPSettings:
-    """What one side of an RDMAP stream is.
+    """The properties of one side of an RDMAP stream.
 
     Attributes:
         ird: Requests of the peer that may wait for their answers.
@@ -343,12 +343,12 @@ class RDMAPEndpoint:
 
     @property
     def waits(self) -> int:
-        """How many messages of ours were not sent to their end; answers count."""
+        """The number of our messages that were not sent completely; answers count."""
         return len(self._answers) + len(self._own) + (self._current is not None)
 
     @property
     def under_way(self) -> int:
-        """How many Requests of ours were sent and not answered."""
+        """The number of our Requests that were sent and not answered."""
         return len(self._reads) + len(self._atomics)
 
     def next_ulpdu(self) -> bytes | None:
@@ -465,13 +465,13 @@ class RDMAPEndpoint:
 
     def _take_response(self, header: TaggedHeader, payload: bytes) -> list[RDMAPEvent]:
         if not self._reads or self._reads[0].read is None:
-            raise CannotPlace(UNASKED_RESPONSE, "an RDMA Read Response, but no RDMA Read is under way")
+            raise CannotPlace(UNASKED_RESPONSE, "an RDMA Read Response, but no RDMA Read is outstanding")
         there = self._reads[0]
         asked, received = self._reads[0].read, there.received + len(payload)
         if payload:
             sink = self._buffer(header.stag, Access.NONE, INVALID_STAG, INVALID_STAG)
             if header.stag != asked.sink_stag:
-                raise CannotPlace(OTHER_STAG, f"STag {header.stag:#010x} is not the sink of the RDMA Read under way")
+                raise CannotPlace(OTHER_STAG, f"STag {header.stag:#010x} is not the sink of the outstanding RDMA Read")
             if header.to < asked.sink_to or header.to + len(payload) > asked.sink_to + asked.size:
                 raise CannotPlace(OTHER_PLACE, f"{len(payload)} octets from TO {header.to:#x} are beyond the Read's")
             sink.put(header.to, payload)
@@ -589,7 +589,7 @@ class Lent:
 
 
 def after_atomic(asked: ulpdus.AtomicRequest, before: int) -> int:
-    """What is in memory after an Atomic Operation, ``before`` having been there (RFC 7306 §5.1)."""
+    """Return what is in memory after an Atomic Operation on ``before`` (RFC 7306 §5.1)."""
     if asked.operation == ulpdus.CMP_SWAP:
         if (before ^ asked.compare) & asked.compare_mask:
             return before

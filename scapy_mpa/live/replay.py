@@ -1,4 +1,4 @@
-"""One side of a captured connection, said to a live peer: as it was, or with the names that this peer uses.
+"""One side of a captured connection, replayed to a live peer: unchanged, or with the names that this peer uses.
 
 A peer chooses the STags and Tagged Offsets of its memory anew on each connection (RFC 5040 §7.2), so those of a capture
 name nothing of a live one. ``Replay`` therefore follows both sides of the capture: before an FPDU of ours it waits
@@ -92,7 +92,7 @@ class CapturedSide(NamedTuple):
         return self.role == "initiator" and all(one is not None and one.enhanced and one.enhanced.a for one in frames)
 
     def items(self) -> Iterator[Item]:
-        """What the side said, unchanged, each FPDU as long after the first as it was then."""
+        """Yield what the side sent, unchanged, each FPDU as long after the first as in the capture."""
         start: int | None = None
         for one in self.found:
             if one.record.direction == self.role:
@@ -164,7 +164,7 @@ class _Messages:
 
 
 class _Names:
-    """What the live peer calls what the captured one called otherwise: places in memory, by STag and TO."""
+    """Translates places in memory, by STag and TO, from the names of the captured peer to those of the live one."""
 
     def __init__(self) -> None:
         self._places: dict[int, deque[tuple[NamedMemory, NamedMemory]]] = {}
@@ -223,7 +223,7 @@ class Replay(Script):
         if self._names.unknown is not None:
             return (
                 f": STag {self._names.unknown:#010x} was sent as in the capture, "
-                "since no message of the peer that is understood names it"
+                "since no message of the peer that we understand names it"
             )
         if self._waits_for is not None:
             article = "an" if self._waits_for[0] in "AIR" else "a"
@@ -253,7 +253,7 @@ class Replay(Script):
         self._came[message.kind] += 1
 
     def _items_of(self, side: CapturedSide) -> Iterator[Item]:
-        """What is sent, and what is waited for, in the order of the capture."""
+        """Yield what is sent, and what is waited for, in the order of the capture."""
         connection, role = side.connection, side.role
         frames = connection.request, connection.reply, connection.responder_port
         # Both see the same startup frames, so that they take the same upper layer.

@@ -75,7 +75,7 @@ Item: TypeAlias = "Message | Wait | Timed | At | Named"
 
 
 def items_of(steps: Iterable[Step], role: Role) -> Iterator[Item]:
-    """What steps mean for a side; raises MPAError for what cannot be said."""
+    """Yield what steps mean for a side; raises MPAError for what cannot be sent."""
     for step in steps:
         if isinstance(step, Pause):
             yield Timed(step.duration / _SECOND)
@@ -90,7 +90,9 @@ def items_of(steps: Iterable[Step], role: Role) -> Iterator[Item]:
 
 
 def step_items(step: str, role: Role, conversation: Conversation) -> Iterator[Item]:
-    """What one step means for a side. Raises ConversationError for what is none, MPAError for what cannot be said."""
+    """Yield what one step means for a side. Raises ConversationError for an invalid step, MPAError for what cannot be
+    sent.
+    """
     before = len(conversation.steps)
     say(conversation, step, by=role)
     found = conversation.steps[before:]
@@ -100,7 +102,7 @@ def step_items(step: str, role: Role, conversation: Conversation) -> Iterator[It
 
 
 def line_items(line: str, role: Role, conversation: Conversation) -> Iterator[Item]:
-    """What a line means: octets of a ULPDU in hexadecimal, or a step; nothing if it is empty or begins with #."""
+    """Yield what a line means: a ULPDU in hexadecimal, or a step; nothing if it is empty or begins with #."""
     line = line.strip()
     if not line or line.startswith("#"):
         return
@@ -111,7 +113,7 @@ def line_items(line: str, role: Role, conversation: Conversation) -> Iterator[It
 
 
 def speech() -> Conversation:
-    """What the steps of a side are said on: the rules of MPA are the endpoint's business."""
+    """Return the conversation to which a side's steps are added: the endpoint applies the rules of MPA."""
     return Conversation(allow=tuple(RULES))
 
 
@@ -180,7 +182,7 @@ class Script:
 
     @property
     def summary(self) -> str:
-        """How much it said, and heard where nothing of that is looked into."""
+        """How much it sent, and how much it received if that is not examined."""
         heard = f", received {plural(self._ulpdus, 'ULPDU')}" if self._ulpdus else ""
         return f"sent {plural(self._said, 'message')}{heard}"
 
@@ -190,7 +192,7 @@ class Script:
         return self._doubt
 
     def begin(self) -> None:
-        """It begins when it is asked to go on."""
+        """Do nothing: it begins in ``go_on``."""
 
     def take(self, event: RDMAPEvent) -> None:
         """Something came that a step may wait for."""

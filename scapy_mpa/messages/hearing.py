@@ -52,7 +52,7 @@ class HalfReading:
         self.number = 0
 
     def is_lowest(self, offset: int) -> bool:
-        """Whether nothing waits before an offset."""
+        """Return True if nothing waits before an offset."""
         return not self._offsets or offset < self._offsets[0]
 
     def wait(self, offset: int, wire_length: int, segment: DDPSegment) -> None:
@@ -225,7 +225,7 @@ class MessageListener(CaptureListener):
         return self._operations[half.half].mpa.acknowledged_offset(peer.half & 1, ack, peer.taken)
 
     def _give_up(self, connection: ConnectionMessages) -> None:
-        """From now on nothing of a connection waits to be delivered."""
+        """Stop delivering: nothing of a connection waits for delivery from now on."""
         self._gapped.add(connection.serial)
         for reading in self.readings.values():
             if reading.half.connection is connection:
@@ -238,7 +238,7 @@ class MessageListener(CaptureListener):
 
     @abstractmethod
     def _deliver_behind_gap(self, half: MessageHalf, offset: int, frame: int) -> None:
-        """What :meth:`_take_behind_gap` was handed of a stream offset is delivered after all."""
+        """Deliver what :meth:`_take_behind_gap` received for a stream offset after all."""
 
 
 def _connection(serial: int, mpa: CapturedConnection) -> LinkedConnection:

@@ -80,4 +80,4 @@ class OngoingMessages(MessageListener):
         self.assembly.take(reading.half, segment)
 
     def _deliver_behind_gap(self, half: MessageHalf, offset: int, frame: int) -> None:
-        """It was put together already."""
+        """Do nothing: it was reassembled already."""

@@ -114,7 +114,7 @@ class MessageReading(MessageListener):
 
     @property
     def heard(self) -> dict[int, ConnectionMessages]:
-        """What is known of the messages of each connection, by its number here."""
+        """What is known about the messages of each connection, by its number here."""
         return {**self._connections}
 
     @property
@@ -213,7 +213,7 @@ class CapturedMessages(MessageReading, FoundMessages):
 
     @property
     def store(self) -> MessageStore:
-        """What the messages were put into."""
+        """The store that received the messages."""
         return self._store
 
     def __iter__(self) -> Iterator[MessageRow]:

@@ -1,4 +1,4 @@
-"""One row an STag: who named it and how often, its bounds, what was written and read, how it ended, what is wrong.
+"""One row per STag: who named it and how often, its bounds, what was written and read, how it ended, what is wrong.
 
 In: captures.  Out: rows in the order in which STags were first named or used, connection by connection.  What waits is
 in temporary files, so memory does not follow the capture.

@@ -195,7 +195,7 @@ class RequestStore(MessageStore):
 
 
 def key_of(row: MessageValues, number: int, numbers: Mapping[int, int]) -> Key:
-    """What messages are sorted by; ``number`` is that of the message, ``numbers`` those of the connections."""
+    """Return the sort key of a message; ``number`` is the message's own, ``numbers`` those of the connections."""
     if row.delivered_frame:
         return row.delivered_frame, 0, 0, number
     return _NEVER, numbers.get(row.half // 2, -1), row.last_frame, number

@@ -34,7 +34,7 @@ def to_arrow(rows: Iterable[FPDURecord] | Iterable[MessageRow]) -> pyarrow.Table
         return messages_table(every)
     if first is None or isinstance(first, FPDURecord):
         return fpdus_table(every)
-    raise MPAError(f"a table is made of FPDUs or messages, not of {type(first).__name__}")
+    raise MPAError(f"a table is made from FPDUs or messages, not from {type(first).__name__}")
 
 
 def to_pandas(rows: Iterable[FPDURecord] | Iterable[MessageRow]) -> pandas.DataFrame:

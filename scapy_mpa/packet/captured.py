@@ -1,4 +1,4 @@
-"""Where in a capture the packets of a session come from: the frame, how it was located, the record."""
+"""The origin of the packets of a session in a capture: the frame, how it was located, the record."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LINKS = ("request", "answer")
 
 
 class FoundPacket(NamedTuple):
-    """What is known of a packet that a session found: the attributes of the packet, whatever layer is asked.
+    """What is known about a packet that a session found: the attributes of the packet, whichever layer is asked.
 
     Attributes:
         frame: the number of the frame that placed the FPDU (found it bad), or that completed the startup frame.

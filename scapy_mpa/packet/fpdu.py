@@ -354,7 +354,7 @@ class FPDU(_CapturedPacket):
         return text, [TCP]
 
     def _show_or_dump(self, *args: Any, **named: Any) -> Any:
-        """As Scapy has it; Markers that are computed are shown as they will be, and wrong ones as such."""
+        """Show as Scapy does; computed Markers are shown as they will be, and wrong ones as wrong."""
         if not _with_markers(self):
             return super()._show_or_dump(*args, **named)
         given = self.fields.get("markers")
@@ -400,7 +400,7 @@ class FPDU(_CapturedPacket):
         return fpdu_of(octets, *self._beside())
 
     def _beside(self) -> tuple[Any, ...]:
-        """What octets alone do not show."""
+        """Return what octets alone do not show."""
         return (*(self.getfieldval(name) for name in ("marker_offset", "origin", "crc_in_use")), upper_of(self))
 
     def __reduce__(self) -> tuple[Any, ...]:

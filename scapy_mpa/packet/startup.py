@@ -157,7 +157,7 @@ def _warn_without_key(cls: type[_Startup], octets: bytes) -> None:
 
 
 def _is_cut(octets: bytes) -> bool:
-    """Whether the octets of a frame end inside its header, or inside its enhanced data."""
+    """Return True if the octets of a frame end inside its header, or inside its enhanced data."""
     if len(octets) < STARTUP_HEADER_LENGTH:
         return True
     pd_length = int.from_bytes(octets[_PD_LENGTH:STARTUP_HEADER_LENGTH], "big")

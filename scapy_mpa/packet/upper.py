@@ -36,7 +36,7 @@ class _UpperPacket(Packet):
             _CLASSES[cls.protocol, kind] = cls
 
     def header(self) -> UpperHeader | None:
-        """What the header says, as the messages of a report have it; None if it is none."""
+        """Return the content of the header, as the messages of a report have it; None if there is none."""
         octets = bytes(self)
         for length in (len(octets), UNKNOWN_LENGTH):
             found = header_of(self.protocol, octets, length, self.is_from_initiator)
@@ -75,7 +75,7 @@ def layer_of(header: UpperHeader | None) -> type[Packet] | None:
 
 
 def _kind(header: UpperHeader) -> str:
-    """Which of the messages of its protocol it is."""
+    """Return the kind of message in its protocol."""
     values = header.values
     capsule = values.get("capsule")
     if capsule != "command":

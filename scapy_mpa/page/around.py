@@ -28,7 +28,7 @@ class AroundFPDU(NamedTuple):
     record: FPDURecord
     message: str
     item: Item | None
-    #: Whether the finding is about it.
+    #: True if the finding is about it.
     is_here: bool
 
 
@@ -41,7 +41,7 @@ class Around(NamedTuple):
 
 
 def around_findings(subject: Subject, findings: list[Finding]) -> list[Around]:
-    """What lies around each of these findings of a connection.
+    """Return the FPDUs and octets around each of these findings of a connection.
 
     Octets are read again; where that cannot be done they are left out.
     """
@@ -127,7 +127,7 @@ def _fpdu(record: FPDURecord, number: int, item: Item | None, is_here: bool) -> 
 
 
 def _message(item: Item | None) -> str:
-    """What the DDP header says of the message that an FPDU is of."""
+    """Return what the DDP header says about the message that an FPDU belongs to."""
     said = item.layer("DDP") if item is not None else None
     if said is None:
         return ""

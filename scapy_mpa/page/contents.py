@@ -1,4 +1,4 @@
-"""What a page says, as values: connections, the gravest first, their findings, pictures, and what was left out.
+"""The content of a page, as values: connections, the gravest first, their findings, pictures, and what was left out.
 
 A page stays below a size, so its parts are made one by one: of each connection first what must be said, then as many
 pictures and octets as there is room for. What there is no room for is named, with the line to type for it.
@@ -45,10 +45,10 @@ MOST_STAGS = 20
 _SECOND = 1_000_000_000
 #: What a picture of all of a connection shows.
 _WORDS = {
-    "ladder": "who sent what, downwards",
+    "ladder": "who sent what, from top to bottom",
     "latency": "how long each answer took",
     "sequence": "time and sequence",
-    "reads": "RDMA Reads and Atomics under way",
+    "reads": "outstanding RDMA Reads and Atomics",
     "held": "octets a receiver had to hold",
     "memory": "a buffer over time",
 }
@@ -72,7 +72,7 @@ class BrokenRule(NamedTuple):
 
 
 class HeldRow(NamedTuple):
-    """What a receiver of a half connection had to hold, by one way of finding FPDUs."""
+    """What a receiver of a half connection had to hold, for one way of finding FPDUs."""
 
     direction: Role
     way: str
@@ -132,7 +132,7 @@ class Drawing:
 
     @property
     def whole(self) -> list[Connection]:
-        """Those of which all pictures are drawn."""
+        """Those for which all pictures are drawn."""
         return self.drawn[:MOST_WHOLE]
 
     def pictures(self, connection: Connection) -> Iterator[Picture]:
@@ -181,7 +181,7 @@ class Drawing:
         return svg_of(figure, "p0-", f"{len(report.connections)} connections: when each began and ended, and how")
 
     def latencies(self) -> Latencies | None:
-        """How long answers took in the connections whose messages are read; None if none are."""
+        """Return how long answers took in the connections whose messages are read; None if none are."""
         return latencies_of(self._read, self._messages) if self._messages is not None else None
 
     def _reads_messages(self) -> list[Connection]:
@@ -210,7 +210,7 @@ class Drawing:
         return Picture(kind, words, svg_of(figure, f"p{self._number}-", f"connection {connection.number}: {words}"))
 
     def _requests(self) -> Asked:
-        """What the connections with all pictures asked for."""
+        """Return what the connections with all pictures asked for."""
         if self._asked is None:
             read = [one for one in self.whole if one in self._read]
             self._asked = requests_in(read, self._messages.of(read)) if self._messages is not None else {}
@@ -232,7 +232,7 @@ class Drawing:
         return sorted(rows, key=lambda row: (not row.has_error, not row.counts))
 
     def held(self, connection: Connection) -> list[HeldRow]:
-        """What receivers of a connection had to hold."""
+        """Return what receivers of a connection had to hold."""
         subject = self.subjects[connection.number]
         rows = []
         for direction in subject.directions:
@@ -252,7 +252,7 @@ def _breaks_memory(connection: Connection) -> bool:
 
 
 def happened(connection: Connection, held: Sequence[HeldRow]) -> list[str]:
-    """What happened in a connection beside its end, a sentence for each sender; none if all came in order."""
+    """Return what happened in a connection besides its end, a sentence for each sender; none if all came in order."""
     said = []
     for direction in ROLES:
         peaks = {row.way: row.peak for row in held if row.direction == direction}
@@ -290,7 +290,7 @@ def broken_rules(report: Report) -> list[BrokenRule]:
 
 
 def assumed(report: Report, told: Sequence[str], left_out: Sequence[str]) -> list[str]:
-    """What was assumed, inferred or limited, a sentence each."""
+    """Return what was assumed, inferred or limited, a sentence each."""
     said = [*left_out]
     if told:
         said.append(f"Given on the command line: {' '.join(map(shlex.quote, told))}.")

@@ -48,7 +48,7 @@ def svg_of(figure: Figure, prefix: str, words: str) -> str:
 
 
 def _drawn(figure: Figure) -> str:
-    """What matplotlib draws; :func:`write_figure`, which writes any format, would draw it twice."""
+    """Return what matplotlib draws; :func:`write_figure`, which writes any format, would draw it twice."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     file = io.StringIO()

@@ -188,7 +188,7 @@ class _Page:
         return self._template("page.html", **frame, sections=sections, said=[*said, *self._remarks(len(listed))])
 
     def _remarks(self, listed: int) -> Iterator[str]:
-        """What of the report is not on the page."""
+        """Yield what the page leaves out of the report."""
         total, drawn = len(self._report.connections), self._drawing.drawn
         if total > len(drawn):
             yield (

@@ -1,4 +1,5 @@
-"""How pictures look: colours that the colour-blind tell apart, light and dark; title, legend, axes; writing a file.
+"""The look of pictures: colours that the colour-blind can distinguish, light and dark; title, legend, axes; writing a
+file.
 
 The colours are those of Okabe and Ito. Nothing here keeps state: matplotlib's settings are changed for one figure at a
 time, and pyplot, which keeps every figure, is not used. The same figure gives the same SVG, octet for octet.
@@ -114,7 +115,7 @@ class Key(NamedTuple):
 
 
 class NothingToDraw(MPAError):
-    """There is nothing of what a picture shows."""
+    """There is nothing to draw in this picture."""
 
 
 def check_matplotlib() -> None:
@@ -220,7 +221,7 @@ class Sheet:
 
 
 class Heading(NamedTuple):
-    """What stands above the axes.
+    """The text above the axes.
 
     Attributes:
         what: the picture shows.
@@ -244,7 +245,7 @@ def _notes(said: Sequence[str]) -> list[str]:
 
 
 def _is_beside(heading: Heading) -> bool:
-    """Whether the name of the connection has room beside the title."""
+    """Return True if the name of the connection has room beside the title."""
     return len(heading.what) * _TITLE_CHARACTER + len(heading.whose) * _NAME_CHARACTER < _WIDTH - 0.6
 
 

@@ -25,7 +25,7 @@ class ConnectionRows:
         self._numbers = {one.number: same_connection(one, self._found) for one in connections}
 
     def __contains__(self, connection: object) -> bool:
-        """Whether it is one of these connections of the report."""
+        """Return True if it is one of these connections of the report."""
         return isinstance(connection, Connection) and connection.number in self._numbers
 
     def of(self, connections: Iterable[Connection]) -> Iterator[MessageRow]:
@@ -50,7 +50,7 @@ class ConnectionRows:
 
 
 def query_around(connections: Sequence[Connection]) -> Query:
-    """What reads some connections of a report once more, and as little else as can be said."""
+    """Return a query that reads some connections of a report again, and as little else as possible."""
     index = connections[0].index
     selection = Selection(
         (min(one.lifecycle.first[0] for one in connections), max(one.lifecycle.last[0] for one in connections)),

@@ -215,7 +215,7 @@ class _Sequence:
                 self.said.append(f"{_MOST_HOLES} of {len(missing):,} holes drawn")
 
     def _draw_findings(self) -> None:
-        """Where findings begin: at their first frame and sequence number."""
+        """Draw findings at their first frame and sequence number."""
         half = self._connection.half(self._view.direction)
         begun, scale = self._connection.lifecycle.first[1], self._unit.a_second
         there: list[Finding] = [

@@ -1,4 +1,4 @@
-"""What is too dense to be drawn one by one: so many columns, each of which stands for what falls into it."""
+"""Columns for what is too dense to draw one by one: each stands for what falls into it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Grid(NamedTuple):
 
     @property
     def edges(self) -> list[float]:
-        """Where each column begins, and where the last one ends."""
+        """The boundaries of the columns: where each begins, and where the last one ends."""
         return [self.first + index * self.width for index in range(self.columns + 1)]
 
     def of(self, places: Column) -> Column:

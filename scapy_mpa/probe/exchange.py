@@ -238,7 +238,7 @@ class CaseExchange:
             # What went before the Reply was laid as the case has it, and the rest has to go on so.
             asked = Setup(**plan.setup)
             if bool(frame.m) != asked.has_markers(self._by):
-                raise Unsupported("the case sends FPDUs before the Reply, which then asks for Markers otherwise")
+                raise Unsupported("the case sends FPDUs before the Reply, which then asks for Markers differently")
         else:
             fit(plan, frame)
         self._depth = self._agreed_depth(plan, frame)
@@ -258,9 +258,7 @@ class CaseExchange:
                 self._reads_sent = self.reads - own  # what is said before the Reads is none
             return steps
         except IndexError:
-            raise Unsupported(
-                "what the case changes does not occur on a connection as this peer agrees to it"
-            ) from None
+            raise Unsupported("what the case changes does not occur on a connection that this peer agrees to") from None
 
     def _agreed_depth(self, plan: Exchange, frame: StartupFrame) -> int:
         """Return how many RDMA Reads may be under way (RFC 6581 §9.1); one, where that was not agreed on."""

@@ -273,7 +273,7 @@ class WireFuzzer:
         """Whether the peer goes of it; it is brought back."""
         is_gone = self.give(case).is_gone
         if is_gone and not self.come_back():
-            raise MPAError("the peer does not come back: the case that kills it cannot be minimized")
+            raise MPAError("the peer does not come back, so the case that kills it cannot be minimized")
         return is_gone
 
     # --- one connection ---

@@ -46,7 +46,7 @@ _EARLY, _MOST_FRAMES = 64, 1 << 17
 
 
 class PacketWay(Protocol):
-    """What IP packets of our address go through."""
+    """Carries the IP packets of our address."""
 
     @property
     def mtu(self) -> int:
@@ -60,7 +60,7 @@ class PacketWay(Protocol):
 
 
 class RawTCP:
-    """One connection over segments of our own, as a carrier.
+    """One connection over segments that we build ourselves, as a carrier.
 
     Args:
         way: of the packets.
@@ -150,7 +150,7 @@ class RawTCP:
         self._flush()
 
     def receive(self, seconds: float) -> bytes | None:
-        """What comes within so many seconds: octets, b"" for a FIN, None; raises OSError for a RST."""
+        """Return what arrives within this many seconds: octets, b"" for a FIN, None; raises OSError for a RST."""
         tcp, until = self._tcp, time.monotonic() + seconds
         while True:
             if octets := tcp.take():
@@ -182,7 +182,7 @@ class RawTCP:
         self._flush()
 
     def recorded(self, recording: Recording) -> RecordedConnection:
-        """What writes down all that passes, from the SYN on."""
+        """Return what records everything that passes, from the SYN on."""
         self._recorded = RecordedPackets(recording)
         for packet in self._early:
             self._recorded.packet(packet)
@@ -245,7 +245,7 @@ class RecordedPackets(RecordedConnection):
         self._left = _MOST_FRAMES
 
     def packet(self, packet: Packet) -> None:
-        """It passes."""
+        """Record a packet."""
         if self._left > 0:
             self._left -= 1
             self._recording.passed(packet)
@@ -328,7 +328,7 @@ class Begins(NamedTuple):
 
 
 def opening_of(case: ProbeCase | None) -> Begins:
-    """What a case says of it; a number that nobody can know where it says none."""
+    """Return what a case says about it; a number that nobody can know where it says nothing."""
     isn = int.from_bytes(os.urandom(4), "big")
     if case is None:
         return Begins(isn)
@@ -342,7 +342,7 @@ def opening_of(case: ProbeCase | None) -> Begins:
 
 
 def maker(source: tuple[str, int], destination: tuple[str, int]) -> FrameMaker:
-    """What makes the frames from one end to the other."""
+    """Return what makes the frames from one end to the other."""
     return FrameMaker(Endpoint(*source, _MACS[0]), Endpoint(*destination, _MACS[1]))
 
 

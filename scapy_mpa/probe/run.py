@@ -92,7 +92,7 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a case.
+    """The outcome of a case.
 
     Attributes:
         case: that was given.
@@ -114,7 +114,7 @@ class Result:
 
     @property
     def counts_against(self) -> bool:
-        """Whether the run fails for it."""
+        """True if the run fails for it."""
         return self.judgement.verdict in BAD and not self.is_known
 
 
@@ -156,7 +156,7 @@ class ProbeRun:
         self._has_begun = False
         self._first = SeenPeer()
         self._previous = ""
-        #: Whether the peer closes on any Private Data, None as long as that was not tried.
+        #: True if the peer closes on any Private Data, None as long as that was not tried.
         self._refuses_data: bool | None = None
         #: The peer's startup frame by ours, where it was seen once.
         self._frames: dict[bytes, StartupFrame] = {}
@@ -213,7 +213,7 @@ class ProbeRun:
         """Have the peer started anew, which was gone after a connection; raises PeerGone."""
         if not brings_back(self._target, self.is_well):
             after = f", after {name}" if name else ""
-            raise PeerGone(f"peer gone: it does not answer a clean connection any more{after}")
+            raise PeerGone(f"peer gone: it no longer answers a clean connection{after}")
 
     # --- clean connections ---
 
@@ -240,7 +240,7 @@ class ProbeRun:
             raise CannotStart(f"the peer's {seen.frame.kind.capitalize()} took longer than --timeout allows")
 
     def silence(self) -> str:
-        """What came of a clean connection that was not answered; "" if it was.  Raises NotReached."""
+        """Return what became of an unanswered clean connection; "" if it was answered. Raises NotReached."""
         seen = self._clean(echoes=False, waits=True)
         return "" if seen.total else seen_words(seen)
 
@@ -259,7 +259,7 @@ class ProbeRun:
         return True
 
     def is_well(self) -> bool:
-        """Whether a clean connection is as the first one was."""
+        """Return True if a clean connection is as the first one was."""
         answered, echoed = self._standard
         for _ in range(_TRIES):
             try:
@@ -279,7 +279,7 @@ class ProbeRun:
         return self.recovers()
 
     def recovers(self) -> bool:
-        """Whether the peer is well again in time: a server that serves one connection may have to be started anew."""
+        """True if the peer is well again in time: a server that serves one connection may have to be started anew."""
         until = time.monotonic() + self._settings.recovery
         while not self.is_well():
             left = until - time.monotonic()
@@ -291,13 +291,13 @@ class ProbeRun:
     def _gone(self, case: ProbeCase, result: Result) -> Result:
         """The peer is gone after a case; if it can be brought back, the case is repeated, to be sure."""
         self.lost.append(case.name)
-        why = "the peer does not answer a clean connection any more"
+        why = "the peer no longer answers a clean connection"
         if brings_back(self._target, self.is_well):
             self._give_once(case)
             if self.recovers():
-                why += "; after a restart it survived the case"
+                why += "; after a restart, it survived the case"
             else:
-                why += "; after a restart the case had the same effect"
+                why += "; after a restart, the case had the same effect"
         gone = ProbeJudgement("peer gone", why, is_of_case=False)
         return replace(result, judgement=replace(gone, deviations=(name := name_of(case, gone),), counted=(name,)))
 
@@ -310,7 +310,7 @@ class ProbeRun:
             reason = f"it was expected to fail, but the verdict is {judgement.verdict}"
             return replace(result, judgement=self._counted(result.case, reason, "expected"))
         if judgement.verdict == "unsupported" and result.case.area in self._settings.required:
-            reason = f"it could not be tested, but has to be: {judgement.reason}"
+            reason = f"it had to be tested, but could not be: {judgement.reason}"
             return replace(result, judgement=self._counted(result.case, reason, "untested"))
         return result
 
@@ -390,13 +390,13 @@ class ProbeRun:
             self._unanswered.setdefault(self._own_startup(case), case.name)
             if others and judgement.saw != "rejected":
                 # Something came; what is wrong with it is why it is no startup frame.
-                words = "what the peer sends is no startup frame"
+                words = "what the peer sends is not a startup frame"
                 judgement = replace(judgement, verdict="unsupported", reason=words)
         kept = capture if self._settings.keeps else b""
         return Result(case, seen.shortened(), replace(judgement, faults=(*judgement.faults, *others)), kept)
 
     def _refuses_private_data(self) -> bool:
-        """Whether the peer closes on one octet of Private Data, for which no buffer is too small."""
+        """Return True if the peer closes on one octet of Private Data, for which no buffer is too small."""
         if self._refuses_data is None:
             said = setup(private_data=(b"\0", b"")), says(_WRITE_OF_NOTHING.format(by="initiator")), answers(None)
             valid = Case("valid-private-data", "One octet of Private Data", "plain", said, (), ACCEPT)
@@ -437,7 +437,7 @@ class ProbeRun:
         return b"".join(one.payload for one in packets if one.half.role == case.case.by and not one.in_operation)
 
     def controls_of(self, case: ProbeCase) -> list[SeenPeer | None]:
-        """What came of valid connections: without a message that an upper layer sees, and with one."""
+        """Return what became of valid connections: without a message that an upper layer sees, and with one."""
         found = [self._controls.get((case.case.baseline, step)) for step in _CONTROLS]
         return found if self._target.role == "responder" else [self._first, found[1]]
 
@@ -535,7 +535,7 @@ def _rank(result: Result) -> int:
 
 
 def said_by(case: ProbeCase, terms: Terms) -> Spoken:
-    """What the peer may not be able to take of a case, whatever is wrong with it."""
+    """Return what a case sends that the peer may be unable to handle, whatever is wrong with the case."""
     plan = plan_of(case.case, terms.clean)
     setup, frame = Setup(**plan.setup), _own_frame(plan)
     heard = _heard(plan, setup)
@@ -574,7 +574,7 @@ def _own_frame(plan: Exchange) -> StartupFrame | None:
 
 
 def _names_octets(ulpdu: bytes) -> bool:
-    """Whether a request names octets of memory: an RDMA Read of none does not."""
+    """Return True if a request names octets of memory: an RDMA Read of none does not."""
     reads = read_requests(ulpdu[UNTAGGED_HEADER_LENGTH:]) if opcode_of(ulpdu) == READ_REQUEST else ()
     return not reads or bool(reads[0].size)
 
@@ -592,5 +592,5 @@ def _heard(plan: Exchange, setup: Setup) -> list[bytes]:
 
 
 def peers(cases: Sequence[ProbeCase], role: str, carriages: Container[Carriage] = ("tcp",)) -> list[ProbeCase]:
-    """Those that a peer in this role can be given by what carries them: the kernel's TCP, unless told otherwise."""
+    """Return those that a peer in this role can be given by what carries them: the kernel's TCP by default."""
     return [case for case in cases if case.reach.role == role and case.reach.carriage in carriages]

@@ -22,12 +22,12 @@ class Send(NamedTuple):
 
     @property
     def at(self) -> int:
-        """Where its first octet lies in the stream, from 0."""
+        """The position of its first octet in the stream, from 0."""
         return self.packet.start
 
     @property
     def octets(self) -> bytes:
-        """What it carries."""
+        """Its content."""
         return self.packet.payload
 
 

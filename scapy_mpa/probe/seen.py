@@ -40,7 +40,7 @@ class SeenFPDU(NamedTuple):
 
     @property
     def ulpdu_length(self) -> int:
-        """How long it was."""
+        """Its length."""
         return len(self.ulpdu) + self.cut
 
     def shortened(self) -> SeenFPDU:
@@ -77,7 +77,7 @@ class _Known(NamedTuple):
 
 @dataclass
 class SeenPeer:
-    """What came of a connection.
+    """What a peer did on a connection.
 
     Attributes:
         octets: the first that the peer sent.
@@ -143,7 +143,7 @@ class SeenPeer:
 
     @property
     def responses(self) -> int:
-        """How many RDMA Reads it has answered to their end."""
+        """The number of RDMA Reads that it has answered completely."""
         return self._known().responses
 
     @property
@@ -153,11 +153,11 @@ class SeenPeer:
 
     @property
     def has_echoed(self) -> bool:
-        """Whether it answered the RDMA Read by which it shows that it is in step."""
+        """True if it answered the RDMA Read by which it shows that it is in step."""
         return self._known().has_echoed
 
     def _known(self) -> _Known:
-        """What the FPDUs say; each is read once, however often this is asked while more come."""
+        """Return what the FPDUs say; each is read once, however often this is asked while more arrive."""
         known = self._read
         while known.read < len(self.fpdus):
             known = self._read = known.with_next(self.fpdus[known.read].ulpdu)
@@ -225,9 +225,11 @@ class Watcher:
             self.seen.error = RemoteProtocolError(detail, "connection-lost")
 
     def stall(self) -> None:
-        """Nothing more comes, though something was to: octets that have begun no whole FPDU are no answer."""
+        """Note that nothing more arrives, although something should: octets that have begun no complete FPDU are no
+        answer.
+        """
         if self._incoming is not None and self._incoming.held and self.seen.error is None:
-            detail = f"{self._incoming.held} octets that do not become an FPDU"
+            detail = f"{self._incoming.held} octets that never become an FPDU"
             self.seen.error = RemoteProtocolError(detail, "fpdu-format")
             self.seen.has_stalled = True
 

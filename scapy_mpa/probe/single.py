@@ -1,4 +1,4 @@
-"""One case, given once: what was sent, what came back, and what to make of it, in lines for people."""
+"""One case, sent once: what was sent, what came back, and what to make of it, in lines for people."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def given(
 
 
 def _gone(run: ProbeRun, *, has_answered: bool) -> str:
-    """What shows that the peer has crashed on a case, which it ``has_answered`` or not; "" if nothing does."""
+    """Return what shows that the peer crashed on a case, which it ``has_answered`` or not; "" if nothing does."""
     try:
         silence = run.silence()
     except NotReached as error:

@@ -28,14 +28,14 @@ _LAST_WORDS = 1024
 
 
 class Connects(Protocol):
-    """What makes connections to a Responder."""
+    """Makes connections to a Responder."""
 
     def connect(self, case: ProbeCase | None = None) -> Carrier:
         """A new connection, which may begin as the case has it; raises NotReached."""
 
 
 class Target(Protocol):
-    """Who is tested."""
+    """The peer under test."""
 
     @property
     def role(self) -> Role:

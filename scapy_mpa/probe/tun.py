@@ -56,7 +56,7 @@ class Tun:
         if mtu < _LEAST_MTU[self.address.version]:
             raise MPAError(f"an MTU of {mtu} is below the minimum for IPv{self.address.version}")
         if _is_the_kernels(str(self.address), self.address.version):
-            raise MPAError(f"{self.address} is an address of this host, whose kernel would reset the connections")
+            raise MPAError(f"{self.address} is an address of this host, so its kernel would reset the connections")
         self.mtu = mtu
         self._device = device
         self._end = _opened(device)
@@ -118,7 +118,7 @@ def _opened(device: str) -> int:
 
 
 def _is_the_kernels(address: str, version: int) -> bool:
-    """Whether the kernel has an address."""
+    """Return True if the kernel has an address."""
     family = socket.AF_INET if version == 4 else socket.AF_INET6
     with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as sock:
         sock.bind((address, 0))

@@ -94,7 +94,7 @@ class Writes(NamedTuple):
 
 
 class MessageHalf:
-    """One direction of a connection: its messages that are not whole yet, its Requests, the memory it named.
+    """One direction of a connection: its incomplete messages, its Requests, the memory it named.
 
     Attributes:
         taken: the stream offset behind the last segment.
@@ -121,12 +121,12 @@ class MessageHalf:
         self.peer = peer
 
     def let_go(self) -> None:
-        """Nothing more comes: refer to nobody who refers to it, so that Python need not look for circles."""
+        """Finish: drop references to objects that refer back, so that Python need not look for cycles."""
         del self.connection, self.peer
 
 
 class ConnectionMessages:
-    """What is known of the messages of one connection.
+    """What is known about the messages of one connection.
 
     Args:
         serial: its number while the capture is read.
@@ -244,7 +244,7 @@ class _Open:
 
     @property
     def weight(self) -> int:
-        """How many of its octets are kept."""
+        """The number of its octets that are kept."""
         return max(len(self.head), len(self.octets))
 
     def add(self, segment: DDPSegment, payload: bytes, length: int, keeps: bool) -> None:
@@ -273,14 +273,14 @@ class _Open:
 
 
 class MessageSink(Protocol):
-    """Who takes segments."""
+    """Receives segments."""
 
     def take(self, half: MessageHalf, segment: DDPSegment) -> None:
         """The next segment of a half connection."""
 
 
 class MessageRows(Protocol):
-    """Who takes messages: a store, or somebody who shows them at once."""
+    """Receives messages: a store, or a listener that shows them at once."""
 
     def add(self, row: tuple[object, ...], /) -> int:
         """The values of a message (``MessageValues``); returns what :meth:`answer` wants to know of it."""
@@ -290,7 +290,7 @@ class MessageRows(Protocol):
 
 
 class PayloadOctets(Protocol):
-    """Who takes the octets of messages' payload."""
+    """Receives the payload octets of messages."""
 
     def keep(self, octets: bytes, /) -> int:
         """Octets of a message that is added next; returns where they are, for its values."""
@@ -340,7 +340,7 @@ class Assembly:
         self._open: dict[tuple[int, int], MessageHalf] = {}
 
     def let_go(self) -> None:
-        """Nothing more comes: refer no longer to who may refer to it."""
+        """Finish: drop references to objects that may refer back."""
         self._acknowledged = None
 
     def take(self, half: MessageHalf, segment: DDPSegment) -> None:
@@ -433,7 +433,7 @@ class Assembly:
         half.taken = end
 
     def finish(self, connection: ConnectionMessages | None = None) -> None:
-        """Nothing more comes: of one connection, or of any."""
+        """Finish: nothing more follows for one connection, or for any."""
         for half, queue in [(half, queue) for (_, queue), half in self._open.items()]:
             if connection is None or half.connection is connection:
                 self._close(half, queue, False, "the rest of it is missing")
@@ -498,7 +498,7 @@ class Assembly:
             self._close(half, queue, True)
         while self._held > self._most and self._open:
             (_, oldest), whose = next(iter(self._open.items()))
-            note = f"in parts: more than {self._most} octets wait for the rest of messages"
+            note = f"in parts: more than {self._most} octets wait for the rest of their messages"
             self._close(whose, oldest, False, note)
 
     def _close(self, half: MessageHalf, queue: int, last: bool, *notes: str) -> None:
@@ -618,7 +618,7 @@ class Assembly:
         return True
 
     def _use_rest(self, half: MessageHalf, there: _Open) -> int | None:
-        """As much of a tagged message as is there goes to memory of the peer; returns the frame that named it."""
+        """Place as much of a tagged message as there is in memory of the peer; return the frame that named it."""
         access = _access(there)
         if there.used:
             named = half.peer.memories.get(access.stag)
@@ -767,19 +767,19 @@ def _access(there: _Open) -> MemoryAccess:
 
 
 def _source(there: _Open, request: ReadRequest) -> MemoryAccess:
-    """What a Read Request reads."""
+    """Return the memory that a Read Request reads."""
     where = request.source_stag, request.source_to, request.size
     when = there.first.first_frame, there.last_frame, there.placed, there.first.offset, there.last_time
     return MemoryAccess(_READ_REQUEST, *where, *when)
 
 
 def _has_header(ulpdu: bytes) -> bool:
-    """Whether these octets, fewer than DDP's longer header, hold the shorter one, and it is that."""
+    """Return True if these octets, fewer than DDP's longer header, hold the shorter one, and it is that."""
     return len(ulpdu) >= TAGGED_HEADER_LENGTH and bool(ulpdu[0] & TAGGED)
 
 
 def _goes_on(there: _Open, opcode: int, header: tuple[int, ...]) -> tuple[bool, str | None]:
-    """Whether a segment is the next one of a message, and what is odd about it."""
+    """Return whether a segment continues a message, and what is odd about it."""
     if len(header) == 2:
         stag, to = there.header
         return (opcode, *header) == (there.opcode, stag, to + there.length & _LAST_TO), None
@@ -795,7 +795,7 @@ def _goes_on(there: _Open, opcode: int, header: tuple[int, ...]) -> tuple[bool, 
 
 
 def _reply_text(call: Call, time: int) -> str:
-    """What was done for a call, for people."""
+    """Return what was done for a call, for people."""
     said = [
         f"{count} RDMA {name}{'s' if count > 1 else ''} of {octets} octets"
         for count, name, octets in ((call.reads, "Read", call.read_octets), (call.writes, "Write", call.write_octets))

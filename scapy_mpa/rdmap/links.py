@@ -1,4 +1,4 @@
-"""What messages of a connection have to do with each other.
+"""Relations between the messages of a connection.
 
 A Read Response and its Request have the sink in common (RFC 5040 §4.4), an Atomic Response names its Request (RFC 7306
 §5.3). A call of the upper layer has its reply, and the RDMA that was done for it: :mod:`scapy_mpa.rdmap.memory`.
@@ -124,7 +124,7 @@ class WaitingRequests:
 
 
 class UnderWay:
-    """How many RDMA Reads and Atomics one side has under way, over time.
+    """The number of RDMA Reads and Atomics that one side has outstanding, over time.
 
     Attributes:
         limit: the most that there may be, its ORD after negotiation; None if that is not known.
@@ -144,7 +144,7 @@ class UnderWay:
         self._full_since: tuple[int, int] | None = None
 
     def change(self, now: int, frame: int, time: int) -> None:
-        """There are so many now."""
+        """Set the present number."""
         if self._since is not None:
             level = min(self.now, _MOST_LEVELS)
             self.levels[level] = self.levels.get(level, 0) + max(0, time - self._since)
@@ -159,7 +159,7 @@ class UnderWay:
             self._leave_limit(time)
 
     def finish(self) -> None:
-        """Nothing more comes."""
+        """Finish: nothing more follows."""
         if self._full_since is not None and self._since is not None:
             self._leave_limit(self._since)
 
@@ -183,7 +183,7 @@ class Requests:
 
     @property
     def names(self) -> str:
-        """What they are: RDMA Reads, Atomics or both."""
+        """Their name: RDMA Reads, Atomics or both."""
         return names_of_requests(self._opcodes)
 
     def ask_read(self, said: Iterable[ReadRequest], pending: Pending, frame: int) -> None:

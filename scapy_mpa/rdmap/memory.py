@@ -150,7 +150,7 @@ class _Ranges:
             self._live.append(_Range(first, end, frame, position, call))
 
     def invalidate(self, frame: int, received: int) -> None:
-        """Those that were named up to a position have ended: their STag is invalid."""
+        """End those that were named up to a position: their STag is invalid."""
         self.is_open = self.is_open and self._position > received
         for one in self._ended:
             if one.ended_frame == frame:
@@ -158,11 +158,11 @@ class _Ranges:
         self._end([one for one in self._live if one.position <= received], frame, "invalidated")
 
     def answer(self, call: Call, frame: int, received: int) -> None:
-        """Those that a call named up to a position have ended."""
+        """End those that a call named up to a position."""
         self._end([one for one in self._live if one.call is call and one.position <= received], frame, "answered")
 
     def deliver(self, first: int, end: int, frame: int) -> None:
-        """One Read Response that ends at ``end`` is complete: of the ranges that hold it, the oldest has its data."""
+        """Complete one Read Response that ends at ``end``: of the ranges that hold it, the oldest has its data."""
         for one in self._live:
             if one.first <= first and end == one.end:
                 one.count -= 1
@@ -399,7 +399,8 @@ class STagMemory:
         since, until = sorted((last, access.placed or access.frame))
         detail = (
             f"{access.words} overlaps {plural(end - first, 'octet')} at TO {first:#x} that {_frames(begun, last)} "
-            f"wrote, without a Send between: from frame {since} to frame {until} whoever polls them reads stale data"
+            f"wrote, without a Send in between: from frame {since} to frame {until}, whoever polls them reads stale "
+            "data"
         )
         self.find(MemoryFinding(OVERLAP, access.frame, begun, since, until, detail, access.offset, access.time))
 
@@ -407,7 +408,7 @@ class STagMemory:
         """The last octet of a message was placed at frame ``since``, before others of it."""
         detail = (
             f"the last octet of {access.words} was placed at frame {since}, others at frame {access.placed}: in "
-            "between whoever polls the last octet reads stale data"
+            "between, whoever polls the last octet reads stale data"
         )
         self.find(MemoryFinding(EARLY, since, access.placed, since, access.placed, detail))
 
@@ -551,7 +552,7 @@ class NamedMemories:
         return memory.gaps == self._gaps if access.opcode == _READ_RESPONSE else memory.doubts == self._doubts
 
     def drop_all(self) -> None:
-        """Nothing more comes: hand on all STags."""
+        """Finish: hand on all STags."""
         for memory in self._by_stag.values():
             if self.drop is not None:
                 self.drop(memory)
@@ -580,7 +581,7 @@ def _nearest(ranges: list[_Range], first: int, end: int) -> _Range:
 def _beside(named: _Range, first: int, end: int) -> str:
     """Say how octets lie outside a range."""
     if first >= named.end:
-        return f"begins {_distance(first - named.end)} behind {named.words}"
+        return f"begins {_distance(first - named.end)} after {named.words}"
     if end <= named.first:
         return f"ends {_distance(named.first - end)} before {named.words}"
     if first < named.first:

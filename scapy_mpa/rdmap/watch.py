@@ -51,7 +51,7 @@ _OPCODE: Final = 0x0F
 
 
 class _Sender:
-    """One direction: its messages, and the RDMA Write of which segments came and the last one did not.
+    """One direction: its messages, and the RDMA Write whose last segment has not arrived.
 
     Attributes:
         half: its messages, and the memory that it named.
@@ -242,14 +242,14 @@ class MemoryWatch:
             at += TAGGED_HEADER_LENGTH
 
     def finish(self) -> None:
-        """Nothing more comes."""
+        """Finish: nothing more follows."""
         if not self.is_over:
             for sender in self._senders:
                 self._judge(sender)
             self.end()
 
     def end(self) -> None:
-        """Nothing more can be found: forget all."""
+        """Forget everything: nothing more can be found."""
         if self.is_over:
             return
         self.is_over = True

@@ -89,7 +89,7 @@ def analyze(
 
 
 def _part(query: Query, fpdus: bool, share: Share | None) -> ReportPart:
-    """What is found of a share of the TCP connections, or of all of them."""
+    """Return the findings of a share of the TCP connections, or of all of them."""
     return part_read(Pass(query, records=fpdus), share, is_heard=False)
 
 
@@ -126,7 +126,8 @@ def part_of(
     captures: Captures | None = None,
     over: Sequence[tuple[int, Connection]] = (),
 ) -> ReportPart:
-    """What a receiver found that has come to its end in these captures; without, nothing is said of them yet.
+    """Return what a receiver found once it has reached the end of these captures; without them, nothing is said about
+    them yet.
 
     ``over`` are connections that it has handed over before.
     """

@@ -70,7 +70,7 @@ class FoundFPDU(NamedTuple):
 
     @property
     def is_cut(self) -> bool:
-        """Whether a snapshot length cut off some of its octets."""
+        """True if a snapshot length cut off some of its octets."""
         return len(self.octets) < self.record.wire_length
 
     @property
@@ -180,7 +180,7 @@ class FoundFPDUs(CaptureListener):
             yield FoundFPDU(connection, half, offset, turn, record, self._octets.at(place, length), number)
 
     def extent(self, connection: Connection) -> ConnectionSpan:
-        """What is known of where a connection of the report lies."""
+        """Return what is known about where a connection of the report lies."""
         frames = [frame for frame in (connection.request_frame, connection.reply_frame) if frame is not None]
         counts = [0, 0]
         for serial, found in self._extents.items():

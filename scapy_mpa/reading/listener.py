@@ -1,4 +1,5 @@
-"""What hears of every FPDU while a capture is read, and what it takes to describe it when the whole report is there.
+"""Listeners that receive every FPDU while a capture is read, and what is needed to describe it once the report is
+complete.
 
 It hears of each at once, when it is not known yet whether its sender deviates. So if reading a capture leaves a doubt
 of that, and only then, an analysis looks into it, and if it finds senders that deviate, the capture is read anew with
@@ -25,7 +26,7 @@ from scapy_mpa.rules.findings import Findings, Quota
 from scapy_mpa.values.records import FPDURow
 
 #: What a listener says of a capture that it would have to read anew.
-READ_ONCE: Final = "whether a sender deviates was not examined: the capture can be read only once"
+READ_ONCE: Final = "whether a sender deviates was not checked: the capture can be read only once"
 
 
 class CaptureListener(Listener):

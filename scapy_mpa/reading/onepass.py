@@ -1,4 +1,4 @@
-"""One pass: segments come from captures, from shares of them or from packets; an analyzer takes them, others listen."""
+"""One pass: segments come from captures, shares of them or packets; an analyzer receives them, others listen."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Pass:
             self._released = octets
 
     def finish(self, octets: int = 0, *, numbers_anew: bool = True) -> None:
-        """Nothing more comes."""
+        """Finish: no more octets follow."""
         if octets > self._released:
             self.analyzer.release()
         self.analyzer.finish(numbers_anew=numbers_anew)

@@ -90,12 +90,12 @@ class OngoingAnalysis:
 
     @property
     def tcp_connections(self) -> int:
-        """How many TCP connections were met, MPA or not."""
+        """The number of TCP connections found, with or without MPA."""
         return self._receiver.tcp_connections
 
     @property
     def has_doubt(self) -> bool:
-        """Whether a sender may deviate that was not looked into, because its octets are read once."""
+        """True if a sender may deviate that was not looked into, because its octets are read once."""
         return self._receiver.has_doubt
 
     @property
@@ -178,7 +178,7 @@ class OngoingAnalysis:
 
 
 class _Gone:
-    """What was read while it was written, in place of a file that is read again."""
+    """Stands for a file that was read while it was being written, and cannot be read again."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""More than fits in memory, kept in temporary files: tuples in one order in and in another one out, and octets.
+"""Temporary files for what does not fit in memory: tuples written in one order and read in another, and octets.
 
 What a capture shows of a frame, or of an FPDU, is known at another place than where it is needed, perhaps at the other
 end of the capture. So it is sorted. Memory follows the limits given here, the files the number of FPDUs.
@@ -117,7 +117,7 @@ class OctetStore:
         return place
 
     def at(self, place: int, length: int) -> bytes:
-        """So many octets from a place on."""
+        """Return ``length`` octets from a position on."""
         self._file.seek(place)
         return self._file.read(length)
 

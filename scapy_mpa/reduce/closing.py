@@ -35,7 +35,7 @@ class WholeRun(NamedTuple):
 
 
 class Closing:
-    """One connection of which runs of FPDUs can be taken out.
+    """One connection from which runs of FPDUs can be removed.
 
     Args:
         connection: With its FPDUs.

@@ -19,7 +19,7 @@ Moved = Callable[[str, int], int]
 
 
 class Goal(NamedTuple):
-    """What is to be shown.
+    """What must be shown.
 
     Attributes:
         key: Addresses and ports of the connection, None for a finding of none.

@@ -1,4 +1,4 @@
-"""How MPA was started, as a line of time: what each side sent, and when (RFC 5044 §7.1.2)."""
+"""How MPA was started, as a timeline: what each side sent, and when (RFC 5044 §7.1.2)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def event_line(events: Sequence[StartupEvent]) -> str:
 
 
 def remarkable_beginning(events: Sequence[StartupEvent]) -> Iterator[str]:
-    """What is remarkable about when MPA was started, a sentence each; nothing where it went as usual."""
+    """Yield a sentence for everything remarkable about when MPA was started; nothing if all was as usual."""
     request, reply = _first(events, "initiator", "Request"), _first(events, "responder", "Reply")
     again = _first(events, "initiator", "second Request")
     if request is None:

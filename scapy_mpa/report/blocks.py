@@ -7,7 +7,7 @@ from typing import Final
 
 #: What is said of them first.
 WITHOUT_PACKETS: Final = (
-    "octets without packets: addresses, times, segments, how it ended and who sent first are not known; blocks are "
+    "octets without packets: addresses, times, segments, how it ended and who sent first are unknown; blocks are "
     "parts of the files"
 )
 _FRAMES = re.compile(r"\bframe(s?)(?= \d)")

@@ -1,4 +1,4 @@
-"""How many octets a receiver had to hold, and what that cost: RFC 5044 appendix B, reckoned over a capture.
+"""How many octets a receiver had to hold, and at what cost: RFC 5044 appendix B, computed for a capture.
 
 A receiver holds octets of an FPDU from the frame that brought them to the frame at which it can place the FPDU. When
 that is depends on how it finds FPDUs, k being one of them, in frames of the capture:
@@ -176,7 +176,7 @@ class HalfBuffers(NamedTuple):
 
 
 def half_buffers(connection: Connection, direction: Role, track: HalfTrack) -> HalfBuffers:
-    """What a receiver of a half connection had to hold. The report must hold FPDUs."""
+    """Return what a receiver of a half connection had to hold. The report must hold FPDUs."""
     count = BufferCount(track)
     for turn in turns(connection, direction):
         count.take(turn)
@@ -221,7 +221,7 @@ class BufferCount:
                     changes[way][track.index_of(leave)] -= some
 
     def result(self, crc: bool) -> HalfBuffers:
-        """What it came to; ``crc`` says whether CRCs are in use."""
+        """Return the result; ``crc`` says whether CRCs are in use."""
         series = {way: array("q", accumulate(self._changes[way][:-1])) for way in WAYS}
         held = {way: _held(self._track, series[way]) for way in WAYS}
         spread = dict(sorted(self._spread.items()))
@@ -242,7 +242,7 @@ def _held(track: HalfTrack, series: Sequence[int]) -> Held:
 
 
 def buffers_of(report: Report, directions: Sequence[Role] = ROLES) -> dict[tuple[int, Role], HalfBuffers]:
-    """What receivers had to hold, by connection and direction; half connections without FPDUs are left out.
+    """Return what receivers had to hold, by connection and direction; half connections without FPDUs are left out.
 
     The report must hold FPDUs; the captures are read once more. Raises :class:`~scapy_mpa.errors.CaptureError` if that
     cannot be done.
@@ -292,7 +292,7 @@ def buffer_lines(
         more = ", ..." if len(one.spread) > _SPREADS else ""
         each = f"{one.parts / one.fpdus:.2f}"
         passes = f"{each} CRC passes" if one.crc else "no CRC pass"
-        yield f"    an FPDU lies in {each} segments ({listed}{more}): {each} copies and {passes} each"
+        yield f"    an FPDU spans {each} segments ({listed}{more}): {each} copies and {passes} each"
         share = 100 * one.at_once / one.octets if one.octets else 100.0
         yield f"    {one.at_once} of {one.octets} octets ({share:.1f} %) placed by the frame that brought them"
         for way in WAYS:

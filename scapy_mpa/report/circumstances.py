@@ -1,4 +1,4 @@
-"""What a verdict may ask about a connection: its findings, how it went, and what the upper layers stated."""
+"""What a verdict may ask about a connection: its findings, its lifecycle, and what the upper layers stated."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class JudgedConnection(Protocol):
 
 
 class Circumstances(NamedTuple):
-    """What a row of the table of verdicts may ask."""
+    """What a row of the table of verdicts may ask for."""
 
     connection: JudgedConnection
     life: Lifecycle
@@ -76,7 +76,7 @@ class Circumstances(NamedTuple):
 
     @property
     def has_fpdus(self) -> bool:
-        """Whether an FPDU was captured."""
+        """True if an FPDU was captured."""
         return any(self.connection.half(direction).counts.fpdus for direction in ROLES)
 
 

@@ -57,7 +57,7 @@ def schema_of(columns: Sequence[Column]) -> pyarrow.Schema:
 
 
 def _pandas_metadata(columns: Sequence[Column]) -> dict[str, Any]:
-    """What pandas reads of a schema, as it writes it itself: which of its types a column has."""
+    """Return the schema metadata that pandas reads, as pandas writes it: the pandas type of each column."""
     nullable = [
         {
             "name": column.name,
@@ -158,11 +158,11 @@ class _Sink:
         return len(octets)
 
     def tell(self) -> int:
-        """How many octets were written."""
+        """Return the number of octets written."""
         return self._at
 
     def flush(self) -> None:
-        """Nothing is kept here."""
+        """Do nothing: no octets are kept here."""
 
     def close(self) -> None:
         """Whoever opened the file closes it."""

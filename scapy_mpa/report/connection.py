@@ -1,4 +1,4 @@
-"""One MPA connection, as the report has it, and the line that says it to people."""
+"""One MPA connection as the report has it, and its one-line description."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Connection:
         self.service_port: int | None = None
         #: What is said of others of the same hosts that ended within a short time, "" if none did.
         self.ended_with = ""
-        #: Whether another connection has the same addresses and ports in another network, as ``path`` tells.
+        #: True if another connection has the same addresses and ports in another network, as ``path`` tells.
         self.has_twin = False
         self.rejected = mpa.rejected
         self._request, self._reply = mpa.request, mpa.reply
@@ -97,13 +97,13 @@ class Connection:
         self.service_port = services.get((address, int.from_bytes(self.initiator.key[-2:], "big")))
 
     def take_number(self, number: int, index: FrameIndex) -> None:
-        """Be the connection of this number, in captures whose frames ``index`` finds."""
+        """Become the connection with this number, in captures whose frames ``index`` finds."""
         self.number, self.index = number, index
         for half in (self.initiator, self.responder):
             half.take_number(number, index)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the verdict, both directions, findings."""
+        """Return HTML for a notebook: the verdict, both directions, and findings."""
         from scapy_mpa.report.html import findings_html, paragraph_html, table_html
 
         headings = ("sent by", "FPDUs", "octets of ULPDUs", "Markers", "CRC errors")
@@ -160,7 +160,7 @@ class Connection:
         return self.initiator.counts.fpdus + self.responder.counts.fpdus
 
     def __repr__(self) -> str:
-        """What ``scapy-mpa analyze`` says in one line."""
+        """Return the line that ``scapy-mpa analyze`` prints."""
         return f"<{connection_line(self)}>"
 
     def _inference(self) -> dict[str, Any] | None:
@@ -169,7 +169,9 @@ class Connection:
 
     @property
     def network(self) -> str:
-        """What follows its addresses and ports if another one has the same in another network: its path, or nothing."""
+        """The path that distinguishes it from a connection with the same addresses and ports in another network; else
+        "".
+        """
         return f" ({self.path})" if self.has_twin else ""
 
     @property
@@ -183,11 +185,11 @@ class Connection:
         return keyed_paths(*self._flow) - self.own_paths
 
     def is_foreign(self, seg: Segment) -> bool:
-        """Whether a segment, of its addresses and ports, came by a path that only other connections had."""
+        """Return True if a segment, of its addresses and ports, came by a path that only other connections had."""
         return bool(self.foreign_paths) and (seg.key, path_of(seg)) in self.foreign_paths
 
     def is_apart_from(self, other: Connection) -> bool:
-        """Whether it is in another network than a connection that has the same addresses and ports."""
+        """Return True if it is in another network than a connection that has the same addresses and ports."""
         keys = {key for key, _ in self.own_paths} & {key for key, _ in other.own_paths}
         shared = {key for key, _ in self.own_paths & other.own_paths}
         return keys > shared
@@ -205,7 +207,7 @@ class Connection:
 
     @property
     def verdict(self) -> str:
-        """What became of it, in one sentence."""
+        """How the connection ended and why, in one sentence."""
         said = verdict(self, stated_limits(self.upper_layer))
         return "; ".join(filter(None, (said, *remarkable_beginning(self.startup_events), self.ended_with)))
 
@@ -217,7 +219,7 @@ class Connection:
         return self._upper_layer
 
     def said(self) -> Iterator[Said]:
-        """What both sides said, FPDU by FPDU, in the order of delivery; the frames of the capture are read again.
+        """Yield what both sides sent, FPDU by FPDU, in order of delivery; the frames of the capture are read again.
 
         Without the FPDUs (``analyze(..., fpdus=False)``) that is nothing.
         """
@@ -352,7 +354,7 @@ class CapturedStartup(StartupFrame):
     __slots__ = ()
 
     def packet(self) -> Packet:
-        """It as a Scapy packet, an MPARequest or MPAReply."""
+        """Return it as a Scapy packet, an MPARequest or MPAReply."""
         from scapy_mpa.packet.mpa import startup_packet
 
         return startup_packet(self.encode())
@@ -378,7 +380,7 @@ def _startup_as_dict(startup: StartupFrame | None, frame: int | None) -> dict[st
 
 
 def connection_line(connection: Connection) -> str:
-    """One line that says who spoke, what was negotiated, and what came of it."""
+    """Return one line that says who talked, what was negotiated, and how it ended."""
     parts = [
         f"#{connection.number}",
         connection.name,
@@ -407,7 +409,7 @@ def _markers(half: HalfConnection) -> str:
 
 
 def _enhanced(connection: Connection) -> Iterator[str]:
-    """Whose IRD and ORD are what, and the RTR message that the Reply, else the Request, has (RFC 6581 §9)."""
+    """Yield IRD and ORD of each side, and the RTR message that the Reply, else the Request, has (RFC 6581 §9)."""
     request, reply = connection.request, connection.reply
     asked = request.enhanced if request is not None else None
     answered = reply.enhanced if reply is not None else None
@@ -425,7 +427,7 @@ def _enhanced(connection: Connection) -> Iterator[str]:
 
 
 def _kinds(connection: Connection) -> Iterator[str]:
-    """What kinds of RNIC the two can be, where one is not simply an IETF RNIC (RFC 5044 appendix C)."""
+    """Yield the kinds of RNIC that the two can be, where one is not simply an IETF RNIC (RFC 5044 appendix C)."""
     if connection.request is None and connection.reply is None:
         return
     judgement = connection.judgement

@@ -1,4 +1,4 @@
-"""One direction of a connection, as the report has it: what was counted, and its FPDUs."""
+"""One direction of a connection as the report has it: its counts, and its FPDUs."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class FPDURun:
 
     @property
     def is_at_once(self) -> bool:
-        """Whether the frame that brought them placed and delivered them."""
+        """True if the frame that brought them placed and delivered them."""
         return self.row.placed == self.row.delivered == self.frame
 
     def records(self) -> Iterator[FPDURecord]:
@@ -146,7 +146,7 @@ class FPDURecords(Sequence[FPDURecord]):
             yield record_of(row, frames, self.connection, self.direction, self._context, self.deviation)
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of records."""
         return self._count
 
     @overload
@@ -154,7 +154,7 @@ class FPDURecords(Sequence[FPDURecord]):
     @overload
     def __getitem__(self, index: slice) -> list[FPDURecord]: ...
     def __getitem__(self, index: int | slice) -> FPDURecord | list[FPDURecord]:
-        """One record, or some."""
+        """Return one record, or a slice of them."""
         return self._all()[index]
 
     def _all(self) -> list[FPDURecord]:
@@ -216,7 +216,7 @@ class HalfConnection:
 
     @property
     def endpoint(self) -> str:
-        """Who sent it, ``address:port``."""
+        """The sender, as ``address:port``."""
         return endpoints(self.key)[0]
 
     @property
@@ -239,12 +239,12 @@ class HalfConnection:
 
     @property
     def deviation(self) -> str | None:
-        """What its sender does wrong, by name; None if that is not known, or nothing."""
+        """The name of what its sender does wrong; None if nothing, or if that is unknown."""
         return self.diagnosis.candidate.name if self.diagnosis is not None else None
 
     @property
     def dialect(self) -> Dialect | None:
-        """How FPDUs of a sender that deviates are read."""
+        """How to read the FPDUs of a sender that deviates."""
         return self.diagnosis.candidate.dialect if self.diagnosis is not None else None
 
     def as_dict(self) -> dict[str, Any]:
@@ -262,7 +262,7 @@ def marker_phase(markers: bool | None, offset: int) -> int | None:
 
 
 def inferred_as_dict(half: HalfConnection) -> dict[str, Any] | None:
-    """What a half connection was inferred to be, with the keys of the report's JSON."""
+    """Return what was inferred about a half connection, with the keys of the report's JSON."""
     found = half.inferred
     if found is None:
         return None

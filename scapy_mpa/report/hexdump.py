@@ -1,4 +1,4 @@
-"""What ``scapy-mpa show`` prints for people: what it is and why it is there, then its octets, field by field.
+"""The text of ``scapy-mpa show``: what an item is and why it is there, then its octets, field by field.
 
 The rows of octets are values too, for whoever shows them otherwise.
 """
@@ -109,7 +109,7 @@ def _frame_lines(frame: Frame, items: list[Item]) -> Iterator[str]:
 
 
 def _part_line(item: Item, part: ItemPart, frame: int) -> str:
-    """Which octets of the frame are what."""
+    """Return a line that says what part of an item the octets of the frame are."""
     said = f"octets {part.at}-{part.at + part.end - part.first - 1}: "
     name = item.name if item.record is None else f"{item.name} ({item.record.opcode or 'no RDMAP message'})"
     if item.kind == "octets":
@@ -179,7 +179,7 @@ def _narrow_lines(item: Item, full: bool, style: Styler, paint: Painter, columns
 
 
 def heading(item: Item) -> str:
-    """What it is, in a line."""
+    """Return the item's name and size, in one line."""
     size = plural(len(item.octets), "octet")
     record = item.record
     if record is not None:
@@ -236,7 +236,7 @@ def dump_rows(item: Item, full: bool = False) -> Iterator[DumpRow]:
 
 
 def _elsewhere(first: int, end: int, cut: list[tuple[int, int]]) -> Iterator[DumpRow]:
-    """What is said in place of octets [first, end): they are in other frames, or the capture cut them."""
+    """Yield rows in place of octets [first, end), which are in other frames, or were cut by the capture."""
     lacking = sum(max(0, min(end, until) - max(first, begin)) for begin, until in cut)
     if end - first > lacking:
         yield _between(f"({plural(end - first - lacking, 'octet')} in other frames)")

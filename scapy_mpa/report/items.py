@@ -1,4 +1,6 @@
-"""What ``scapy-mpa show`` shows, as values: an FPDU, a startup frame, octets without either, with all that is said."""
+"""The values that ``scapy-mpa show`` shows: an FPDU, a startup frame, or octets of neither, with all that is said about
+them.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ SCHEMA_VERSION = 1
 
 
 class ItemPart(NamedTuple):
-    """What of an item a frame brought: the octets [first, end) of it, which are those from ``at`` on of the segment.
+    """The part of an item that a frame delivered: its octets [first, end), which begin at ``at`` in the segment.
 
     ``new`` are the ranges among them that no earlier frame had brought; ``differs`` tells that the others are not the
     octets that were kept.
@@ -63,7 +65,7 @@ class Item:
 
     @property
     def name(self) -> str:
-        """What it is called: an FPDU as ``--fpdu`` takes it."""
+        """Its name: for an FPDU, as ``--fpdu`` takes it."""
         if self.record is not None:
             return fpdu_name(self.record, self.number)
         if self.startup is not None:
@@ -80,7 +82,7 @@ class Item:
 
     @property
     def has_error(self) -> bool:
-        """Whether something in it is an error."""
+        """True if something in it is an error."""
         said = (*(field.severity for field in self.fields), *(found.severity for found in self.findings))
         return "error" in said
 
@@ -91,7 +93,7 @@ class Item:
 
     @property
     def ends(self) -> tuple[str, str]:
-        """Who sent it, and to whom."""
+        """Sender and receiver."""
         return endpoints(self.half.key)
 
     def layer(self, layer: str) -> dict[str, int | str] | None:
@@ -174,7 +176,7 @@ class Frame:
 
     @property
     def checksum_is_wrong(self) -> bool:
-        """Whether its TCP checksum tells that the receiver dropped it."""
+        """True if its TCP checksum tells that the receiver dropped it."""
         return checksum_is_wrong(self.segment)
 
     def as_dict(self) -> dict[str, Any]:
@@ -193,18 +195,18 @@ class Frame:
 
 
 class Shown(NamedTuple):
-    """What was found, and the frame, if one was asked for."""
+    """The items that were found, and the frame, if one was asked for."""
 
     items: list[Item]
     frame: Frame | None = None
 
     @property
     def has_error(self) -> bool:
-        """Whether something in it is an error."""
+        """True if something in it is an error."""
         return any(item.has_error for item in self.items)
 
     def as_dict(self, report: Report) -> dict[str, Any]:
-        """What ``scapy-mpa show --format json`` prints."""
+        """Return what ``scapy-mpa show --format json`` prints."""
         return {
             "schema": SCHEMA_VERSION,
             "captures": report.captures,

@@ -1,4 +1,4 @@
-"""How a connection went from its first frame to its last: the keys of the JSON, and a line of the text."""
+"""The lifecycle of a connection, from its first frame to its last: the keys of the JSON, and a line of text."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def _elements(packets: list[Packet], name: str) -> Iterator[FieldValue]:
 
 
 def _several(parts: list[FieldValue]) -> str:
-    """What a run of bits is called."""
+    """Return the name of a run of bits."""
     names = [part.name for part in parts]
     return _CONTROLS.get(names[0], "/".join(names))
 
@@ -167,5 +167,5 @@ def _part(packet: Packet, field: AnyField) -> FieldValue:
 
 
 def _name(name: str) -> str:
-    """What a field is called."""
+    """Return the name of a field."""
     return " ".join(_WORDS.get(word, word.upper() if len(word) < 3 else word.title()) for word in name.split("_"))

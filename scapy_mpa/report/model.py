@@ -1,4 +1,4 @@
-"""What :func:`scapy_mpa.analyze` returns: a report of connections and findings, and the line that sums it up."""
+"""The result of :func:`scapy_mpa.analyze`: a report of connections and findings, and its summary line."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Report:
     ) -> None:
         self._index = index
         self._files = files
-        #: Whether the file of a frame is known.
+        #: True if the file of a frame is known.
         self._knows_files = index is not None and len(captures) > 1
         self.captures = captures
         #: How several captures became one, None if there is one.
@@ -61,7 +61,7 @@ class Report:
         return f"<{summary_line(self)}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: connections and findings."""
+        """Return HTML for a notebook: connections and findings."""
         from scapy_mpa.report.html import findings_html, paragraph_html, table_html
 
         headings = ("", "connection", "profile", "upper layer", "FPDUs", "what became of it")
@@ -89,7 +89,7 @@ class Report:
 
     @property
     def deviations(self) -> Deviations:
-        """What senders do wrong, for whoever reads the same traffic and cannot look at it twice."""
+        """What senders do wrong, for code that reads the same traffic and cannot look at it twice."""
         return deviations_of(self.connections)
 
     def select(
@@ -185,11 +185,11 @@ class Report:
 
     @property
     def has_errors(self) -> bool:
-        """Whether there is a finding of severity error."""
+        """True if there is a finding of severity error."""
         return self.has_findings("error")
 
     def has_findings(self, severity: Severity) -> bool:
-        """Whether there is a finding of this severity, or a graver one."""
+        """Return True if there is a finding of this severity, or a graver one."""
         grave = SEVERITIES[: SEVERITIES.index(severity) + 1]
         return any(found.severity in grave for found in self.all_findings())
 
@@ -249,7 +249,7 @@ def tally_of(report: Report) -> Tally:
 
 
 def deviations_of(connections: Sequence[Connection]) -> Deviations:
-    """What the senders of connections do wrong, by half connection."""
+    """Return what the senders of connections do wrong, by half connection."""
     halves = [half for one in connections for half in (one.initiator, one.responder)]
     return {
         (half.key, half.seq_start): half.diagnosis

@@ -33,7 +33,7 @@ _RTR_NAMES: dict[RtrType, str] = {"send": "Send", "write": "RDMA Write", "read":
 
 
 class NegotiatedField(NamedTuple):
-    """One field: what the Request says, what the Reply says, and what comes of it; "" where there is nothing."""
+    """One field: what the Request says, what the Reply says, and what was agreed; "" where there is nothing."""
 
     name: str
     offered: str
@@ -85,7 +85,7 @@ class Negotiated:
         yield self._both("C (CRC)", lambda frame: "prefers CRC" if frame.c else "does not require CRC", crc)
         rejected = "" if reply is None else "rejected" if reply.r else "accepted"
         yield NegotiatedField(
-            "R (rejected)", "set, which means nothing" if request is not None and request.r else "", rejected, rejected
+            "R (rejected)", "set, without effect" if request is not None and request.r else "", rejected, rejected
         )
         yield self._both(
             "S (RFC 6581)", lambda frame: "enhanced" if is_enhanced(frame) else "set" if frame.s else "plain", ""
@@ -126,10 +126,10 @@ class Negotiated:
         if common is not None:
             could = " or ".join(_RTR_NAMES[kind] for kind in common) or "nothing in common (error 7)"
             sent = f"{could}; {self._sent()}"
-        return NegotiatedField("ready to receive", offered, answered, sent)
+        return NegotiatedField("ready-to-receive", offered, answered, sent)
 
     def _sent(self) -> str:
-        """Which ready-to-receive message was sent."""
+        """Return which ready-to-receive message was sent."""
         half = self.connection.initiator
         if half.first_ulpdu is None:
             return "nothing was sent"
@@ -309,7 +309,7 @@ def _rtr(data: EnhancedData | None, kind: RtrType) -> str:
         return ""
     flag = {"send": data.b, "write": data.c, "read": data.d}[kind]
     said = f"zero-length {_RTR_NAMES[kind]}" if flag else f"no {_RTR_NAMES[kind]}"
-    return said if data.a else f"{said} (means nothing without A)" if flag else "-"
+    return said if data.a else f"{said} (ignored without A)" if flag else "-"
 
 
 def _octets(octets: bytes) -> str:

@@ -43,7 +43,7 @@ _SHOWN_BY = {
 
 
 class NotFound(MPAError):
-    """What was asked for is not in the capture."""
+    """The capture does not hold what was asked for."""
 
 
 # --- what was asked for ---
@@ -159,7 +159,7 @@ def _fields_behind(
 
 
 def stream_of(connection: Connection, half: HalfConnection) -> StreamReading:
-    """What it takes to read octets of a half connection."""
+    """Return what is needed to read octets of a half connection."""
     upper, is_initiator = connection.upper_layer, half is connection.initiator
     read_send = partial(upper.header, is_from_initiator=is_initiator)
     return StreamReading(half.seq_start if half.markers else None, connection.crc, connection.profile, read_send)
@@ -230,5 +230,5 @@ def startup_frames(connection: Connection, direction: Role) -> list[int]:
 
 
 def _startup_pieces(connection: Connection, direction: Role, seq: int, length: int, frame: int) -> list[FramePiece]:
-    """Which frames brought a startup frame: the one that completed it, and others before it as far as it takes."""
+    """Return the frames that delivered a startup frame: the one that completed it, and as many before it as needed."""
     return connection.index.latest_pieces(frame, _STARTUP_FRAMES, connection.half(direction).key, seq, length)

@@ -41,7 +41,7 @@ ENDED_WORDS = {
 _OFFLOADED = "no octet after the startup frames was captured; if a card offloads the connection, see docs/capturing.md"
 #: What became of segments, in words: see :func:`order_and_loss`.
 _OUT_OF_ORDER = "out of order (reordered, or lost before the tap)"
-_SENT_AGAIN = "sent again (lost behind the tap, or duplicated)"
+_SENT_AGAIN = "sent again (lost after the tap, or duplicated)"
 #: Rules that are broken where a connection went on and the capture lacks its octets.
 _LACKS_OCTETS = frozenset(("capture-gap", "gap"))
 
@@ -113,7 +113,7 @@ def _report_lines(report: Report, style: Styler, every: bool, summary_only: bool
 
 
 def where_in(report: Report) -> Where:
-    """What says of which file a frame of a report is, if there are several."""
+    """Return a function that says which file a frame of a report is in, if there are several files."""
 
     def where(frame: int) -> str:
         place = report.file_of(frame) if report.streams is None else None
@@ -141,7 +141,7 @@ def order_and_loss(connection: Connection) -> str:
     """Return a line about segments that came out of order or again, and octets never captured; "" if there are none.
 
     A segment with new octets below the highest captured was reordered, or its octets were lost before the tap and sent
-    again. One without new octets had passed the tap before: it was lost behind the tap, or duplicated. The capture
+    again. One without new octets had passed the tap before: it was lost after the tap, or duplicated. The capture
     does not show which of the two it was.
     """
     if is_stream(connection.initiator.key):
@@ -194,20 +194,21 @@ def _left_out(report: Report, told: int) -> str:
     remarkable = sum(bool(one.findings) for one in report.connections)
     with_more = f", {remarkable} with something to report" if told < remarkable else " with something to report"
     return (
-        f"{told} of {len(report.connections)} connections follow{with_more}; --all shows all, --connection N one, "
-        "--rules ID those that break a rule, and `scapy-mpa rules ID` explains the rule"
+        f"{told} of {len(report.connections)} connections follow{with_more}; --all shows all, --connection N "
+        "one, "
+        "--rules ID those that break a rule; `scapy-mpa rules ID` explains the rule"
     )
 
 
 def ended_words(summary: Summary) -> Iterator[str]:
-    """How connections ended, and how many of them before their work did, where the word does not say so itself."""
+    """Yield how connections ended, and how many of them before their work was done, unless the word says so."""
     for how, count in summary.ended.items():
         early = summary.unfinished.get(how, 0) if how in ("fin", "rst") else 0
         yield f"{count} {ENDED_WORDS[how]}" + (f" ({early} before everything was acknowledged)" if early else "")
 
 
 def summary_lines(summary: Summary, style: Styler) -> Iterator[str]:
-    """How connections ended, and a line for each rule that is broken."""
+    """Yield how connections ended, and a line for each broken rule."""
     if summary.ended:
         yield "  ended: " + ", ".join(ended_words(summary))
     for rule, times, connections in summary.rules:

@@ -1,4 +1,4 @@
-"""What connections of the same hosts show together: ends within a short time, and buffers named that nobody offered.
+"""What connections of the same hosts show together: ends within a short time, and use of buffers that nobody offered.
 
 Nothing is remembered for that while the capture is read: the connections are at hand anyway.
 """
@@ -81,7 +81,7 @@ def report_buffers_not_offered(connections: Sequence[Connection], findings: Find
         places = sorted((one.lifecycle.ended_frame or 0, one.lifecycle.ended_time) for one, _ in some)
         first, role = some[0]
         address = first.half(role).endpoint.rpartition(":")[0].strip("[]")
-        detail = f"{plural(len(some), 'connection')} of {address}, each ended by a Terminate for a buffer that it names"
+        detail = f"{plural(len(some), 'connection')} of {address}, each ended by a Terminate about a buffer it named"
         seq = first.half(role).seq_start or 0
         findings.add("attack-buffer", None, *places[0], seq, detail, count=len(some), last_frame=places[-1][0])
 

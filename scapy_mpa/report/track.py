@@ -24,7 +24,7 @@ _SIGNS = ((SYN, "SYN"), (FIN, "FIN"), (RST, "RST"))
 
 
 class Part(NamedTuple):
-    """So many octets of an FPDU, which a frame brought first."""
+    """A number of octets of an FPDU, and the frame that first delivered them."""
 
     frame: int
     octets: int
@@ -127,7 +127,7 @@ class HalfTrack:
 
 
 class _Acknowledging:
-    """What one side acknowledges, and up to where it lets its peer send (RFC 9293 §3.8.6, RFC 7323 §2.2).
+    """What one side acknowledges, and how far it lets its peer send (RFC 9293 §3.8.6, RFC 7323 §2.2).
 
     ``ack`` is the highest acknowledgement number, ``edge`` the highest end of a window; -1 if not known.
     """

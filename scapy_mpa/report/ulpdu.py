@@ -85,6 +85,6 @@ def ulpdu_fields(ulpdu: bytes, ulpdu_length: int, read_send: ReadSend | None = N
     end = max(field.offset + field.length for field in fields)
     if end < ulpdu_length:
         rest = plural(ulpdu_length - end, "octet")
-        said = f"{rest} behind the header" if end > header else f"{rest}, {note}"
+        said = f"{rest} after the header" if end > header else f"{rest}, {note}"
         fields.append(Field(end, ulpdu_length - end, "payload", "payload", note=said))
     return fields

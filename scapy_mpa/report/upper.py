@@ -37,7 +37,7 @@ class BegunConnection(Protocol):
 
 
 def upper_layer(connection: BegunConnection) -> UpperLayer:
-    """What runs above RDMAP on a connection."""
+    """Return the upper layer on a connection."""
     upper = UpperLayer(connection.request, connection.reply, connection.responder_port)
     for direction in ROLES:
         send = connection.half(direction).first_send

@@ -1,4 +1,4 @@
-"""What became of a connection, in one sentence, by a table of causes.
+"""How a connection ended and why, in one sentence, from a table of causes.
 
 The first row that fits has the word: what a Terminate says goes before the FIN that follows it.  A row knows the
 connection with its findings, how it went (:class:`~scapy_mpa.values.lifecycle.Lifecycle`), and what the upper layers
@@ -64,7 +64,7 @@ _TOO_LONG = ((1, 2, 0x05), (1, 2, 0x02))
 
 
 def verdict(connection: JudgedConnection, limits: StatedLimits) -> str:
-    """What became of a connection; ``limits`` are what the upper layers stated."""
+    """Return how a connection ended and why; ``limits`` are what the upper layers stated."""
     known = Circumstances(connection, connection.lifecycle, limits)
     row = next(row for row in CAUSES if row.fits(known))
     said = "; ".join(filter(None, (went_on(known), row.says(known))))
@@ -101,7 +101,7 @@ def _named_by(known: Circumstances, found: Terminated, direction: Role) -> Findi
 
 
 def _why(known: Circumstances, found: Terminated, sender: Role) -> str:
-    """What a Terminate says, and what the capture shows of that."""
+    """Return what a Terminate says, and what the capture shows about it."""
     limit = _limit(known, found, sender)
     shown = limit or weighed(known, found, sender)
     return _claim(known, found, sender) + (f"; {shown}" if shown else "")
@@ -217,7 +217,7 @@ def _says_unanswered(known: Circumstances) -> str:
     if wrong:
         return f"the Responder answered {request} with octets that are not a Reply (frame {min(wrong)})" + _ended(known)
     if not known.end("responder").is_captured:
-        return f"nothing that the Responder sent was captured, so its answer to {request} is not known" + _ended(known)
+        return f"nothing that the Responder sent was captured, so its answer to {request} is unknown" + _ended(known)
     # Who gave up stands in what is remarkable about the beginning.
     return f"the Responder did not answer {request}" + ("" if known.life.ended in ("fin", "rst") else _ended(known))
 
@@ -243,7 +243,7 @@ def _is_lost(known: Circumstances) -> bool:
 
 
 def _in_vain(known: Circumstances) -> tuple[Role, HalfEnd]:
-    """Whose octets were sent again in vain, and how that half connection ended."""
+    """Return the side whose octets were retransmitted in vain, and how that half connection ended."""
     return next((one, known.end(one)) for one in ROLES if known.end(one).in_vain)
 
 
@@ -259,7 +259,7 @@ def _times(count: int) -> str:
 
 
 def _left(end: HalfEnd) -> str:
-    """What was not acknowledged."""
+    """Return what was not acknowledged."""
     octets = plural(end.unacknowledged_octets, "octet", thousands=True)
     if not end.unacknowledged_messages:
         return octets
@@ -309,7 +309,7 @@ def _beginning(known: Circumstances) -> str:
 
 
 def _idle(known: Circumstances) -> str:
-    """That nothing was sent, if that is known: no octet came, and none is missing."""
+    """Return a note that nothing was sent, if that is certain: no octet arrived, and none is missing."""
     counts = [known.connection.half(direction).counts for direction in ROLES]
     is_known = all(known.end(direction).is_captured for direction in ROLES)
     is_lacking = known.finding("gap", "capture-gap") or any(one.missing_octets for one in counts)
@@ -318,7 +318,7 @@ def _idle(known: Circumstances) -> str:
 
 
 def _unacknowledged(known: Circumstances) -> str:
-    """What either side sent that was not acknowledged."""
+    """Return what either side sent that was not acknowledged."""
     left = [(side, known.end(side)) for side in ROLES if known.end(side).unacknowledged_octets]
     if not left:
         return ""
@@ -346,7 +346,7 @@ def _says_closed(known: Circumstances) -> str:
 def _says_open(known: Circumstances) -> str:
     life = known.life
     if is_stream(known.connection.half("initiator").key):
-        return "how it ended is not known: octets without packets do not show it"
+        return "how it ended is unknown: octets without packets do not show it"
     return f"still open when the capture ends{_idle(known)} (last frame {life.last[0]})" + _unacknowledged(known)
 
 
@@ -354,7 +354,7 @@ def _says_open(known: Circumstances) -> str:
 
 
 def _close(known: Circumstances) -> str:
-    """How the TCP connection of a rejected connection ended."""
+    """Return how the TCP connection of a rejected connection ended."""
     closed = [(end.closed_frame, role, end.closed) for role in ROLES if (end := known.end(role)).closed]
     if not closed:
         return ""
@@ -365,7 +365,7 @@ def _close(known: Circumstances) -> str:
 
 
 def _after(known: Circumstances, frame: int) -> str:
-    """What followed the end at a frame: FIN, RST, and what was not acknowledged."""
+    """Return what followed the end at a frame: FIN, RST, and unacknowledged octets."""
     then = []
     for role in ROLES:
         end = known.end(role)
@@ -390,7 +390,7 @@ def _accepted(known: Circumstances) -> str:
     )
     kind = "Request" if by.direction == "responder" else "Reply"
     detail = f": {wrong.detail} (frame {wrong.frame})" if wrong is not None else f" ({by.detail})"
-    return f"; {who(by.direction)} accepted the {kind} although it is wrong{detail}"
+    return f"; {who(by.direction)} accepted the {kind} although it is invalid{detail}"
 
 
 def _acceptance(known: Circumstances) -> Finding | None:

@@ -116,7 +116,7 @@ class FrameScrubber:
 
     @property
     def noise(self) -> Noise:
-        """What makes octets and addresses."""
+        """What generates octets and addresses."""
         return self._noise
 
     @property

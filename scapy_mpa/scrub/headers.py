@@ -1,4 +1,4 @@
-"""How many octets of an upper layer's header are left readable where ``--keep headers`` asks for that.
+"""How many octets of an upper layer's header stay readable with ``--keep headers``.
 
 Headers say what was asked for, of which memory; they hold no data of a user, but block addresses (NVMe, iSCSI) and file
 handles (SMB2) do. What stands behind them, such as the arguments of an NFS operation, is replaced.

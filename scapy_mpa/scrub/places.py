@@ -1,4 +1,4 @@
-"""Where the FPDUs of a capture lie, and what of each is a header: rows of one size in a temporary file.
+"""Where the FPDUs of a capture lie, and which part of each is a header: rows of one size in a temporary file.
 
 Every FPDU that was placed, or found bad, has a row, half connection by half connection, in the order of the stream. One
 that is bad may claim octets in which others were found: its row ends where theirs begin.
@@ -36,7 +36,7 @@ _ROW: Final = Struct("<qIHHHBBB")
 
 
 class Place(NamedTuple):
-    """Where an FPDU lies.
+    """The position of an FPDU.
 
     Attributes:
         offset: Of its first octet, in the stream.
@@ -117,7 +117,7 @@ class Places(CaptureListener):
         self._events.add((*where, self._octets.keep(octets), len(octets), row.wire_length))
 
     def delivered(self, operation: FullOperation, row: FPDURow) -> None:
-        """When it was delivered does not matter here."""
+        """Do nothing: the time of delivery does not matter here."""
 
     def _write(self, *, keeps_headers: bool) -> None:
         """Write a row for each FPDU."""

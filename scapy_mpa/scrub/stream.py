@@ -1,4 +1,4 @@
-"""What of the octets of a half connection is replaced: a mask that is added to them, modulo 2, by sequence number.
+"""Which octets of a half connection are replaced: a mask that is added to them, modulo 2, by sequence number.
 
 A mask depends on nothing but the place in the stream. So a retransmission stays one, and copies that differ still do,
 in the same octets. CRCs are linear: what a mask changes in the CRC of an FPDU is the same for every content, so the

@@ -1,4 +1,4 @@
-"""Which upper layer a connection carries: by Private Data, by port, and by headers that agree.
+"""The upper layer that a connection carries: by Private Data, by port, and by headers that agree.
 
 A candidate that Private Data or the port names is confirmed by the first Send that fits it, and dropped by one that
 cannot be its own; octets that the capture cut refute nothing. Without a candidate, headers decide that no other
@@ -92,7 +92,7 @@ class UpperLayer:
         self._request: smbdirect.NegotiateRequest | None = None
         #: Sends of the Initiator, of the Responder.
         self._sent = [0, 0]
-        #: Whether the candidate still stands.
+        #: True if the candidate still stands.
         self._stated = True
         self.limits: SmbDirectLimits | None = None
 
@@ -103,7 +103,7 @@ class UpperLayer:
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether headers showed it."""
+        """True if headers showed it."""
         return self._confirmed is not None
 
     @property
@@ -118,7 +118,7 @@ class UpperLayer:
 
     @property
     def grounds(self) -> list[str]:
-        """What says so."""
+        """The grounds for it."""
         protocol = self.protocol
         said = (self._by_private, "Private Data"), (self._by_port, "port"), (self._confirmed, "headers")
         return [ground for named, ground in said if protocol is not None and named == protocol]
@@ -133,7 +133,7 @@ class UpperLayer:
         return None if protocol is None else header_of(protocol, octets, length, is_from_initiator, self._queue)
 
     def see_naming(self, octets: bytes, length: int, is_from_initiator: bool) -> Naming | UpperHeader | None:
-        """As :meth:`see_send`; returns what its header says of memory."""
+        """Do as :meth:`see_send`, but return what its header says about memory."""
         return self._see(octets, length, is_from_initiator, _NAMINGS)
 
     def _see(
@@ -188,7 +188,8 @@ class UpperLayer:
         return None
 
     def most_octets(self, direction: str) -> int | None:
-        """How many octets a Send of this direction ("initiator": sent by the Initiator) may have, if the peer said so.
+        """Return the most octets that a Send of this direction ("initiator": sent by the Initiator) may have, if the
+        peer said so.
 
         SMB Direct's negotiation says it, and the Private Data of RPC-over-RDMA (RFC 8797).
         """

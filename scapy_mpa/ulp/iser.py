@@ -58,7 +58,7 @@ def header(octets: bytes, length: int) -> UpperHeader | None:
 
 
 def naming(octets: bytes, length: int) -> Naming | None:
-    """What such a header says of memory; as :func:`header`."""
+    """Return what such a header says about memory, as :func:`header`."""
     if len(octets) < CONTROL.size:
         return None
     flags, reserved, write_stag, write_to, read_stag, read_to = CONTROL.unpack_from(octets)

@@ -90,7 +90,7 @@ def enhanced_text(data: EnhancedData) -> str:
 
 
 def upper_part(octets: bytes, frame: StartupFrame, responder_port: int) -> PrivateDataPart | None:
-    """What the upper layer's own Private Data are; None if they are none that is known."""
+    """Return what the upper layer's own Private Data are; None if they are unknown."""
     return _rpc_over_rdma(octets) or _nvme(octets, frame, responder_port) or _iser(octets, responder_port)
 
 

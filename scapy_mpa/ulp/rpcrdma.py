@@ -65,7 +65,7 @@ class _Reader:
         return value
 
     def flag(self) -> bool:
-        """Whether an entry of a list follows."""
+        """Return True if an entry of a list follows."""
         value = self.word()
         if value > 1:
             raise ValueError("neither an entry nor the end of a list")
@@ -118,7 +118,7 @@ def header(octets: bytes, length: int) -> UpperHeader | None:
 
 
 def naming(octets: bytes, length: int) -> Naming | None:
-    """What such a header says of memory; as :func:`header`."""
+    """Return what such a header says about memory, as :func:`header`."""
     found = transport_header(octets, length)
     return None if found is None else _naming(found, _rpc(octets, found))
 
@@ -161,7 +161,7 @@ def transport_header(octets: bytes, length: int) -> TransportHeader | None:
 
 
 def _naming(found: TransportHeader, kind: str | None) -> Naming:
-    """What a transport header says of memory, whose RPC message is a call, a reply or neither."""
+    """Return what a transport header says about memory; its RPC message is a call, a reply or neither."""
     xid, _, procedure, reads, writes, reply, _, is_cut, _ = found
     named = (*reads, *(one for chunk in writes for one in chunk), *(reply or ()))
     is_reply = kind == "reply" if kind is not None else True if procedure == ERROR else None
@@ -169,7 +169,7 @@ def _naming(found: TransportHeader, kind: str | None) -> Naming:
 
 
 def _rpc(octets: bytes, found: TransportHeader) -> str | None:
-    """Whether the RPC message behind a header is a call or a reply; None if it is neither, or not at hand."""
+    """Return whether the RPC message after a header is a call or a reply; None if neither, or not available."""
     if found.is_cut or found.procedure != RPC_MESSAGE or len(octets) < found.end + _MESSAGE.size:
         return None
     xid, kind = _MESSAGE.unpack_from(octets, found.end)

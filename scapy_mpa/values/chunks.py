@@ -15,7 +15,7 @@ _NONE: Final = range(0)
 
 
 class Chunks:
-    """What is known of octets in many short pieces, by the number of the chunk: each is looked at once.
+    """What is known about octets in many short pieces, by the number of the chunk: each is examined once.
 
     An FPDU of 64 KiB may come in single octets, and where it begins may be guessed wrong at every one of them.
 
@@ -37,7 +37,7 @@ class Chunks:
             self.damaged.pop(number, None)
 
     def release(self, offset: int) -> None:
-        """What lies below ``offset`` is not read any more, and segments are copied."""
+        """Release what lies below ``offset``, which is not read again; segments are copied."""
         self.octets = {number: octets for number, octets in self.octets.items() if number * CHUNK >= offset}
         self.damaged = {n: damaged for n, damaged in self.damaged.items() if n * CHUNK >= offset and not damaged}
 

@@ -1,4 +1,4 @@
-"""How a connection went from its first frame to its last: values that the watches make and the report says."""
+"""The lifecycle of a connection from its first frame to its last: values from the watches for the report."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Lifecycle(NamedTuple):
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether it ended before its work did.
+        """True if it ended before its work did.
 
         A Terminate, a rejection and retransmissions in vain say so, and a RST while octets were not acknowledged.
         """

@@ -1,4 +1,4 @@
-"""What is read off captured octets in the hot loops, where nothing is compiled: numbers, CRC32c, known fields.
+"""Reads captured octets in the hot loops, where nothing is compiled: numbers, CRC32c, known fields.
 
 What is compiled reads by ``_octets.pyx``, whose functions have the same names; a test compares them.  Each of them
 raises an exception if what it has to read does not lie in the octets.

@@ -1,4 +1,4 @@
-"""What is recorded of each FPDU, and a compact log of it.
+"""The record of each FPDU, and a compact log of records.
 
 :class:`FPDURecord` is what callers see.  A capture holds millions, so a half connection keeps its own in a
 :class:`FPDULog`: packed octets, in the order of the stream.
@@ -178,7 +178,7 @@ def pack_frames(frames: tuple[int, ...]) -> bytes:
 
 
 class Size(NamedTuple):
-    """How large an FPDU is: octets of its ULPDU, octets on the wire, Markers; and whether one of these begins it."""
+    """The size of an FPDU: octets of its ULPDU, octets on the wire, Markers, and whether it begins with one."""
 
     ulpdu_length: int
     wire_length: int

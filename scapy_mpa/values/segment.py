@@ -1,4 +1,4 @@
-"""What the receiver is handed: one captured TCP segment.
+"""The input of the receiver: one captured TCP segment.
 
 One is made for every packet of a capture, so where it is compiled its numbers are C's.
 """
@@ -173,7 +173,7 @@ STREAM_KEYS: dict[str, bytes] = {"initiator": bytes((0, 1, 0, 0, 0, 0)), "respon
 
 
 def is_stream(key: bytes) -> bool:
-    """Whether octets with this key came without packets."""
+    """Return True if octets with this key came without packets."""
     return key in STREAM_KEYS.values()
 
 
@@ -217,7 +217,7 @@ def endpoints(key: bytes) -> tuple[str, str]:
 
 
 def checksum_is_right(seg: Segment) -> bool:
-    """Whether the TCP checksum of a segment, all of which was captured, is right."""
+    """Return True if the TCP checksum of a segment, all of which was captured, is right."""
     tcp, end = seg.tcp, seg.end
     return tcp >= 0 and end - seg.start == seg.length and _sum(seg) == 0
 
@@ -232,7 +232,7 @@ def _sum(seg: Segment) -> int:
 
 
 def checksum_is_wrong(seg: Segment) -> bool:
-    """Whether a receiver would have dropped this segment for its TCP checksum.
+    """Return True if a receiver would have dropped this segment for its TCP checksum.
 
     True only where that can be known: the whole segment was captured, and its checksum is neither right, nor
     zero, nor the sum over the pseudo-header alone that a host with checksum offload leaves in the field.

@@ -1,4 +1,4 @@
-"""What the report counts of one direction: FPDUs, octets, segments, and how segments lie (RFC 5044 §2, appendix A.3).
+"""Counts of one direction for the report: FPDUs, octets, segments, and their alignment (RFC 5044 §2, appendix A.3).
 
 In: segments as they are captured, FPDUs and gaps in stream order.  Out: counts, and segments that do not begin with an
 FPDU, once the FPDUs around them are known.
@@ -32,7 +32,7 @@ COUNT_KEYS: Final = (
 
 
 class Sent(NamedTuple):
-    """What was sent after a frame: the offset and frame of the first segment, the last frame, how many octets."""
+    """What was sent after a frame: offset and frame of the first segment, the last frame, and the number of octets."""
 
     offset: int
     first_frame: int

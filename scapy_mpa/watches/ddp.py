@@ -243,7 +243,7 @@ class DDPWatch:
         """The last octet of a message, before TO ``after``, was placed before others of it (RFC 5040 §5.5)."""
         last = f"the last octet of an {name}, at TO {after - 1 & _LAST_TO:#x} of STag {stag:#010x}"
         detail = f"{last}, was placed at frame {moment[0]}, others at frame {self._placed}"
-        stale = "in between whoever polls the last octet reads stale data"
+        stale = "in between, whoever polls the last octet reads stale data"
         self._breaches.append(Breach("placement-early", offset, *moment, f"{detail}: {stale}"))
 
     def passed(self, fpdu: LocatedFPDU, ulpdu: Octets) -> Sequence[Breach]:
@@ -343,7 +343,7 @@ class DDPWatch:
             self._find("ddp-last", fpdu, f"another {name} begins before the last segment of the one before")
         after, frame = to + octets & _LAST_TO, fpdu.known[0]
         if _wraps(to, fpdu.ulpdu_length):
-            self._find("ddp-to-wraps", fpdu, f"{octets} octets of an {name} from TO {to:#x} on pass 2^64")
+            self._find("ddp-to-wraps", fpdu, f"{octets} octets of an {name} from TO {to:#x} on exceed 2^64")
         if control & _LAST:
             if goes_on and frame < self._placed:
                 self._place_early(name, fpdu.offset, fpdu.known, stag, after)
@@ -359,7 +359,7 @@ class DDPWatch:
         if expected is None:
             answer = stag, to, fpdu.frames[0]
             if self._write == (stag, to):
-                detail = "an RDMA Read Response goes on where an RDMA Write has no last segment"
+                detail = "an RDMA Read Response continues where an RDMA Write has no last segment"
                 self._find("rdmap-message-changes", fpdu, detail)
                 answer, self._write = None, None
                 self._expect()
@@ -380,7 +380,7 @@ class DDPWatch:
         """Inspect where an RDMA Write begins while a Read Response has no last segment: perhaps where that goes on."""
         if at != self._response:
             return
-        detail = "an RDMA Write goes on where an RDMA Read Response has no last segment"
+        detail = "an RDMA Write continues where an RDMA Read Response has no last segment"
         self._breaches.append(Breach("rdmap-message-changes", offset, *moment, detail))
         self.answers += 1
         self._relate(Response(_READ_RESPONSE, offset, moment[0], *moment, *at, -1, None))
@@ -497,7 +497,7 @@ class DDPWatch:
         ]
         for name, tagged in (("RDMA Read Response", self._response), ("RDMA Write", self._write)):
             if tagged is not None:
-                messages.append(f"an {name} that goes on at STag {tagged[0]:#010x}, TO {tagged[1]:#x}")
+                messages.append(f"an {name} that continues at STag {tagged[0]:#010x}, TO {tagged[1]:#x}")
         return [Breach("ddp-unfinished", *fin, f"FIN before the last segment of {message}") for message in messages]
 
     def _inspect_part(self, fpdu: LocatedFPDU) -> None:

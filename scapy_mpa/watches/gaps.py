@@ -20,7 +20,7 @@ DROPPED: Final = "TCP checksum wrong: assumed to be dropped by the receiver"
 
 
 class Closed(NamedTuple):
-    """How a direction was closed: "FIN" or "RST", when, and the offset up to which that says that octets were sent."""
+    """How a direction was closed: "FIN" or "RST", when, and the offset up to which octets must have been sent."""
 
     how: str
     moment: Moment
@@ -28,7 +28,7 @@ class Closed(NamedTuple):
 
 
 class GapWatch:
-    """What is missing of one direction.
+    """The octets that are missing in one direction.
 
     Attributes:
         has_gap: whether octets are missing.

@@ -1,4 +1,4 @@
-"""How a connection went from its first frame to its last, and what is to be reported of its end (RFC 5044 §7.2, §8).
+"""The lifecycle of a connection from its first frame to its last, and findings about its end (RFC 5044 §7.2, §8).
 
 In: what is known of both directions when nothing more comes.  Out: the :class:`~scapy_mpa.values.lifecycle.Lifecycle`,
 and breaches.  A RST counts if its receiver expected its number, or had acknowledged it; one elsewhere in the window
@@ -30,7 +30,7 @@ _OPEN: Final = HalfEnd()
 
 
 class DirectionEnd:
-    """What is known of a direction at the end.
+    """What is known about a direction at the end.
 
     Attributes:
         last: its last segment, RSTs left out.
@@ -298,7 +298,7 @@ def _attack_resets(mine: DirectionEnd) -> Iterator[Breach]:
             detail = f"a RST, {where}: the connection goes on"
             yield Breach("attack-reset", reset.offset, reset.frame, reset.time, detail)
         elif next_one is not None and reset.place == "window":
-            detail = f"a segment follows the RST of frame {reset.frame}, whose sequence number was not the next one"
+            detail = f"a segment follows the RST of frame {reset.frame}, whose sequence number was not the next"
             yield Breach("attack-reset", next_one.offset, next_one.frame, next_one.time, detail)
         elif next_one is not None and next_one.new:
             detail = f"{next_one.new} octets after the RST of frame {reset.frame}"

@@ -43,7 +43,7 @@ _STREAM_ERROR: Final = 0, 2, 0x07
 
 
 class _Kept:
-    """What is kept of an FPDU; ``header`` are the first octets of its ULPDU."""
+    """What is kept of an FPDU; ``header`` is the beginning of its ULPDU."""
 
     __slots__ = ("end", "first_frame", "fpdu_length", "header", "last_frame", "misaligned_to", "ulpdu_length")
 

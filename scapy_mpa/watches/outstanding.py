@@ -61,7 +61,7 @@ class Outstanding:
 
     @property
     def is_known(self) -> bool:
-        """Whether everything is known that was asked and answered."""
+        """True if everything is known that was asked and answered."""
         return self._knows()
 
     def _knows(self) -> bool:

@@ -95,11 +95,11 @@ class ReadWatch:
         return [
             Breach(
                 "ird-ord-exceeded", one.offset, *one.known,
-                f"{under_way} {names_of_requests(self._opcodes)} under way, with an ORD of {self._depth}",
+                f"{under_way} {names_of_requests(self._opcodes)} outstanding, with an ORD of {self._depth}",
             )
             for one, under_way in certain
         ]  # fmt: skip
 
     def finish(self) -> Sequence[Breach]:
-        """Nothing more comes: what is doubtful was not answered."""
+        """Finish: nothing follows, so doubtful Requests were not answered."""
         return self._certain(len(self._doubtful))

@@ -15,7 +15,7 @@ SMALLEST_EMSS: Final = 536
 
 
 class SizeWatch:
-    """How long the FPDUs of one direction are.
+    """The sizes of the FPDUs in one direction.
 
     EMSS is what both SYNs announce, less the octets of TCP options in each segment; where they were not captured, the
     longest segment, known at the end.  An FPDU whose ULPDU is longer than ``longest`` goes to :meth:`grew`.

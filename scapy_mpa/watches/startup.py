@@ -1,4 +1,4 @@
-"""What is wrong with the Startup Phase: its frames, their order, and with what Full Operation begins (RFC 5044 §7.1).
+"""Faults of the Startup Phase: its frames, their order, and how Full Operation begins (RFC 5044 §7.1).
 
 In: what both directions show of it when nothing more comes.  Out: breaches, each with the role of who broke the rule,
 and rules that this explains otherwise.  Frames of a capture come in the order in which they passed the tap, which is
@@ -192,7 +192,7 @@ def _of_kind(side: StartupSide, kind: Kind) -> FoundFrame | None:
 
 
 class StartupFindings:
-    """What is found of the Startup Phase of a connection.
+    """The findings about the Startup Phase of a connection.
 
     Attributes:
         breaches: rules that were broken, and by whom.
@@ -245,7 +245,7 @@ def judge_startup(startup: StartupPhase, now: Moment) -> StartupFindings:
         _judge_first_octets(startup, reply, found)
     if reply is not None and request is None:
         if initiator.frame is not None:
-            detail = "a Reply to something that is not a Request: it is a Reply, too"
+            detail = "a Reply to something that is not a Request: that is also a Reply"
             found.add("responder", [_at_frame("startup-invalid-answered", reply, detail)])
         else:
             _judge_reply_alone(startup, reply, found)
@@ -308,7 +308,7 @@ def garbled_key(garbled: OtherOctets) -> Breach:
     short, longer = (garbled.beginning[:length] for length in (ERDMA_KEY_LENGTH, ERDMA_KEY_LENGTH + 1))
     # What goes on as a Key is a whole one, damaged.
     is_short = any(key.startswith(short) and not key.startswith(longer) for key in (REQUEST_KEY, REPLY_KEY))
-    known = ": a Key of 12 octets, as erdma's first drivers send it" if is_short else ""
+    known = ": a Key of 12 octets, as the first drivers of erdma send it" if is_short else ""
     return Breach("startup-key", *where, f"no startup frame: it begins with {garbled.beginning!r}{known}")
 
 
@@ -336,7 +336,7 @@ def _judge_keys(startup: StartupPhase, found: StartupFindings) -> None:
 
 def _judge_garbled_request(garbled: OtherOctets, reply: FoundFrame, found: StartupFindings) -> None:
     found.add("initiator", [garbled_key(garbled)])
-    detail = "a Reply to something that is not a Request: it has a different Key"
+    detail = "a Reply to something that is not a Request: its Key is different"
     found.add("responder", [_at_frame("startup-invalid-answered", reply, detail)])
 
 
@@ -344,7 +344,7 @@ def _judge_reply_alone(startup: StartupPhase, reply: FoundFrame, found: StartupF
     """Report a Reply without a Request, if it is known that there was none."""
     side = startup.initiator
     if side.end.start is not None and reply.ack == side.seq_of(side.end.start):
-        detail = "the Reply acknowledges no octet: there was no Request"
+        detail = "the Reply acknowledges no octet, so there was no Request"
     elif side.garbled is not None:
         _judge_garbled_request(side.garbled, reply, found)
         return
@@ -373,7 +373,7 @@ def _judge_order(startup: StartupPhase, request: FoundFrame, reply: FoundFrame, 
         found.add("responder", [Breach("startup-octets-before-reply", *where, detail)])
     elif is_before(request.ack, reply.seq):
         under_way = seq_diff(reply.seq, request.ack)
-        detail = f"{under_way} octets of the Responder were under way when the Initiator sent its Request"
+        detail = f"{under_way} octets of the Responder were in flight when the Initiator sent its Request"
         found.add("responder", [_at_frame("startup-stream-data", reply, detail)])
     # Who replied before the header was there did not look at PD_Length.
     if STARTUP_HEADER_LENGTH <= received < request.end - request.start and not is_before(request.ack, reply.end_seq):
@@ -400,7 +400,7 @@ def _judge_octets_after_request(startup: StartupPhase, request: FoundFrame, foun
 def _longer(frame: FoundFrame, opening: Arrival) -> Breach:
     """Report octets in the segment that ends a startup frame which its PD_Length does not count."""
     more = opening.end - frame.end
-    detail = f"PD_Length {frame.startup.pd_length}, but {more} more octets, which are no FPDU, in the same segment"
+    detail = f"PD_Length {frame.startup.pd_length}, but {more} more octets, which are not an FPDU, in the same segment"
     return Breach("startup-pd-length", frame.start, opening.frame, opening.time, detail)
 
 

@@ -96,7 +96,7 @@ def _header_faults(said: Terminate, body: bytes, body_length: int) -> Iterator[s
         yield f"a DDP header is quoted in an error of {_name(said)}, which has none"
     if opcode in _OF_RFC_7306:
         if said.r and any(rdma_header):
-            yield f"an RDMA header is quoted of an {OPCODE_NAMES[opcode]}, in place of zeros"
+            yield f"the RDMA header of an {OPCODE_NAMES[opcode]} is quoted, instead of zeros"
     elif said.r and kind != _REMOTE_PROTECTION:
         yield f"an RDMA header is quoted in an error of {_name(said)}, which has none"
     elif not said.r and kind == _REMOTE_PROTECTION and opcode == _READ_REQUEST_OPCODE:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Annotated(NamedTuple):
-    """How many packets were written, how many with a comment, and how many had no room for the one they should have."""
+    """How many packets were written, how many with a comment, and how many had no room for theirs."""
 
     packets: int
     comments: int

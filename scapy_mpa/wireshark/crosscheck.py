@@ -98,7 +98,7 @@ class Difference(NamedTuple):
 
 @dataclass
 class CrossCheck:
-    """What came of it.
+    """Result of comparing each FPDU with Wireshark's dissection.
 
     ``ours`` and ``wireshark`` count FPDUs, ``agreed`` those that are the same in everything compared; the same of
     startup frames. ``counts`` has how many differences there are of a kind and limit, ``details`` the first of them.
@@ -122,7 +122,7 @@ class CrossCheck:
 
     @property
     def unexplained(self) -> int:
-        """How many differences nothing explains."""
+        """The number of differences that nothing explains."""
         return sum(count for (_, limit), count in self.counts.items() if limit is None)
 
     def add(self, difference: Difference) -> None:
@@ -141,7 +141,7 @@ class CrossCheck:
             yield kind, limit, count, self.firsts[kind, limit]
 
     def as_dict(self) -> dict[str, Any]:
-        """What ``scapy-mpa crosscheck --format json`` prints."""
+        """Return what ``scapy-mpa crosscheck --format json`` prints."""
         return {
             "schema": SCHEMA_VERSION,
             "capture": encodable(self.capture),

@@ -1,4 +1,4 @@
-"""One line a frame, as people paste them into reports: when, who, and what the frame is to MPA.
+"""One line per frame, as people paste them into reports: when, who, and what the frame means to MPA.
 
 The capture is read twice, as for comments: once to learn what there is to say of each frame, once to say it.
 """

@@ -1,4 +1,4 @@
-"""What Wireshark is known not to see, or to see wrongly: which of the differences it explains.
+"""What Wireshark is known to miss, or to misread, and which differences that explains.
 
 Each limit was found by running the version that is named, none is supposed. A difference that no limit explains is
 worth a look: at the capture, at Wireshark, and at us.
@@ -43,14 +43,14 @@ LIMITS: dict[str, str] = {
 
 
 class WiresharkShown(NamedTuple):
-    """What Wireshark showed: the connections whose Request it did, the frames in which startup frames end."""
+    """What Wireshark showed: the connections whose Request it dissected, the frames in which startup frames end."""
 
     requests: frozenset[int]
     startup_frames: frozenset[int]
 
 
 def uses_markers(connection: Connection) -> bool:
-    """Whether either direction carries Markers."""
+    """Return True if either direction carries Markers."""
     return bool(connection.initiator.markers or connection.responder.markers)
 
 

@@ -1,4 +1,4 @@
-"""What is to be said of each frame of a capture, gathered in one reading of it and sorted by frame.
+"""Notes about each frame of a capture, gathered in one reading of it and sorted by frame.
 
 An FPDU is described with every frame that brought octets of it, with the one that placed it and with the one that
 delivered it; a finding with the frame it is dated to, each time that its rule is broken. Memory does not follow the
@@ -61,7 +61,7 @@ class NotedHalf(NamedTuple):
 
     @classmethod
     def of(cls, connection: Connection, direction: Role) -> NotedHalf:
-        """That of a connection of a report."""
+        """Return the notes for a connection of a report."""
         half = connection.half(direction)
         startup = connection.request if direction == "initiator" else connection.reply
         return cls(
@@ -117,7 +117,7 @@ class HalfNotes(NamedTuple):
 
 
 class FrameNotes(NamedTuple):
-    """What there is to say of a frame; ``lives`` are the connections that begin with it, or were ended by it."""
+    """The notes about a frame; ``lives`` are the connections that begin with it, or were ended by it."""
 
     frame: int
     halves: list[HalfNotes]
@@ -326,7 +326,7 @@ class CaptureNotes(CaptureListener, NoteListener):
         return ulpdu[:UNTAGGED_HEADER_LENGTH], f"{found.protocol}: {found.text}" if found is not None else ""
 
     def _markers(self, dialect: Dialect, where: tuple[int, int, int], octets: bytes) -> tuple[int, ...]:
-        """At which of its octets the Markers of the next FPDU of a sender that deviates stand."""
+        """Return at which octets the Markers of the next FPDU of a deviating sender stand."""
         serial, side, offset = where
         fpdu = read_fpdu(dialect, octets, offset, dialect.due_behind(offset, self._deviating[serial, side]))
         self._deviating[serial, side] += 1

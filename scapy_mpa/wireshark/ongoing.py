@@ -1,4 +1,4 @@
-"""What Wireshark is handed of a capture that goes on: the ULPDUs, or the same connections without Markers.
+"""Wireshark's view of an ongoing capture: the ULPDUs, or the same connections without Markers.
 
 In: startup frames and FPDUs, as a receiver finds them, and the segments that bring them. Out: packets of a pcapng
 file, as :mod:`~scapy_mpa.wireshark.export` and :mod:`~scapy_mpa.wireshark.strip` make them, as soon as they are known.
@@ -237,7 +237,7 @@ class OngoingPlain(Listener):
         return connection
 
     def _segment(self, seg: Segment) -> Iterator[IPPacket]:
-        """What a segment gives besides FPDUs; what opens a connection waits until it shows what that carries."""
+        """Yield what a segment gives besides FPDUs; an opening is held until the connection shows what it carries."""
         connection = self._by_key.get(seg.key)
         if seg.flags & SYN and (connection is None or _begins_another(connection.halves[seg.key], seg)):
             self._by_key.pop(seg.key, None)
@@ -261,7 +261,7 @@ class OngoingPlain(Listener):
 
 
 def _begins_another(half: HalfSent, seg: Segment) -> bool:
-    """Whether a SYN is none of the connection that was there before."""
+    """Return True if a SYN is none of the connection that was there before."""
     return half.startup_seq is not None and seq_add(seg.seq, 1) != half.startup_seq and seg.seq not in half.syns
 
 

@@ -38,7 +38,7 @@ _MOST_LATE: Final = MOST_TOLD
 
 
 class _Kept:
-    """What a capture is read from; its octets are kept until they are taken."""
+    """The source of a capture; its octets are kept until they are taken."""
 
     def __init__(self, octets: Octets, name: str, limits: Limits) -> None:
         self._octets = octets
@@ -48,7 +48,7 @@ class _Kept:
         self._kept: deque[bytes] = deque()
 
     def read(self, size: int, /) -> bytes:
-        """As what is read does; what is compressed is decompressed here."""
+        """Read as the source does; compressed octets are decompressed here."""
         if self._opened is None:
             self._opened = octets_of(self._octets, self._name, self._stretch)[1]
         octets = self._opened.read(size)
@@ -57,11 +57,11 @@ class _Kept:
         return octets
 
     def seek(self, place: int, /) -> object:
-        """As what is read does: it goes on, so what was read is gone."""
+        """Seek in the source, which goes on: what was read is gone."""
         return self._octets.seek(place)
 
     def again(self) -> Octets:
-        """What was read, to be read once more."""
+        """Return what was read, to be read again."""
         return _Again(self._kept)
 
 
@@ -77,7 +77,7 @@ class _Again:
 
 
 class _Part:
-    """One capture of those that go on: its blocks, as far as they were not taken."""
+    """One of several ongoing captures: its blocks, as far as they were not taken."""
 
     def __init__(self, octets: Octets, name: str, limits: Limits) -> None:
         self.kept = _Kept(octets, name, limits)

@@ -60,7 +60,7 @@ IPPacket: TypeAlias = tuple[bytes, int]
 
 
 class Stripped(NamedTuple):
-    """How many packets were written, with how many FPDUs; the connections left out, as a sender deviates."""
+    """How many packets were written, with how many FPDUs; and the connections left out because a sender deviates."""
 
     packets: int
     fpdus: int
@@ -166,7 +166,7 @@ class ConnectionSent:
         self.halves = halves
 
     def segment(self, seg: Segment) -> Iterator[IPPacket]:
-        """What a captured segment gives besides FPDUs."""
+        """Yield what a captured segment gives besides FPDUs."""
         half = self.halves[seg.key]
         peer = next(other for other in self.halves.values() if other is not half)
         flags, length = seg.flags, seg.length

@@ -132,7 +132,7 @@ class Hashed(NamedTuple):
 
     @property
     def is_exempt(self) -> bool:
-        """Whether a limit was met: what is let go then is not frozen."""
+        """True if a limit was met: what is let go then is not frozen."""
         return any(flags.endswith(",limit") for _, flags in self.commands.values())
 
 

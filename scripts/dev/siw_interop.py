@@ -134,7 +134,7 @@ def on_guest(site: Site, command: str) -> subprocess.Popen[str]:
 
 
 def listens(site: Site) -> bool:
-    """Whether somebody listens on the port there (state 0A, the port in hexadecimal)."""
+    """Return True if somebody listens on the port there (state 0A, the port in hexadecimal)."""
     asked = on_guest(site, f"grep -q ':{site.port:04X} [0-9A-F:]* 0A' /proc/net/tcp /proc/net/tcp6 && echo listens")
     return "listens" in asked.communicate(timeout=_PATIENCE)[0]
 

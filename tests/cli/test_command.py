@@ -103,9 +103,7 @@ def test_arguments_that_cannot_be_used_are_status_2(arguments: tuple[str, ...]) 
 def test_a_command_that_was_replaced_names_what_has_taken_its_place() -> None:
     result = run("ulpdus", REORDERED)
     assert (result.returncode, result.stdout) == (2, "")
-    assert (
-        result.stderr == "scapy-mpa: there is no ulpdus any more: use messages (its octets: --payload, --directory)\n"
-    )
+    assert result.stderr == "scapy-mpa: ulpdus no longer exists: use messages (its octets: --payload, --directory)\n"
 
 
 def test_a_damaged_capture_is_read_as_far_as_it_goes(tmp_path: Path) -> None:

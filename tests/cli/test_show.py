@@ -221,7 +221,7 @@ def test_why_an_fpdu_was_located_and_placed() -> None:
     shown = " ".join(text(REORDERED, "--fpdu", "0/i/5").split())
     assert "The FPDU before it, 0/initiator/4, was placed only at frame 19: its length came too late." in shown
     assert (
-        "By Marker: the Marker at sequence 1371810098 (frame 12) has FPDUPTR 500: that many octets before it, at "
+        "By Marker: the Marker at sequence 1371810098 (frame 12) has FPDUPTR 500: that many octets earlier, at "
         "sequence 1371809598, is its ULPDU_Length. (RFC 5044 §4.3)"
     ) in shown
     assert (

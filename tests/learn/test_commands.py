@@ -55,7 +55,7 @@ def test_text_names_states_differences_and_bounds(tmp_path: Path, monkeypatch: p
     assert "  seen: Reply" in lines
     assert "not all was learned: 20 connections were made" in lines
     assert lines[-2] == "1 difference from RFC 5044 in what was learned"
-    assert "program dot is not installed" in result.stderr
+    assert "program dot of Graphviz is not installed" in result.stderr
     text = graph.read_text()
     assert text.startswith('digraph "responder" {') and text.count("{") == text.count("}") == 1
     (red,) = [line for line in text.splitlines() if "color=red" in line]

@@ -170,7 +170,7 @@ def test_bounds() -> None:
         assert shown(found) == {("request-wrong-key",): ("Reply",)}
         until = time.monotonic() + 0.3
         late = learned(subject_of(target, SETTINGS._replace(until=until, connections=10_000, interval=0.05)), SETTINGS)
-        assert str(late.stopped) == "the time is over"
+        assert str(late.stopped) == "the time is up"
 
 
 def test_a_peer_that_goes_away() -> None:

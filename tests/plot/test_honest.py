@@ -487,7 +487,7 @@ def test_seconds_as_the_axis_has_them(tmp_path: Path) -> None:
         drawn.append(re.findall(r"[\d,]+ segments, [\d,]+ FPDUs", octets))
     assert drawn[0] == drawn[1] == drawn[2] == drawn[3]
     assert drawn[0] != []
-    assert "of which only plot draws one" in str(run("analyze", path, "--since", "+0.3").exception)
+    assert "only plot takes it" in str(run("analyze", path, "--since", "+0.3").exception)
 
 
 # --- memory ---

@@ -147,7 +147,7 @@ def _drawn_startup(_: Exchange, rng: random.Random) -> dict[str, Any]:
 
 @change("ulpdu", "ddp", "FPDU", _=_drawn)
 def boundary(exchange: Exchange, message: str = "read-request", field: str = "Size", value: int = 0xFFFFFFFF) -> None:
-    """Behind all else the side says this message, one field of which has this value.
+    """The side sends this message last, with this value in one field.
 
     Raises NothingToChange where the message has no such field, or the field no such value.
     """

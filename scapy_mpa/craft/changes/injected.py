@@ -55,7 +55,7 @@ def injected(
     challenged: bool = False,
     believed: bool = False,
 ) -> None:
-    """Somebody else sends a segment in front of a packet.
+    """Somebody else sends a segment before a packet.
 
     Args:
         packets: among which it comes.
@@ -84,7 +84,7 @@ def injected(
 
 
 def _after(end: TcpPacket, packet: TcpPacket) -> TcpPacket | None:
-    """What becomes of a packet behind a FIN or RST that the peer of its sender believes."""
+    """Return what becomes of a packet after a FIN or RST that its sender's peer accepts."""
     if packet.half is end.half:
         return packet
     return None if end.flags & RST else packet._replace(ack=min(packet.ack or 0, end.end + 1))
@@ -104,7 +104,7 @@ def late_of_earlier(
     seconds: int = 60,
     what: Literal["data", "SYN", "FIN"] = "data",
 ) -> None:
-    """Before the connection there was another one on the same ports, and one of its packets comes late.
+    """A late packet arrives from an earlier connection on the same ports.
 
     Args:
         packets: of the present connection.
@@ -144,7 +144,7 @@ def _with_flag(packets: Packets, role: Role, flag: int) -> TcpPacket:
 
 @packet_change("attack", octets=perhaps(some_octets(60, 1)))
 def octets_in_syn(packets: Packets, place: int, octets: bytes | None = None) -> None:
-    """The SYN of the side brings these octets; None: those of the packet, which is not sent."""
+    """The SYN of the side carries these octets; None: those of the packet, which is not sent."""
     packet = packets[place]
     at = packets.index(_with_flag(packets, packet.half.role, SYN))
     packets[at] = fitting(packets[at]._replace(payload=packet.payload if octets is None else octets))
@@ -154,7 +154,7 @@ def octets_in_syn(packets: Packets, place: int, octets: bytes | None = None) -> 
 
 @packet_change("attack")
 def syn_again(packets: Packets, place: int) -> None:
-    """The SYN of the side comes once more, in front of a packet."""
+    """The SYN of the side comes again, before a packet."""
     syn = _with_flag(packets, packets[place].half.role, SYN)
     identification = syn.identification ^ RETRANSMITTED
     packets.insert(place, syn._replace(time=packets[place].time, identification=identification, is_injected=True))
@@ -175,7 +175,7 @@ def overlapping(
     before: bool = True,
     flags: Literal["", "A", "R", "RA", "S", "SA", "FA"] = "A",
 ) -> None:
-    """Somebody else sends some of the octets of the side, a few of which are others.
+    """Somebody else sends some octets of the side, with a few of them changed.
 
     Args:
         packets: of the connection.
