@@ -55,7 +55,10 @@ def remarkable_beginning(events: Sequence[StartupEvent]) -> Iterator[str]:
 
 
 def _first(events: Sequence[StartupEvent], side: Role, what: str) -> StartupEvent | None:
-    return next((one for one in events if one.side == side and one.what.startswith(what)), None)
+    for one in events:
+        if one.side == side and one.what.startswith(what):
+            return one
+    return None
 
 
 def _after(one: StartupEvent, other: StartupEvent) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from scapy_mpa.framing.role import ROLES, Role
+from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.rules.findings import Finding
@@ -48,6 +48,10 @@ class JudgedConnection(Protocol):
     def reply_frame(self) -> int | None:
         """The frame that completed the Reply."""
 
+    @property
+    def fpdu_count(self) -> int:
+        """The FPDUs of both directions."""
+
     def half(self, direction: Role) -> HalfConnection:
         """The half connection that ``direction`` sent."""
 
@@ -61,9 +65,12 @@ class Circumstances(NamedTuple):
 
     def finding(self, *rules: str, direction: str | None = None, until: int | None = None) -> Finding | None:
         """The first finding of these rules, of one direction, up to a frame, if these are given."""
+        findings = self.connection.findings
+        if not findings:
+            return None
         found = [
             one
-            for one in self.connection.findings
+            for one in findings
             if one.rule.id in rules
             and (direction is None or one.direction == direction)
             and (until is None or one.frame <= until)
@@ -77,7 +84,7 @@ class Circumstances(NamedTuple):
     @property
     def has_fpdus(self) -> bool:
         """True if an FPDU was captured."""
-        return any(self.connection.half(direction).counts.fpdus for direction in ROLES)
+        return self.connection.fpdu_count > 0
 
 
 def who(direction: str | None) -> str:

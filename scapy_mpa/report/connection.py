@@ -22,7 +22,7 @@ from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import RULES
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.lifecycle import Lifecycle
-from scapy_mpa.values.segment import KeyedPath, Segment, addresses_of, path_of
+from scapy_mpa.values.segment import KeyedPath, Segment, addresses_of, endpoints, path_of
 from scapy_mpa.values.startup import StartupEvent, startup_fields
 from scapy_mpa.watches.startup import startup_events
 
@@ -164,8 +164,9 @@ class Connection:
         return f"<{connection_line(self)}>"
 
     def _inference(self) -> dict[str, Any] | None:
-        halves: dict[str, Any] = {direction: inferred_as_dict(self.half(direction)) for direction in ROLES}
-        return halves if any(halves.values()) else None
+        if self.initiator.inferred is None and self.responder.inferred is None:
+            return None
+        return {direction: inferred_as_dict(self.half(direction)) for direction in ROLES}
 
     @property
     def network(self) -> str:
@@ -197,8 +198,8 @@ class Connection:
     @property
     def revision(self) -> int | None:
         """Rev of the Reply, else of the Request."""
-        startup = self.reply or self.request
-        return startup.rev if startup is not None else None
+        found = self._reply or self._request
+        return found.startup.rev if found is not None else None
 
     @property
     def startup_events(self) -> list[StartupEvent]:
@@ -208,14 +209,18 @@ class Connection:
     @property
     def verdict(self) -> str:
         """How the connection ended and why, in one sentence."""
+        return self._verdict(self.startup_events)
+
+    def _verdict(self, events: Sequence[StartupEvent]) -> str:
         said = verdict(self, stated_limits(self.upper_layer))
-        return "; ".join(filter(None, (said, *remarkable_beginning(self.startup_events), self.ended_with)))
+        return "; ".join(filter(None, (said, *remarkable_beginning(events), self.ended_with)))
 
     @property
     def upper_layer(self) -> UpperLayer:
         """What runs above RDMAP, as far as startup frames and the first Sends show it."""
         if self._upper_layer is None:
-            self._upper_layer = upper_layer(self)
+            request, reply = [None if found is None else found.startup for found in (self._request, self._reply)]
+            self._upper_layer = upper_layer(request, reply, self.responder_port, self.initiator, self.responder)
         return self._upper_layer
 
     def said(self) -> Iterator[Said]:
@@ -257,7 +262,7 @@ class Connection:
         return agreed(self.request, self.reply, self.responder_port).depths
 
     def _negotiation(self) -> dict[str, Any] | None:
-        if self.request is None and self.reply is None:
+        if self._request is None and self._reply is None:
             return None
         judgement = self.judgement
         return {
@@ -314,10 +319,12 @@ class Connection:
 
     def as_dict(self, directions: Sequence[Role] = ROLES) -> dict[str, Any]:
         """The connection with the keys of the report's JSON, with these half connections."""
+        initiator, responder = endpoints(self.initiator.key)
+        events = self.startup_events
         return {
             "connection": self.number,
-            "initiator": self.initiator.endpoint,
-            "responder": self.responder.endpoint,
+            "initiator": initiator,
+            "responder": responder,
             "service_port": self.service_port,
             "path": self.path if self.has_twin else None,
             "profile": self.profile.name,
@@ -326,13 +333,13 @@ class Connection:
             "inferred": self.inferred,
             "inference": self._inference(),
             "rejected": self.rejected,
-            "request": _startup_as_dict(self.request, self.request_frame),
-            "reply": _startup_as_dict(self.reply, self.reply_frame),
+            "request": _startup_as_dict(self._request),
+            "reply": _startup_as_dict(self._reply),
             "part": self.part.as_dict() if self.part is not None else None,
             "halves": {direction: self.half(direction).as_dict() for direction in directions},
             "negotiation": self._negotiation(),
             "ulp": upper_as_dict(self.upper_layer),
-            "lifecycle": lifecycle_as_dict(self, self.verdict, self.startup_events),
+            "lifecycle": lifecycle_as_dict(self, self._verdict(events), events),
             "findings": [found.as_dict() for found in self.findings],
         }
 
@@ -373,10 +380,8 @@ def _startup(found: FoundFrame | None) -> CapturedStartup | None:
     return captured(found.startup)
 
 
-def _startup_as_dict(startup: StartupFrame | None, frame: int | None) -> dict[str, Any] | None:
-    if startup is None:
-        return None
-    return {"frame": frame, **startup_fields(startup)}
+def _startup_as_dict(found: FoundFrame | None) -> dict[str, Any] | None:
+    return None if found is None else {"frame": found.frame, **startup_fields(found.startup)}
 
 
 def connection_line(connection: Connection) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, overload
 
 from scapy_mpa.analyzer.connection import CapturedConnection
@@ -37,6 +38,7 @@ COUNT_KEYS = (
     "retransmitted_segments",
     "cut_fpdus",
 )
+_COUNTS_OF = attrgetter(*COUNT_KEYS)
 
 
 class FPDURun:
@@ -249,8 +251,8 @@ class HalfConnection:
 
     def as_dict(self) -> dict[str, Any]:
         """The half connection with the keys of the report's JSON."""
-        counts = {key: getattr(self.counts, key) for key in COUNT_KEYS}
-        return {"markers": bool(self.markers), "deviation": self.deviation} | counts
+        counts = zip(COUNT_KEYS, _COUNTS_OF(self.counts), strict=True)
+        return {"markers": bool(self.markers), "deviation": self.deviation, **dict(counts)}
 
 
 def marker_phase(markers: bool | None, offset: int) -> int | None:

@@ -214,8 +214,8 @@ class Report:
 
     def _connection(self, connection: Connection, directions: Sequence[Role]) -> dict[str, Any]:
         values = self._with_file(connection.as_dict(directions), connection.lifecycle.first[0])
-        findings = [self._with_file(found.as_dict(), found.frame) for found in connection.findings]
-        return values | {"findings": findings}
+        values["findings"] = [self._with_file(found.as_dict(), found.frame) for found in connection.findings]
+        return values
 
 
 def _bounds(since: int | None, until: int | None) -> tuple[int, int]:

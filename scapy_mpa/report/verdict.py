@@ -66,7 +66,11 @@ _TOO_LONG = ((1, 2, 0x05), (1, 2, 0x02))
 def verdict(connection: JudgedConnection, limits: StatedLimits) -> str:
     """Return how a connection ended and why; ``limits`` are what the upper layers stated."""
     known = Circumstances(connection, connection.lifecycle, limits)
-    row = next(row for row in CAUSES if row.fits(known))
+    for row in CAUSES:
+        if row.fits(known):
+            break
+    if not connection.findings:
+        return row.says(known)  # all else is about findings
     said = "; ".join(filter(None, (went_on(known), row.says(known))))
     return said + _accepted(known) + _errors(known)
 
@@ -204,9 +208,10 @@ def _says_beginning(known: Circumstances) -> str:
 
 
 def _is_unanswered(known: Circumstances) -> bool:
-    if is_stream(known.connection.half("initiator").key):
-        return False  # the octets of one side say nothing of the other
-    return known.connection.request is not None and known.connection.reply is None and not known.has_fpdus
+    connection = known.connection
+    if connection.request_frame is None or connection.reply_frame is not None or known.has_fpdus:
+        return False
+    return not is_stream(connection.half("initiator").key)  # the octets of one side say nothing of the other
 
 
 def _says_unanswered(known: Circumstances) -> str:
@@ -270,8 +275,7 @@ def _left(end: HalfEnd) -> str:
 
 
 def _is_cut(known: Circumstances) -> bool:
-    found = known.finding("connection-lost")
-    return known.life.ended in ("fin", "rst") and found is not None
+    return known.life.ended in ("fin", "rst") and known.finding("connection-lost") is not None
 
 
 def _says_cut(known: Circumstances) -> str:
@@ -310,11 +314,11 @@ def _beginning(known: Circumstances) -> str:
 
 def _idle(known: Circumstances) -> str:
     """Return a note that nothing was sent, if that is certain: no octet arrived, and none is missing."""
-    counts = [known.connection.half(direction).counts for direction in ROLES]
-    is_known = all(known.end(direction).is_captured for direction in ROLES)
-    is_lacking = known.finding("gap", "capture-gap") or any(one.missing_octets for one in counts)
-    is_idle = is_known and not is_lacking and not any(one.stream_octets for one in counts)
-    return " before any FPDU was sent" if is_idle else ""
+    for direction in ROLES:
+        counts = known.connection.half(direction).counts
+        if counts.stream_octets or counts.missing_octets or not known.end(direction).is_captured:
+            return ""
+    return "" if known.finding("gap", "capture-gap") else " before any FPDU was sent"
 
 
 def _unacknowledged(known: Circumstances) -> str:

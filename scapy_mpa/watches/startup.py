@@ -540,27 +540,25 @@ def startup_events(startup: StartupPhase) -> list[StartupEvent]:
     found: list[StartupEvent] = []
     for role in ROLES:
         side = startup.side(role)
-        key = REQUEST_KEY if role == "initiator" else REPLY_KEY
-        if side.frame is not None:
-            kind = side.frame.startup.kind.capitalize()
-            what = f"{kind} that rejects" if side.frame.startup.r and kind == "Reply" else kind
-            found.append(StartupEvent(side.frame.frame, side.frame.time, role, what))
+        frame, opening, key = side.frame, side.opening, REQUEST_KEY if role == "initiator" else REPLY_KEY
+        is_again = opening is not None and side.first_octets.startswith(key)
+        if frame is not None:
+            kind = "Request" if frame.startup.kind == "request" else "Reply"
+            what = f"{kind} that rejects" if frame.startup.r and kind == "Reply" else kind
+            found.append(StartupEvent(frame.frame, frame.time, role, what))
         elif side.part is not None:
             found.append(StartupEvent(side.part.frame, side.part.time, role, str(side.part)))
         elif side.garbled is not None:
             found.append(StartupEvent(side.garbled.frame, side.garbled.time, role, "octets that are nearly a Key"))
-        if side.frame is not None and side.opening is not None and side.first_octets.startswith(key):
-            what = f"second {side.frame.startup.kind.capitalize()}"
-            found.append(StartupEvent(side.opening.frame, side.opening.time, role, what))
+        if frame is not None and opening is not None and is_again:
+            found.append(StartupEvent(opening.frame, opening.time, role, f"second {kind}"))
         if side.first is not None:
             # It is known to be one only with both startup frames, and may have been sent before.
-            opening = None if side.first_octets.startswith(key) else side.opening
-            sent = side.first.known if opening is None else (opening.frame, opening.time)
+            sent = side.first.known if opening is None or is_again else (opening.frame, opening.time)
             found.append(StartupEvent(*sent, role, "first FPDU"))
     ends = [startup.side(role).end for role in ROLES]
-    if not any(startup.side(role).fpdus for role in ROLES) and all(end.last[0] or end.resets for end in ends):
-        for role in ROLES:
-            end = startup.side(role).end
+    if not (startup.initiator.fpdus or startup.responder.fpdus) and all(end.last[0] or end.resets for end in ends):
+        for role, end in zip(ROLES, ends, strict=True):
             if end.fin is not None:
                 found.append(StartupEvent(*end.fin[1:], role, "FIN"))
             found += [StartupEvent(one.frame, one.time, role, "RST") for one in end.accepted_resets[:1]]
