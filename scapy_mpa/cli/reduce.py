@@ -13,7 +13,7 @@ from scapy_mpa.rules.table import RULES
 from scapy_mpa.values.words import plural
 
 
-@hides("direction", "ports", "hosts", "frames", "since", "until", "protocols", "joining", "esp")
+@hides("direction", "ports", "hosts", "frames", "read_frames", "since", "until", "protocols", "joining", "esp")
 @click.command("reduce", cls=Command)
 @reads_captures
 @click.argument("output", metavar="OUT", type=click.Path(dir_okay=False, allow_dash=True))
