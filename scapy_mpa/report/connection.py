@@ -206,8 +206,13 @@ class Connection:
     @property
     def verdict(self) -> str:
         """What became of it, in one sentence."""
+        return "; ".join(filter(None, (self.own_verdict, self.ended_with)))
+
+    @property
+    def own_verdict(self) -> str:
+        """The same, without what is said of other connections."""
         said = verdict(self, stated_limits(self.upper_layer))
-        return "; ".join(filter(None, (said, *remarkable_beginning(self.startup_events), self.ended_with)))
+        return "; ".join((said, *remarkable_beginning(self.startup_events)))
 
     @property
     def upper_layer(self) -> UpperLayer:
