@@ -51,6 +51,7 @@ def annotate_command(reading: Reading, output: str) -> int:
     query = reading.query
     with CaptureNotes(query) as notes:
         reading.select(notes.report)
+        notes.keep_frames(lambda frame: reading.is_in_frames(frame, frame))
         with written(output) as file:
             packets, comments, no_room = annotate(
                 capture, notes, file, query.limits, query.sources.esp, query.sources.udp_ports
@@ -80,7 +81,7 @@ def annotate_ongoing(reading: Reading, captures: OngoingCaptures, output: str, f
             file.write(octets)
             file.flush()
 
-    comments = OngoingComments(captures, is_wanted, reading.is_in_time, reading.query.limits)
+    comments = OngoingComments(captures, is_wanted, reading.is_in_period, reading.query.limits)
     ongoing = OngoingReport(
         reading,
         Judging(None, "never"),

@@ -18,7 +18,7 @@ _NOT_OF_CLUSTER = {
     "interface": ("-i", "reads packets as they come"),
     "follow": ("--follow", "reads captures as they grow"),
     "esp": ("--esp", "decrypts packets in the order of all the captures"),
-    "frames": ("--frames", "counts the frames of all the captures"),
+    "read_frames": ("--read-frames", "counts the frames of all the captures"),
     "jobs": ("--jobs", "divides the work among processes that each read everything"),
     "wants_buffers": ("--buffers", "reads all captures once more, in one process"),
     "order": ("--order placed", "follows the capture, which one process must do"),

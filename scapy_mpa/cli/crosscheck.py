@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scapy_mpa.wireshark.crosscheck import CrossCheck
 
 
-@hides("connections", "direction", "ports", "hosts", "frames", "since", "until", "protocols")
+@hides("connections", "direction", "ports", "hosts", "frames", "read_frames", "since", "until", "protocols")
 @click.command("crosscheck", cls=Command)
 @reads_captures
 @click.option("--format", "output_format", type=Word(("text", "json")), default="text", show_default=True)

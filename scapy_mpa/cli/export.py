@@ -62,7 +62,7 @@ def export_command(reading: Reading, output: str, order: Literal["delivered", "p
                 why = "a sender that deviates sends Markers"
                 print_line(f"scapy-mpa: connection {one.number} is left out: {why}", err=True)
         else:
-            ulpdus, bad = export_ulpdus((one for one in found if reading.is_in_time(one.record.time_ns)), file)
+            ulpdus, bad = export_ulpdus((one for one in found if reading.has_fpdu(one.record)), file)
             without = f", {plural(bad, 'FPDU')} with a bad CRC left out" if bad else ""
             said = f"{plural(ulpdus, 'ULPDU')} in {order} order{without}"
     tell_written(output, said)
@@ -80,8 +80,8 @@ def export_ongoing(reading: Reading, file: BinaryIO, *, strip_markers: bool) -> 
     from scapy_mpa.wireshark.ongoing import OngoingPlain, OngoingULPDUs
     from scapy_mpa.wireshark.upperpdu import LINKTYPE_WIRESHARK_UPPER_PDU
 
-    def is_wanted(connection: int, direction: Role, time: int) -> bool:
-        return reading.is_shown(connection, direction) and reading.is_in_time(time)
+    def is_wanted(connection: int, direction: Role, frame: int, time: int) -> bool:
+        return reading.is_shown(connection, direction) and reading.is_in_period(frame, time)
 
     plain = OngoingPlain(lambda connection: not reading.connections or connection in reading.connections)
     ulpdus = OngoingULPDUs(is_wanted)

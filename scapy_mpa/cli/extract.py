@@ -44,7 +44,8 @@ def extract_command(reading: Reading, output: str) -> int:
     for connection in chosen:
         key, without, within = connection.initiator.key, connection.foreign_paths, query.selection.frames
         found = conversation(query.sources, key, without=without, frames=within, limits=query.limits)
-        frames.update(found.between(*extent(report, connection, found)))
+        there = found.between(*extent(report, connection, found))
+        frames.update(frame for frame in there if reading.is_in_frames(frame, frame))
     with written(output) as file:
         copy_frames(chosen[0].index, array("Q", sorted(frames)), file)
     if len(chosen) == 1:
@@ -61,9 +62,9 @@ def _chosen(report: Report, reading: Reading) -> list[Connection]:
     there = len(report.connections)
     if not there:
         raise click.UsageError("there is no MPA connection")
-    if there > 1 and not {*reading.filters} - {"--frames"}:
-        raise click.UsageError(f"there are {there} MPA connections, 0 to {there - 1}: choose with --connection")
     chosen = reading.chosen(report)
+    if len(chosen) > 1 and not {*reading.filters} - {"--frames", "--read-frames"}:
+        raise click.UsageError(f"there are {there} MPA connections, 0 to {there - 1}: choose with --connection")
     if not chosen:
         raise click.UsageError(f"no connection matches {', '.join(reading.filters)}")
     return chosen

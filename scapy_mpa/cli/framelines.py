@@ -38,7 +38,7 @@ def lines_command(reading: Reading, judging: Judging, acks: bool, output_format:
         judging.select(notes.report)
         notes.keep_rules(judging.rules)
         for line in frame_lines(reading.query, notes, directions=reading.directions, acks=acks):
-            if not reading.is_in_time(line.segment.time):
+            if not reading.is_in_period(line.segment.frame, line.segment.time):
                 continue
             listed += 1
             print_lines([line.text() if output_format == "text" else json.dumps(line.as_dict())])

@@ -68,7 +68,7 @@ OPTION_GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "--connection", "--direction", "--port", "--host", "--frames", "--since", "--until", "--ulp",
     ),
     "Which findings": ("--severity", "--rules", "--ignore", "--fail-on"),
-    "What is read": ("--interface", "--follow", "--poll", "--stream", "--join", "--esp", "--decode"),
+    "What is read": ("--interface", "--follow", "--poll", "--stream", "--read-frames", "--join", "--esp", "--decode"),
     "Experts": ("--profile", "--assume", "--limit", "--jobs", "--cluster", "--shared"),
 }  # fmt: skip
 

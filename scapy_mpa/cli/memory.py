@@ -57,13 +57,14 @@ def memory_command(
     query = reading.query
     if frame is not None:
         if query.selection.frames is not None:
-            raise click.UsageError("--at needs all frames up to that one: it cannot be used with --frames")
+            raise click.UsageError("--at needs all frames up to that one: it cannot be used with --read-frames")
         query = query._replace(selection=query.selection._replace(frames=(1, frame)))
     if output != STANDARD_OUTPUT:
         check_output(reading.captures, output)
     with CapturedMemory(query, directions=reading.directions, protocols=reading.protocols) as found:
         reading._replace(protocols=()).select(found.report)
-        judged = _Judged(found.rows(), judging, frozenset(stags), is_of_a_frame=frame is not None)
+        rows = (row for row in found.rows() if reading.is_in_frames(*row.life))
+        judged = _Judged(rows, judging, frozenset(stags), is_of_a_frame=frame is not None)
         with written(output) as file:
             lines = _lines(judged, output_format, reading.captures)
             if output_format == "text" and output == STANDARD_OUTPUT and terminal_width() is not None:

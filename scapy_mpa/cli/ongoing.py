@@ -142,7 +142,7 @@ class OngoingReport:
 
     def _choose(self, report: Report) -> None:
         reading = self._reading
-        report.select((), reading.directions, reading.since, reading.until, reading.protocols)
+        report.select((), reading.directions, reading.since, reading.until, reading.protocols, reading.frames)
         self._judging.select(report)
         if self._severity is not None:
             report.keep_severe(self._severity)

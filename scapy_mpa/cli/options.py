@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from scapy_mpa.ipsec.associations import Associations
     from scapy_mpa.messages.found import FoundMessages
     from scapy_mpa.reading.found import FoundFPDUs, Order
+    from scapy_mpa.values.records import FPDURecord
 
 Found = TypeVar("Found", "FoundFPDUs", "FoundMessages")
 
@@ -161,6 +162,7 @@ _NOT_OF_STREAMS = {
     "ports": "--port",
     "hosts": "--host",
     "frames": "--frames",
+    "read_frames": "--read-frames",
     "since": "--since",
     "until": "--until",
     "joining": "--join",
@@ -195,6 +197,8 @@ class Reading(NamedTuple):
     connections: tuple[int, ...]
     #: The half connections that are shown.
     directions: tuple[Role, ...]
+    #: The first and the last frame, None where that is open, of which something is shown; None: of all.
+    frames: tuple[int, int | None] | None = None
     #: The time (nanoseconds since the epoch) before which, and after which, nothing is shown.
     since: int | None = None
     until: int | None = None
@@ -217,21 +221,35 @@ class Reading(NamedTuple):
         return isinstance(self.query.sources, Streams)
 
     @property
-    def has_times(self) -> bool:
-        """True if a time says what is shown."""
-        return self.since is not None or self.until is not None
+    def has_period(self) -> bool:
+        """True if frames or times say what is shown."""
+        return not (self.frames is None and self.since is None and self.until is None)
 
     def is_shown(self, connection: int, direction: Role) -> bool:
         """Return True if this direction of the connection with this number is among those that are shown."""
         return direction in self.directions and (not self.connections or connection in self.connections)
 
-    def is_in_time(self, time: int) -> bool:
-        """Return True if a time (nanoseconds since the epoch) is among those that are shown."""
-        return self.was_in_time(time, time)
+    def is_in_period(self, frame: int, time: int) -> bool:
+        """Return True if a frame of a time (nanoseconds since the epoch) is among what is shown."""
+        return self.is_in_frames(frame, frame) and self.is_in_time(time, time)
 
-    def was_in_time(self, first: int, last: int) -> bool:
+    def is_in_frames(self, first: int, last: int) -> bool:
+        """Return True if what went from one frame to another is among what is shown."""
+        if self.frames is None:
+            return True
+        begin, end = self.frames
+        return last >= begin and (end is None or first <= end)
+
+    def is_in_time(self, first: int, last: int) -> bool:
         """Return True if what went from one time to another (nanoseconds since the epoch) is among what is shown."""
         return (self.since is None or last >= self.since) and (self.until is None or first <= self.until)
+
+    def has_fpdu(self, record: FPDURecord) -> bool:
+        """Whether an FPDU is shown: a frame brought or placed it that is, at a time (of placement) that is."""
+        if not self.is_in_time(record.time_ns, record.time_ns):
+            return False
+        frames = (*record.frames, record.placed_frame) if self.frames is not None else ()
+        return self.frames is None or any(self.is_in_frames(frame, frame) for frame in frames if frame is not None)
 
     def analyze(self, *, fpdus: bool, jobs: int = 1) -> Report:
         """Read the captures; raises as :func:`scapy_mpa.analyze` does."""
@@ -285,12 +303,12 @@ class Reading(NamedTuple):
     def select(self, report: Report) -> None:
         """Keep only what was asked for; raises :class:`click.UsageError` if there is no connection of that number."""
         self.chosen(report)
-        report.select(self.connections, self.directions, self.since, self.until, self.protocols)
+        report.select(self.connections, self.directions, self.since, self.until, self.protocols, self.frames)
 
     def chosen(self, report: Report) -> list[Connection]:
         """The connections that were asked for; raises as :meth:`select` does."""
         try:
-            return report.chosen(self.connections, self.since, self.until, self.protocols)
+            return report.chosen(self.connections, self.since, self.until, self.protocols, self.frames)
         except IndexError:
             there = len(report.connections)
             numbers = f"0 to {there - 1}" if there > 1 else "only 0" if there else "none"
@@ -371,6 +389,7 @@ class _Given(NamedTuple):
     ports: tuple[int, ...]
     hosts: tuple[bytes, ...]
     frames: tuple[int, int | None] | None
+    read_frames: tuple[int, int | None] | None
     since: int | None
     until: int | None
     protocols: tuple[str, ...]
@@ -413,13 +432,14 @@ class _Given(NamedTuple):
         workers = cluster_of(self.cluster, self.shared)
         ongoing = self._ongoing(limits) if self.is_ongoing else None
         sources = Sources(self.captures) if ongoing is not None else self._sources(limits)
-        selects = self.ports or self.hosts or self.frames is not None
-        selection = Selection(self.frames, self.ports or None, self.hosts or None) if selects else EVERYTHING
+        selects = self.ports or self.hosts or self.read_frames is not None
+        selection = Selection(self.read_frames, self.ports or None, self.hosts or None) if selects else EVERYTHING
         return Reading(
             [name_of(one) for one in sources],
             Query(sources, selection, assumptions, limits),
             self.connections,
             ROLES if self.direction is None else (self.direction,),
+            self.frames,
             self.since,
             self.until,
             self._filters(),
@@ -474,6 +494,7 @@ class _Given(NamedTuple):
             "--port": self.ports,
             "--host": self.hosts,
             "--frames": self.frames,
+            "--read-frames": self.read_frames,
             "--since": self.since,
             "--until": self.until,
             "--ulp": self.protocols,
@@ -482,11 +503,12 @@ class _Given(NamedTuple):
 
     def _told(self) -> tuple[str, ...]:
         """Return what was given about the captures, as it was typed."""
-        frames = [] if self.frames is None else ["-".join("" if one is None else str(one) for one in self.frames)]
+        read = self.read_frames
+        frames = [] if read is None else ["-".join("" if one is None else str(one) for one in read)]
         told = {
             "--port": map(str, self.ports),
             "--host": map(Host.name_of, self.hosts),
-            "--frames": frames,
+            "--read-frames": frames,
             "--profile": _all(self.profile),
             "--assume": self.assume,
             "--limit": self.limit,
@@ -566,7 +588,14 @@ _READS: tuple[_Decorator, ...] = (
         "--frames",
         type=FrameRange(),
         metavar="A-B",
-        help="Only these frames, as if no others had been captured; plot analyses all frames and draws only these.",
+        help="Only connections open in these frames, and only their findings, FPDUs and messages of these frames. All "
+        "frames are analysed: numbers and verdicts stay the same.",
+    ),
+    click.option(
+        "--read-frames",
+        type=FrameRange(),
+        metavar="A-B",
+        help="Read these frames alone, as if no others had been captured.",
     ),
     click.option(
         "--profile",

@@ -77,8 +77,7 @@ def plot_command(
         raise click.UsageError("--stag is for --kind memory")
     check_matplotlib()
     check_output(reading.captures, output, again="plot")
-    query = reading.query._replace(selection=reading.query.selection._replace(frames=None))
-    whole = reading._replace(query=query, since=None, until=None)
+    whole = reading._replace(frames=None, since=None, until=None)
     report = whole.analyze(fpdus=kind != _OVERVIEW)
     whole.select(report)
     if kind == _OVERVIEW:
@@ -101,7 +100,7 @@ def _draw_one(
     return connection.plot(
         kind,
         directions=reading.directions,
-        frames=reading.query.selection.frames,
+        frames=reading.frames,
         since=_moment(reading.since, first),
         until=_moment(reading.until, first),
         axis=axis,
@@ -114,7 +113,7 @@ def _draw_all(reading: Reading, report: Report, dark: bool) -> Figure:
     if report.connections:
         first = min(one.lifecycle.first[1] for one in report.connections)
         times = _moment(reading.since, first), _moment(reading.until, first)
-        report.select((), reading.directions, *times)
+        report.select((), reading.directions, *times, frames=reading.frames)
     figure = draw_overview(report.connections, report.captures, dark=dark)
     figure.set_label(_OVERVIEW)
     return figure

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import monotonic
+
 import click
 
 from scapy_mpa.capture.named import STANDARD_INPUT
@@ -9,11 +11,15 @@ from scapy_mpa.cli.group import Command
 from scapy_mpa.cli.lines import print_line
 from scapy_mpa.cli.options import Reading, hides, reads_captures, warn_of_damage
 from scapy_mpa.cli.output import check_output, tell_written, written
+from scapy_mpa.cli.progress import StepProgress, shows_progress
 from scapy_mpa.rules.table import RULES
 from scapy_mpa.values.words import plural
 
+#: Seconds between two lines that say how far it is, where no line can be written anew.
+_INTERVAL = 10.0
 
-@hides("direction", "ports", "hosts", "frames", "since", "until", "protocols", "joining", "esp")
+
+@hides("direction", "ports", "hosts", "frames", "read_frames", "since", "until", "protocols", "joining", "esp")
 @click.command("reduce", cls=Command)
 @reads_captures
 @click.argument("output", metavar="OUT", type=click.Path(dir_okay=False, allow_dash=True))
@@ -42,9 +48,9 @@ from scapy_mpa.values.words import plural
 def reduce_command(reading: Reading, output: str, rule: str | None, verdict: bool, is_loose: bool, tests: int) -> int:
     """Write the fewest packets that still show a finding, or how a connection ended.
 
-    Removes other connections first, then FPDUs, then single frames, as long as the analysis of the rest says the same.
-    Where FPDUs are removed, later sequence numbers move up. The frames of a connection may be 64 MiB. OUT - is standard
-    output.
+    Removes other connections first, then frames that only acknowledge, messages, FPDUs and single frames, as long as
+    the analysis of the rest says the same. Where FPDUs are removed, later sequence numbers move up. The frames of a
+    connection may be 64 MiB. Progress is shown on standard error. OUT - is standard output.
     """
     from scapy_mpa.reduce.reduction import reduce
 
@@ -63,8 +69,14 @@ def reduce_command(reading: Reading, output: str, rule: str | None, verdict: boo
         raise click.UsageError("reduce reads the capture more than once: name the file")
     check_output(reading.captures, output, again="reduce")
     number = reading.connections[0] if reading.connections else None
-    with written(output) as file:
-        done = reduce(reading.query, file, rule=rule, connection=number, is_loose=is_loose, tests=tests)
+    told = _Told(tests)
+    try:
+        with written(output) as file:
+            done = reduce(
+                reading.query, file, rule=rule, connection=number, is_loose=is_loose, tests=tests, step=told.step
+            )
+    finally:
+        told.end()
     tell_written(output, f"{done.frames} of {plural(done.before, 'packet')}, after {plural(done.tests, 'test')}")
     if not done.is_least:
         print_line(f"scapy-mpa: stopped after {tests} tests (--tests): fewer packets may do", err=True)
@@ -73,3 +85,21 @@ def reduce_command(reading: Reading, output: str, rule: str | None, verdict: boo
         print_line(f"scapy-mpa: {remark}", err=True)
     warn_of_damage(done.damage)
     return 0
+
+
+class _Told:
+    """Tells how far it is: on a terminal that is shown in one line, elsewhere a line says it from time to time."""
+
+    def __init__(self, tests: int) -> None:
+        self._tests = tests
+        self._progress = StepProgress("reduce")
+        self._due = monotonic() + _INTERVAL
+        self.end = self._progress.end
+
+    def step(self, what: str, left: int, done: int) -> None:
+        """Less of ``what`` was tried; so many packets are left, after so many tests."""
+        said = f"fewer {what}, {plural(left, 'packet')} left"
+        self._progress.step(done, self._tests, said)
+        if not shows_progress() and monotonic() >= self._due:
+            self._due = monotonic() + _INTERVAL
+            print_line(f"scapy-mpa: {said} after {done} of {plural(self._tests, 'test')}", err=True)

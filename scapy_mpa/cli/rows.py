@@ -56,21 +56,26 @@ class Rows(NamedTuple):
     @property
     def chooses(self) -> bool:
         """True if some rows of a connection may be left out."""
-        return bool(self.opcodes or self.stags) or self.reading.has_times
+        return bool(self.opcodes or self.stags) or self.reading.has_period
 
     def fpdus(self, records: Iterable[FPDURecord]) -> Iterator[FPDURecord]:
         """Yield the FPDUs that are asked for; of an STag, the capture is read again."""
         from scapy_mpa.report.stag import stag_of
 
         for record in records:
-            if not self.reading.is_in_time(record.time_ns) or (self.opcodes and record.opcode not in self.opcodes):
+            if self.opcodes and record.opcode not in self.opcodes:
+                continue
+            if not self.reading.has_fpdu(record):
                 continue
             if not self.stags or stag_of(record) in self.stags:
                 yield record
 
     def wants(self, row: MessageRow) -> bool:
-        """Return True if a message is asked for: of a time, if a frame of it was captured then."""
-        if not self.reading.was_in_time(row.first_time_ns, row.time_ns):
+        """Return True if a message is asked for: of frames and times, if it was under way then."""
+        reading = self.reading
+        if not reading.is_in_frames(row.first_frame, row.last_frame):
+            return False
+        if not reading.is_in_time(row.first_time_ns, row.time_ns):
             return False
         if self.opcodes and row.message not in self.opcodes:
             return False

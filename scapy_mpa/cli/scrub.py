@@ -13,7 +13,19 @@ from scapy_mpa.cli.types import Word
 from scapy_mpa.values.words import plural
 
 
-@hides("connections", "direction", "ports", "hosts", "frames", "since", "until", "protocols", "joining", "esp")
+@hides(
+    "connections",
+    "direction",
+    "ports",
+    "hosts",
+    "frames",
+    "read_frames",
+    "since",
+    "until",
+    "protocols",
+    "joining",
+    "esp",
+)
 @click.command("scrub", cls=Command)
 @reads_captures
 @click.argument("output", metavar="OUT", type=click.Path(dir_okay=False, allow_dash=True))

@@ -138,6 +138,12 @@ class STagRow(NamedTuple):
         }
 
     @property
+    def life(self) -> tuple[int, int]:
+        """The first and the last frame that named or used it, or ended it."""
+        begun = [frame for frame in (self.named_frame, self.first_used_frame) if frame]
+        return min(begun, default=0), max(self.last_named_frame, self.last_used_frame, self.ended_frame)
+
+    @property
     def is_alive(self) -> bool:
         """True if it was named, and has not ended."""
         return bool(self.named) and not self.ended_frame

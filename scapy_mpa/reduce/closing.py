@@ -7,13 +7,16 @@ runs of whole FPDUs in whole segments: between two places at which an FPDU begin
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from struct import Struct
 from typing import Final, NamedTuple
 
 from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.packet import segment_in
+from scapy_mpa.framing.ddp import LAST
+from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH
 from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
 from scapy_mpa.reading.rewritten import CapturedFrame
@@ -26,12 +29,16 @@ _SACK, _SACK_EDGE = 5, 4
 
 
 class WholeRun(NamedTuple):
-    """Whole FPDUs of a half connection, the octets [start, end) of its stream, and the frames that brought them."""
+    """Whole FPDUs of a half connection, the octets [start, end) of its stream, and the frames that brought them.
+
+    ``ends_message``: the last of them is the last DDP Segment of its message (RFC 5041 §4.1).
+    """
 
     direction: Role
     start: int
     end: int
     frames: tuple[int, ...]
+    ends_message: bool
 
 
 class Closing:
@@ -52,7 +59,7 @@ class Closing:
             if (seg := _segment_of(number, frame)) is not None and seg.key in self._roles
         }
         self.runs = [run for role in ROLES for run in self._runs_of(connection, role)]
-        self._taken: dict[Role, list[WholeRun]] = {role: [] for role in ROLES}
+        self._take({role: [] for role in ROLES})
 
     def _runs_of(self, connection: Connection, role: Role) -> Iterator[WholeRun]:
         half = connection.half(role)
@@ -63,19 +70,53 @@ class Closing:
             if self._roles[seg.key] == role and seg.length:
                 start = seq_diff(seg.seq, half.seq_start)
                 brought.append((start, start + seg.length, number))
-        places = {seq_diff(one.seq, half.seq_start) for one in half.fpdus}
+        places = sorted({seq_diff(one.seq, half.seq_start) for one in half.fpdus})
+        brought.sort()
         last = max((seq_diff(one.seq, half.seq_start) + one.wire_length for one in half.fpdus), default=0)
-        for start, end in pairwise(_uncovered(sorted(places | {last}), sorted(brought))):
-            frames = tuple(number for begin, behind, number in brought if start <= begin and behind <= end)
-            yield WholeRun(role, start, end, frames)
+        for start, end in pairwise(_uncovered(places if last in places else [*places, last], brought)):
+            there = brought[bisect_left(brought, (start,)) : bisect_left(brought, (end,))]
+            frames = tuple(sorted(number for _, behind, number in there if behind <= end))
+            control = places[bisect_left(places, end) - 1] + LENGTH_FIELD_LENGTH
+            yield WholeRun(role, start, end, frames, bool(self._octet(there, control) & LAST))
+
+    def _octet(self, brought: Sequence[tuple[int, int, int]], at: int) -> int:
+        """Return the octet at a place of a stream, 0 if none of these segments has it."""
+        for start, _, number in brought:
+            seg = self._segments[number]
+            if start <= at < start + seg.end - seg.start:
+                return seg.buffer[seg.start + at - start]
+        return 0
+
+    def messages(self) -> list[tuple[WholeRun, ...]]:
+        """Return the runs as whole messages, in the order in which these began to be captured."""
+        found: list[tuple[WholeRun, ...]] = []
+        for role in ROLES:
+            message: list[WholeRun] = []
+            for run in self.runs:
+                if run.direction == role:
+                    message.append(run)
+                    if run.ends_message:
+                        found.append(tuple(message))
+                        message = []
+            if message:
+                found.append(tuple(message))
+        return sorted(found, key=lambda runs: min(runs[0].frames, default=0))
 
     def without(self, runs: Sequence[WholeRun], frames: dict[int, CapturedFrame]) -> dict[int, CapturedFrame]:
         """Return the frames that are left if only some of the runs are, with other numbers in TCP's headers."""
         kept = {(run.direction, run.start) for run in runs}
         out = [run for run in self.runs if (run.direction, run.start) not in kept]
-        self._taken = {role: [run for run in out if run.direction == role] for role in ROLES}
+        self._take({role: [run for run in out if run.direction == role] for role in ROLES})
         gone = {number for run in out for number in run.frames}
         return {number: self._moved_frame(number, frame) for number, frame in frames.items() if number not in gone}
+
+    def _take(self, taken: dict[Role, list[WholeRun]]) -> None:
+        self._taken = taken
+        #: Where each run that is out begins, and how many octets are out before it; at the end all that are.
+        self._places = {role: [run.start for run in runs] for role, runs in taken.items()}
+        self._lower = {
+            role: [*accumulate((one.end - one.start for one in runs), initial=0)] for role, runs in taken.items()
+        }
 
     def moved(self, direction: str, seq: int) -> int:
         """Return where a sequence number of the original is now."""
@@ -84,7 +125,10 @@ class Closing:
         if start is None or not self._taken[role]:
             return seq
         offset = seq_diff(seq, start)
-        lower = sum(min(run.end, max(run.start, offset)) - run.start for run in self._taken[role])
+        before = bisect_right(self._places[role], offset)
+        lower = self._lower[role][before]
+        if before:
+            lower -= max(0, self._taken[role][before - 1].end - offset)
         return seq - lower & SEQ_MASK
 
     def _moved_frame(self, number: int, frame: CapturedFrame) -> CapturedFrame:

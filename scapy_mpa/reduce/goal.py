@@ -55,7 +55,7 @@ class Goal(NamedTuple):
     def _is_of(self, connection: Connection, moved: Moved) -> bool:
         if self.rule is not None:
             return any(self._is_like(found, moved) for found in connection.findings)
-        return _ended(connection) == self.ended and (self.is_loose or _said(connection.verdict) == self.said)
+        return _ended(connection) == self.ended and (self.is_loose or _said(connection.own_verdict) == self.said)
 
     def _is_like(self, found: Finding, moved: Moved) -> bool:
         if (found.rule.id, found.direction) != (self.rule, self.direction):
@@ -87,7 +87,7 @@ def goal_of(
         if not there:
             raise MPAError("there is no MPA connection whose end could be shown")
         one = next((one for one in there if one.lifecycle.is_unfinished), there[0])
-        return Goal(one.initiator.key, None, None, None, _said(one.verdict), _ended(one), rules, is_loose), one
+        return Goal(one.initiator.key, None, None, None, _said(one.own_verdict), _ended(one), rules, is_loose), one
     found = [(one, finding) for one in there for finding in one.findings if finding.rule.id == rule]
     if found:
         one, finding = min(found, key=lambda pair: pair[1].frame)

@@ -1,13 +1,13 @@
 """A capture cut down to the fewest packets that still show one finding, or how a connection ended.
 
-First other connections go, then runs of FPDUs, then single frames. After each step what is left is analysed: what still
-shows the same is kept. So the result needs no trust in how it was found.
+First other connections go, then frames that only acknowledge, then messages and FPDUs, then single frames. After each
+step what is left is analysed: what still shows the same is kept. So the result needs no trust in how it was found.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, Final, NamedTuple
 
 from scapy_mpa.capture.extract import conversation
@@ -27,12 +27,15 @@ from scapy_mpa.reduce.goal import Goal, goal_of
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.extent import extent
 from scapy_mpa.report.model import Report
-from scapy_mpa.values.segment import reverse_key
+from scapy_mpa.values.segment import FIN, PATH_MTU, RST, SYN, Segment, reverse_key
 
 #: Octets of frames that are held at most: some times as many are in memory while they are analysed.
 MOST_OCTETS: Final = 1 << 26
 #: Analyses that are made at most: one takes milliseconds to seconds.
 DEFAULT_TESTS: Final = 1000
+
+#: Is handed what is being left out, how many frames are left, and how many analyses were made.
+Step = Callable[[str, int, int], None]
 
 
 class Reduced(NamedTuple):
@@ -61,6 +64,7 @@ def reduce(
     connection: int | None = None,
     is_loose: bool = False,
     tests: int = DEFAULT_TESTS,
+    step: Step = lambda *_: None,
 ) -> Reduced:
     """Write the fewest frames of a capture that still show a finding.
 
@@ -71,6 +75,7 @@ def reduce(
         connection: Its number; without it that of the first finding, or of the first connection that ended early.
         is_loose: Any finding of the rule will do, or any verdict with the same end.
         tests: Analyses that are made at most.
+        step: Is called after each of them.
 
     Raises:
         MPAError: There is no such finding, or the frames of its connection are more than 64 MiB.
@@ -83,17 +88,18 @@ def reduce(
     frames = _frames_of(query, report, one)
     with Captures(_again(query), limits=query.limits) as captures:
         (reader,) = captures.readers
-        reduction = _Reduction(query, reader, goal, tests)
+        reduction = _Reduction(query, reader, goal, tests, step)
         if not reduction.shows(frames) and one is not None:
             frames = _frames_of(query, report, None)  # others have to do with it
         if not reduction.shows(frames):
             raise MPAError("what is written anew does not show it: the capture cannot be reduced")
         frames = reduction.without_connections(frames)
+        frames = reduction.without_acknowledgements(frames)
         if one is not None:
             frames = reduction.without_fpdus(frames, one)
         frames = reduction.without_frames(frames)
         count = write_frames(reader, frames.values(), file)
-    return Reduced(count, report.packets, reduction.tests, reduction.tests < tests, report.damage)
+    return Reduced(count, report.packets, reduction.tests, reduction.is_least, report.damage)
 
 
 def _again(query: Query) -> Sources:
@@ -102,18 +108,40 @@ def _again(query: Query) -> Sources:
 
 
 class _Reduction:
-    """Finds the fewest frames."""
+    """Finds the fewest frames.
 
-    def __init__(self, query: Query, reader: Reader, goal: Goal, most: int) -> None:
-        self._query, self._reader, self._goal, self._most = query, reader, goal, most
+    Attributes:
+        tests: analyses that were made.
+        is_least: False if there were no more tests to find out whether fewer frames would do.
+    """
+
+    def __init__(self, query: Query, reader: Reader, goal: Goal, most: int, step: Step) -> None:
+        self._query, self._reader, self._goal, self._most, self._step = query, reader, goal, most, step
         self._closing: Closing | None = None
+        self._what, self._left = "", 0
+        #: As many analyses may have been made when the step that goes on is over: each leaves half of them to others.
+        self._share = most
         self.tests = 0
+        self.is_least = True
+
+    def _begin(self, what: str, frames: dict[int, CapturedFrame], *, is_last: bool = False) -> None:
+        self._what, self._left = what, len(frames)
+        self._share = self._most if is_last else self.tests + (self._most - self.tests + 1) // 2
 
     def shows(self, frames: dict[int, CapturedFrame]) -> bool:
         """Return True if frames show it; False, without a look, once there were as many tests as there may be."""
-        if self.tests >= self._most:
+        if self.tests >= self._share:
+            self.is_least = False
             return False
         self.tests += 1
+        is_shown = self._is_shown_by(frames)
+        if is_shown:
+            self._left = len(frames)
+        if self._what:
+            self._step(self._what, self._left, self.tests)
+        return is_shown
+
+    def _is_shown_by(self, frames: dict[int, CapturedFrame]) -> bool:
         file = io.BytesIO()
         write_frames(self._reader, frames.values(), file)
         file.seek(0)
@@ -134,6 +162,7 @@ class _Reduction:
 
     def without_connections(self, frames: dict[int, CapturedFrame]) -> dict[int, CapturedFrame]:
         """Return frames without those of TCP connections, and others, that do not matter."""
+        self._begin("connections", frames)
         groups: dict[bytes, list[int]] = {}
         for number, frame in frames.items():
             groups.setdefault(_flow_of(number, frame), []).append(number)
@@ -144,24 +173,52 @@ class _Reduction:
 
         return some(fewest([*groups], lambda keys: self.shows(some(keys))))
 
+    def without_acknowledgements(self, frames: dict[int, CapturedFrame]) -> dict[int, CapturedFrame]:
+        """Return frames without those that do nothing but acknowledge and do not matter."""
+        self._begin("acknowledgements", frames)
+        others = {number for number, frame in frames.items() if not _only_acknowledges(number, frame)}
+
+        def some(numbers: Sequence[int]) -> dict[int, CapturedFrame]:
+            kept = others.union(numbers)
+            return {number: frame for number, frame in frames.items() if number in kept}
+
+        return some(fewest([one for one in frames if one not in others], lambda kept: self.shows(some(kept))))
+
     def without_fpdus(self, frames: dict[int, CapturedFrame], connection: Connection) -> dict[int, CapturedFrame]:
-        """Return frames without runs of FPDUs that do not matter; what follows them moves up."""
+        """Return frames without messages and runs of FPDUs that do not matter; what follows them moves up."""
         closing = self._closing = Closing(connection, frames)
-        runs = fewest(closing.runs, lambda some: self.shows(closing.without(some, frames)))
+        self._begin("messages", frames)
+        messages = fewest(
+            closing.messages(),
+            lambda some: self.shows(closing.without([run for runs in some for run in runs], frames)),
+        )
+        runs = [run for message in messages for run in message]
+        self._begin("FPDUs", closing.without(runs, frames))
+        runs = fewest(runs, lambda some: self.shows(closing.without(some, frames)))
         return closing.without(runs, frames)
 
     def without_frames(self, frames: dict[int, CapturedFrame]) -> dict[int, CapturedFrame]:
         """Return frames without those that do not matter."""
+        self._begin("frames", frames, is_last=True)
         numbers = fewest([*frames], lambda some: self.shows({number: frames[number] for number in some}))
         return {number: frames[number] for number in numbers}
 
 
-def _flow_of(number: int, frame: CapturedFrame) -> bytes:
-    """Return what the frames of a TCP connection have in common; those of none share nothing with them."""
+def _segment_of(number: int, frame: CapturedFrame) -> Segment | None:
     size = len(frame.octets)
     octets = memoryview(frame.octets)
-    seg = segment_in(number, frame.time, frame.link_type, octets, 0, size, max(size, frame.wire), Fragments())
+    return segment_in(number, frame.time, frame.link_type, octets, 0, size, max(size, frame.wire), Fragments())
+
+
+def _flow_of(number: int, frame: CapturedFrame) -> bytes:
+    """Return what the frames of a TCP connection have in common; those of none share nothing with them."""
+    seg = _segment_of(number, frame)
     return b"" if seg is None else min(seg.key, reverse_key(seg.key))
+
+
+def _only_acknowledges(number: int, frame: CapturedFrame) -> bool:
+    seg = _segment_of(number, frame)
+    return seg is not None and not seg.length and not seg.flags & (SYN | FIN | RST | PATH_MTU)
 
 
 def _frames_of(query: Query, report: Report, connection: Connection | None) -> dict[int, CapturedFrame]:

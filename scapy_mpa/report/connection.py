@@ -212,8 +212,16 @@ class Connection:
         return self._verdict(self.startup_events)
 
     def _verdict(self, events: Sequence[StartupEvent]) -> str:
+        return "; ".join(filter(None, (self._own_verdict(events), self.ended_with)))
+
+    @property
+    def own_verdict(self) -> str:
+        """The verdict without what is said of other connections."""
+        return self._own_verdict(self.startup_events)
+
+    def _own_verdict(self, events: Sequence[StartupEvent]) -> str:
         said = verdict(self, stated_limits(self.upper_layer))
-        return "; ".join(filter(None, (said, *remarkable_beginning(events), self.ended_with)))
+        return "; ".join((said, *remarkable_beginning(events)))
 
     @property
     def upper_layer(self) -> UpperLayer:

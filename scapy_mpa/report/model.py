@@ -99,8 +99,9 @@ class Report:
         since: int | None = None,
         until: int | None = None,
         protocols: Collection[str] = (),
+        frames: tuple[int, int | None] | None = None,
     ) -> None:
-        """Keep some connections, and of their findings those of these directions and times.
+        """Keep some connections, and of their findings those of these directions, times and frames.
 
         Args:
             connections: A number, or some; all, if there are none.
@@ -108,22 +109,29 @@ class Report:
             since: A time (nanoseconds since the epoch): connections that ended before, and findings before, go.
             until: A time: connections that began later, and later findings, go.
             protocols: Upper layers, by name; all, if there are none.
+            frames: The first and the last one (None: no last one): connections that were not open then, and findings
+                of other frames, go.
 
         Raises:
             IndexError: There is no connection of that number.
         """
-        if connections == () and (since, until) == (None, None) and not protocols and {*directions} >= {*ROLES}:
+        is_all = (since, until, frames) == (None, None, None) and not protocols and {*directions} >= {*ROLES}
+        if connections == () and is_all:
             return
         first, last = _bounds(since, until)
-        self.connections = self.chosen(connections, since, until, protocols)
+        begin, end = _bounds(*(frames or (None, None)))
+
+        def is_kept(found: Finding) -> bool:
+            is_there = found.frame <= end and begin <= max(found.frame, found.last_frame)
+            return is_there and first <= found.time_ns <= last
+
+        self.connections = self.chosen(connections, since, until, protocols, frames)
         if connections != () or protocols:
             self.findings = []
-        self.findings = [found for found in self.findings if first <= found.time_ns <= last]
+        self.findings = [found for found in self.findings if is_kept(found)]
         for kept in self.connections:
             kept.findings = [
-                found
-                for found in kept.findings
-                if found.direction in (None, *directions) and first <= found.time_ns <= last
+                found for found in kept.findings if found.direction in (None, *directions) and is_kept(found)
             ]
 
     def chosen(
@@ -132,6 +140,7 @@ class Report:
         since: int | None = None,
         until: int | None = None,
         protocols: Collection[str] = (),
+        frames: tuple[int, int | None] | None = None,
     ) -> list[Connection]:
         """The connections that :meth:`select` would keep; raises as that does."""
         if isinstance(connections, int):
@@ -140,6 +149,8 @@ class Report:
         first, last = _bounds(since, until)
         chosen = [self.connections[number] for number in numbers]
         chosen = [one for one in chosen if one.lifecycle.first[1] <= last and first <= one.lifecycle.last[1]]
+        begin, end = _bounds(*(frames or (None, None)))
+        chosen = [one for one in chosen if one.lifecycle.first[0] <= end and begin <= one.lifecycle.last[0]]
         return [one for one in chosen if not protocols or one.upper_layer.name in protocols]
 
     def keep_severe(self, severity: Severity) -> None:
@@ -219,7 +230,7 @@ class Report:
 
 
 def _bounds(since: int | None, until: int | None) -> tuple[int, int]:
-    """The first and the last time, in nanoseconds since the epoch."""
+    """The first and the last time, in nanoseconds since the epoch, or frame."""
     return since if since is not None else 0, until if until is not None else 1 << 64
 
 

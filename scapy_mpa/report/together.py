@@ -29,20 +29,35 @@ _NANOSECONDS = 1_000_000_000
 
 
 def mark_ended_together(connections: Sequence[Connection]) -> None:
-    """Have connections name others of the same two hosts that were reset or terminated within SHORT_TIME."""
+    """Have connections name others of the same two hosts that were reset or terminated within SHORT_TIME.
+
+    One that was reset before its work was done names the last one, too, that was closed within that time before it: a
+    program that ends, or is killed, closes all that it has.
+    """
     ends: dict[frozenset[bytes], list[tuple[int, Connection]]] = {}
     for one in connections:
         if _is_broken(one):
-            hosts = frozenset(addresses_of(one.initiator.key))
-            ends.setdefault(hosts, []).append((one.lifecycle.ended_time, one))
-    for some in ends.values():
+            ends.setdefault(_hosts(one), []).append((one.lifecycle.ended_time, one))
+    closed: dict[frozenset[bytes], list[tuple[int, Connection]]] = {}
+    for one in connections if ends else ():
+        if one.lifecycle.ended == "fin" and not _is_broken(one) and _hosts(one) in ends:
+            closed.setdefault(_hosts(one), []).append((one.lifecycle.ended_time, one))
+    for hosts, some in ends.items():
         some.sort(key=itemgetter(0))
         times = [time for time, _ in some]
         for index, (time, one) in enumerate(some):
             first, last = bisect_left(times, time - SHORT_TIME), bisect_right(times, time + SHORT_TIME)
             near = some[max(first, index - MOST_NAMED) : min(last, index + MOST_NAMED + 1)]
             others = sorted((other for other in near if other[1] is not one), key=lambda other: abs(other[0] - time))
-            one.ended_with = _words(time, others[:MOST_NAMED], last - first - 1)
+            closing = None
+            if one.lifecycle.reset_by is not None and one.lifecycle.is_unfinished:
+                before = (end for end in closed.get(hosts, ()) if time - SHORT_TIME <= end[0] < time)
+                closing = max(before, key=itemgetter(0), default=None)
+            one.ended_with = _words(time, others[:MOST_NAMED], last - first - 1, closing)
+
+
+def _hosts(connection: Connection) -> frozenset[bytes]:
+    return frozenset(addresses_of(connection.initiator.key))
 
 
 def _is_broken(connection: Connection) -> bool:
@@ -51,17 +66,27 @@ def _is_broken(connection: Connection) -> bool:
     return life.ended in ("terminate", "rst") or (life.ended == "fin" and life.is_unfinished)
 
 
-def _words(time: int, others: Sequence[tuple[int, Connection]], count: int) -> str:
-    """Name other connections, of ``count`` in all, by when they ended; "" if there are none."""
-    if not others:
-        return ""
+def _words(
+    time: int, others: Sequence[tuple[int, Connection]], count: int, closing: tuple[int, Connection] | None
+) -> str:
+    """Name other connections by when they ended, of ``count`` in all, and one that was closed; "" if there are none."""
     named = []
     for at, one in others:
         how = "terminated" if one.lifecycle.ended == "terminate" else "reset"
-        when = "later" if at >= time else "earlier"
-        named.append(f"#{one.number} was {how} {abs(at - time) / _NANOSECONDS:.3f} s {when}")
-    more = f", and {count - len(others)} more" if count > len(others) else ""
-    return f"also of these hosts: {', '.join(named)}{more}"
+        named.append(f"#{one.number} was {how} {_apart(time, at)}")
+    if count > len(others):
+        named[-1] += f", and {count - len(others)} more"
+    if closing is not None:
+        at, one = closing
+        life = one.lifecycle
+        assert life.ended_by is not None
+        host = one.half(life.ended_by).endpoint.rpartition(":")[0]
+        named.append(f"{host} closed #{one.number} {_apart(time, at)} (FIN, frame {life.ended_frame})")
+    return f"also of these hosts: {', '.join(named)}" if named else ""
+
+
+def _apart(time: int, at: int) -> str:
+    return f"{abs(at - time) / _NANOSECONDS:.3f} s {'later' if at >= time else 'earlier'}"
 
 
 def report_buffers_not_offered(connections: Sequence[Connection], findings: Findings) -> None:

@@ -227,6 +227,7 @@ class CaptureNotes(CaptureListener, NoteListener):
     def __init__(self, capture: Query | Asked, *, headers: bool = False) -> None:
         self._headers = headers
         self._rules: Set[str] | None = None
+        self._has_frame: Callable[[int], bool] = lambda _: True
         self._notes: Sorted[Note] = Sorted()
         super().__init__()
 
@@ -261,6 +262,10 @@ class CaptureNotes(CaptureListener, NoteListener):
         """Yield findings of these rules alone; None: of all."""
         self._rules = rules
 
+    def keep_frames(self, has_frame: Callable[[int], bool]) -> None:
+        """Yield only the notes of frames that are among these."""
+        self._has_frame = has_frame
+
     def __enter__(self) -> CaptureNotes:
         return self
 
@@ -278,6 +283,9 @@ class CaptureNotes(CaptureListener, NoteListener):
             return NotedHalf.of(connection, direction) if connection is not None else None
 
         for frame, notes in groupby(self._notes, itemgetter(0)):
+            assert isinstance(frame, int)
+            if not self._has_frame(frame):
+                continue
             gathering = Gathering(half_of)
             lives: list[Connection] = []
             for note in notes:
@@ -286,7 +294,6 @@ class CaptureNotes(CaptureListener, NoteListener):
                     lives += filter(None, (connections[note[2]],))
                 elif note[1] != FINDING or self._rules is None or note[5] in self._rules:
                     gathering.take(note)
-            assert isinstance(frame, int)
             found = gathering.found(frame, lives)
             if found.halves or found.findings or found.lives:
                 yield found

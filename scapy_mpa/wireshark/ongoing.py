@@ -46,13 +46,13 @@ class OngoingULPDUs(Listener):
     """ULPDUs in the order of placement, as exported PDUs.
 
     Args:
-        is_wanted: whether an FPDU of a connection and a direction, placed at a time, is to be written.
+        is_wanted: whether an FPDU of a connection and a direction, placed at a frame and a time, is to be written.
 
     Attributes:
         bad: FPDUs that were left out because their CRC is bad.
     """
 
-    def __init__(self, is_wanted: Callable[[int, Role, int], bool]) -> None:
+    def __init__(self, is_wanted: Callable[[int, Role, int, int], bool]) -> None:
         self._is_wanted = is_wanted
         self._found: list[_Found] = []
         self.bad = 0
@@ -64,8 +64,9 @@ class OngoingULPDUs(Listener):
     def take(self) -> Iterator[CutPacket]:
         """Yield the ULPDUs of what was placed since the last time."""
         found, self._found = sorted(self._found, key=itemgetter(0)), []
-        for _, operation, row, octets in found:
-            if operation.is_replaced or not self._is_wanted(operation.mpa.number, operation.direction, row.time):
+        for frame, operation, row, octets in found:
+            number, direction = operation.mpa.number, operation.direction
+            if operation.is_replaced or not self._is_wanted(number, direction, frame, row.time):
                 continue
             if not row.placed:
                 self.bad += 1

@@ -106,7 +106,7 @@ class OngoingComments(NoteListener):
     Args:
         captures: what is read, not begun yet.
         is_wanted: whether something is said of a connection.
-        is_in_time: whether something is said of a time (nanoseconds since the epoch).
+        is_in_period: whether something is said of a frame and its time (nanoseconds since the epoch).
         limits: how far compressed data may expand.
 
     Attributes:
@@ -119,12 +119,12 @@ class OngoingComments(NoteListener):
         self,
         captures: OngoingCaptures,
         is_wanted: Callable[[int], bool],
-        is_in_time: Callable[[int], bool],
+        is_in_period: Callable[[int, int], bool],
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self._captures = captures
         self._is_wanted = is_wanted
-        self._is_in_time = is_in_time
+        self._is_in_period = is_in_period
         self._limits = limits
         captures.through = self._opened
         self.packets = self.comments = self.no_room = 0
@@ -249,7 +249,7 @@ class OngoingComments(NoteListener):
         for note in sorted(self._notes.pop(frame, ()), key=_order):
             gathering.take(note)
         said = [comment(gathering.found(frame, []), seg, so_far=True), ours(self._lines.pop(frame, ()))]
-        if seg is not None and not self._is_in_time(seg.time):
+        if seg is not None and not self._is_in_period(frame, seg.time):
             said = []
         text = "\n".join(filter(None, (*said, *self.left())))
         octets = with_comment(bare, text) if text else bare.octets

@@ -208,7 +208,14 @@ def test_messages_are_the_same(tmp_path: Path) -> None:
     "given_",
     [
         *("analyze --port 1", "analyze --host 10.0.0.1", "analyze --esp {file}", "analyze --join merge"),
-        *("analyze --frames 1-2", "analyze --since 1", "analyze --until 1", "analyze --buffers", "analyze {file}"),
+        *(
+            "analyze --frames 1-2",
+            "analyze --read-frames 1-2",
+            "analyze --since 1",
+            "analyze --until 1",
+            "analyze --buffers",
+            "analyze {file}",
+        ),
         *("analyze --stream initiator={file}", "analyze --stream {file}", "analyze --stream other={file}"),
         *("analyze --stream responder=", "fpdus --order placed", "messages --summary", "show --frame 1"),
         *("plot", "annotate {file} {file}x", "extract", "export {file}x", "crosscheck", "report"),

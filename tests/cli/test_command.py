@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -14,7 +15,7 @@ from click.testing import CliRunner, Result
 from scapy_mpa.cli import cli
 from scapy_mpa.compiled import is_compiled
 from scapy_mpa.version import __version__
-from tests.conftest import PCAPS, REPO
+from tests.conftest import PCAPS, REPO, named
 
 REORDERED = str(PCAPS / "markers-reordered.pcap")
 FAULTY = str(PCAPS / "faulty-pad.pcap")
@@ -218,9 +219,48 @@ def test_captures_are_merged_by_time() -> None:
 
 
 @pytest.mark.parametrize(("frames", "expected"), [("1-", 3), ("-20", 2), ("15-30", 1), ("1-44", 3), ("2", 0)])
-def test_frames_select_what_is_looked_at(frames: str, expected: int) -> None:
-    report = json.loads(invoke("analyze", "--format", "json", "--frames", frames, THREE).stdout)
+def test_frames_select_what_is_read(frames: str, expected: int) -> None:
+    report = json.loads(invoke("analyze", "--format", "json", "--read-frames", frames, THREE).stdout)
     assert len(report["connections"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("frames", "expected"), [("1-", [0, 1, 2]), ("-20", [0, 1]), ("15-30", [1]), ("17", [1]), ("6", [0]), ("60-", [])]
+)
+def test_frames_select_what_is_shown(frames: str, expected: list[int]) -> None:
+    """Connections that are open in these frames, as they are without the option: number, counts, verdict."""
+    whole = json.loads(invoke("analyze", "--format", "json", THREE).stdout)["connections"]
+    shown = json.loads(invoke("analyze", "--format", "json", "--frames", frames, THREE).stdout)["connections"]
+    assert shown == [whole[number] for number in expected]
+
+
+@pytest.mark.parametrize("name", ["markers-reordered", "siw-client-killed"])
+@pytest.mark.parametrize("command", ["fpdus", "messages", "lines"])
+def test_rows_of_frames_are_those_of_all_that_lie_there(command: str, name: str) -> None:
+    path, jsonl = str(named(name)), ("--format", "jsonl")
+    first, last = 300, 340
+    rows = [json.loads(line) for line in invoke(command, *jsonl, path).stdout.splitlines()]
+    shown = [
+        json.loads(line) for line in invoke(command, *jsonl, "--frames", f"{first}-{last}", path).stdout.splitlines()
+    ]
+
+    def lies_there(row: dict[str, Any]) -> bool:
+        if command == "fpdus":
+            return any(first <= frame <= last for frame in (*row["frames"], row["placed_frame"]))
+        begin, end = (row["frame"],) * 2 if command == "lines" else (row["first_frame"], row["last_frame"])
+        return bool(begin <= last and end >= first)
+
+    assert shown == [row for row in rows if lies_there(row)] != rows
+
+
+def test_findings_of_frames() -> None:
+    """A finding is shown if a breach of it may lie there: both ends of its frames are known."""
+    found = json.loads(invoke("analyze", "--format", "json", REORDERED).stdout)["connections"][0]["findings"]
+    first, second = ((one["frame"], one["last_frame"]) for one in found)
+    shown = json.loads(invoke("analyze", "--format", "json", "--frames", f"-{second[0] - 1}", REORDERED).stdout)
+    assert first[0] < second[0] and shown["connections"][0]["findings"] == found[:1]
+    shown = json.loads(invoke("analyze", "--format", "json", "--frames", f"{first[1] + 1}-", REORDERED).stdout)
+    assert first[1] < second[1] and shown["connections"][0]["findings"] == found[1:]
 
 
 @pytest.mark.parametrize("command", ["analyze", "fpdus"])

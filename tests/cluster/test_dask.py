@@ -125,7 +125,7 @@ def test_parquet(two: str, day: Path, tmp_path: Path, command: str) -> None:
         (("analyze", THREE, "--shared", "/tmp"), "--cluster is missing"),
         (("analyze", THREE, "--cluster", "local:2", "--jobs", "2"), "--jobs"),
         (("analyze", THREE, "--cluster", "local:2", "--buffers"), "--buffers"),
-        (("analyze", THREE, "--cluster", "local:2", "--frames", "2-"), "--frames"),
+        (("analyze", THREE, "--cluster", "local:2", "--read-frames", "2-"), "--read-frames"),
         (("analyze", THREE, "--cluster", "local:2", "--esp", "keys"), "--esp"),
         (("analyze", THREE, "--cluster", "local:2", "--follow"), "--follow"),
         (("analyze", "-i", "lo", "--cluster", "local:2"), "-i"),

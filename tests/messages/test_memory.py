@@ -621,7 +621,7 @@ def test_what_is_named_at_a_frame(pcap: Callable[[str], Path]) -> None:
     assert [(row["stag"], row["named_frame"], row["written_octets"]) for row in rows] == [(0x51321A01, 14, 100)]
     assert not run(pcap("siw-nfs4"), "--at", 16).stdout
     with pytest.raises(UsageError, match="--at needs all frames"):
-        run(pcap("siw-nfs4"), "--at", 15, "--frames", "1-20")
+        run(pcap("siw-nfs4"), "--at", 15, "--read-frames", "1-20")
 
 
 def test_whose_memory_is_chosen(pcap: Callable[[str], Path]) -> None:

@@ -185,10 +185,10 @@ def test_what_was_assumed_or_left_out(tmp_path: Path) -> None:
     out = tmp_path / "x.html"
     assert "Nothing was assumed" in Parsed(page(PCAPS / "siw-rev0.pcap", out)).text
     text = Parsed(
-        page(PCAPS / "markers-packed.pcap", out, "--frames", "20-", "--direction", "initiator", "--rules", "gap")
+        page(PCAPS / "markers-packed.pcap", out, "--read-frames", "20-", "--direction", "initiator", "--rules", "gap")
     ).text
     assert "were inferred from the octets" in text
-    assert "This page shows only what --frames lets through." in text
+    assert "This page shows only what --read-frames lets through." in text
     assert "Only what the initiator sent" in text
     assert "rules were checked" in text
     assert "capture-cut, 10 times:" in Parsed(page(PCAPS / "siw-snaplen128.pcap", out)).text

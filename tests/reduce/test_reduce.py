@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from click import UsageError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scapy_mpa import MPAError, analyze
+from scapy_mpa import MPAError, analyze, iter_messages
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.reading.rewritten import CapturedFrame, write_frames
 from scapy_mpa.reduce.closing import Closing
@@ -75,6 +76,40 @@ def test_how_a_connection_ended() -> None:
     loose, _, other = reduced(path, None, is_loose=True)
     assert loose.frames <= done.frames
     assert (other.connections[0].lifecycle.ended, other.connections[0].lifecycle.ended_by) == ("terminate", "responder")
+
+
+def test_how_a_long_connection_ended_takes_few_tests() -> None:
+    """Messages that were acknowledged go together: those that were not, and the RSTs, are what the verdict is about."""
+    done, before, after = reduced(named("siw-client-killed"), None, tests=100)
+    (old,) = (one for one in before.connections if one.lifecycle.reset_frame)
+    (new,) = after.connections
+    (before_reset,), (after_reset,) = (
+        [found for found in one.findings if found.rule.id == "teardown-unacknowledged"] for one in (old, new)
+    )
+    assert before_reset.detail == after_reset.detail and accusations(after) <= accusations(before)
+    assert done.tests <= 100 and done.frames == after.packets < before.packets / 8
+
+
+@pytest.mark.parametrize("name", ["siw-client-killed", "siw-rping"])
+def test_messages_are_whole(name: str) -> None:
+    path = named(name)
+    with Captures(path) as captures:
+        frames = {number: CapturedFrame(*one) for number, one in enumerate(captures.readers[0].records(), 1)}
+    for connection in analyze(path).connections:
+        closing = Closing(connection, frames)
+        segments = [sum(len(run.frames) for run in message) for message in closing.messages()]
+        rows = [row for row in iter_messages(path) if row.connection == connection.number]
+        assert segments == [row.segments for row in rows]
+
+
+def test_what_is_tried_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("scapy_mpa.cli.reduce._INTERVAL", 0.0)
+    result = invoke("reduce", str(named("siw-terminate")), str(tmp_path / "few.pcap"), "--verdict", "--tests", "40")
+    told = re.findall(r"^scapy-mpa: fewer (\w+), (\d+) packets? left after (\d+) of 40 tests$", result.stderr, re.M)
+    assert [int(number) for _, _, number in told] == [*range(3, len(told) + 3)]  # two find out whether it can be done
+    assert {"connections", "acknowledgements", "messages", "frames"} <= {what for what, _, _ in told}
+    left = [int(number) for _, number, _ in told]
+    assert left == sorted(left, reverse=True) and f": {left[-1]} of " in result.stdout
 
 
 def test_the_connection_that_is_asked_for() -> None:

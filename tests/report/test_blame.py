@@ -6,6 +6,7 @@ The captures in `terminates/` were made by hand, octet by octet.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from scapy_mpa import analyze
 from scapy_mpa.catalogue.malformed import Malformed
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.together import MOST_NAMED, SHORT_TIME
-from tests.conftest import PCAPS
+from tests.conftest import PCAPS, named
 
 TERMINATES = Path(__file__).with_name("terminates")
 GOES_ON = Path(__file__).parents[1] / "receive" / "accepted" / "one-bad-crc-traffic-goes-on.pcap"
@@ -215,6 +216,19 @@ def test_an_end_by_fin_is_not_named(tmp_path: Path) -> None:
     connections = twice(GOES_ON, tmp_path / "two.pcap", (0.2,)).connections
     assert [one.lifecycle.ended for one in connections] == ["fin", "fin"]
     assert not [one for one in connections if "these hosts" in one.verdict]
+
+
+@pytest.mark.parametrize(("shift", "is_named"), [(0.0, True), (0.9, True), (1.1, False), (-0.1, False)])
+def test_one_that_was_reset_names_one_that_was_closed_before(shift: float, is_named: bool, tmp_path: Path) -> None:
+    """The host whose program was killed closed #0 shortly before: not afterwards, and not long before."""
+    out = tmp_path / "shifted.pcap"
+    packets: list[Any] = list(rdpcap(str(named("siw-client-killed"))))
+    for packet in packets:
+        if TCP in packet and 38347 in (packet[TCP].sport, packet[TCP].dport):
+            packet.time += Decimal(str(shift))
+    wrpcap(str(out), sorted(packets, key=lambda one: one.time))
+    (reset,) = (one for one in analyze(out, fpdus=False).connections if one.lifecycle.reset_by)
+    assert ("; also of these hosts: 10.9.0.2 closed #" in reset.verdict) is is_named
 
 
 def test_a_buffer_error_is_an_attack_only_where_most_connections_of_a_host_end_so() -> None:

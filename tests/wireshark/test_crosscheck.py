@@ -218,7 +218,11 @@ def test_what_cannot_be_read(make: Callable[[Path], Path], error: type[Exception
 
 @pytest.mark.parametrize(
     ("arguments", "why"),
-    [(("a", "b"), "one capture"), (("a", "--frames", "1-3"), "all of a capture")],
+    [
+        (("a", "b"), "one capture"),
+        (("a", "--frames", "1-3"), "all of a capture"),
+        (("a", "--read-frames", "1-3"), "all of a capture"),
+    ],
 )
 def test_what_is_not_compared(arguments: tuple[str, ...], why: str) -> None:
     with pytest.raises(UsageError, match=why):

@@ -218,7 +218,7 @@ def test_any_mutations(tmp_path: Path) -> None:
         polling = Polling()
         polling.end()
         captures = OngoingCaptures(origin_of(str(path), polling), polling)
-        comments = OngoingComments(captures, lambda _: True, lambda _: True)
+        comments = OngoingComments(captures, lambda _: True, lambda *_: True)
         analysis = OngoingAnalysis(
             captures, query_of(str(path)), comments.over, listener=comments, make_findings=comments.make_findings
         )
