@@ -49,7 +49,7 @@ def given(
 ) -> Given:
     """Give a case to a Responder, and see by a clean connection whether it survived.
 
-    A clean connection before it shows whether the peer answers an RDMA Read of no octets, with which the case then ends.
+    A clean connection before it shows whether the peer answers an RDMA Read of no octets; the case then ends with one.
     Times are seconds; the peer has ``recovery`` of them to take a connection again.  ``rping`` is its upper layer, if
     that is so.  Raises MPAError if the case cannot be given, or the peer cannot be reached.
     """
