@@ -28,6 +28,8 @@ READ_RESPONSE = "RDMA Read Response"
 TERMINATE = "Terminate "
 #: Octets that become neither a startup frame nor an FPDU.
 OTHER = "other octets"
+#: Ends the answer to an input after which no connection with the peer works any more.
+GONE = "peer gone"
 #: What inputs answer when the connection is over: they are not sent.
 OVER: PeerAnswer = ("over",)
 #: A peer that goes on sending is read for so many waits.
@@ -36,6 +38,11 @@ _MOST_WAITS = 8
 _MOST_WORDS = 16
 #: Seconds for what a reset leaves to be read.
 _LEFT = 0.001
+
+
+def is_last(name: str, answer: PeerAnswer) -> bool:
+    """Return True if the connection is over after an input with this answer."""
+    return name == FIN or CLOSE in answer or GONE in answer
 
 
 class Waits(NamedTuple):

@@ -22,6 +22,7 @@ from scapy_mpa.learn.subject import (
     LearnSettings,
     LearnStopped,
     LearnSubject,
+    PeerRestarted,
     SilenceTooShort,
 )
 
@@ -136,6 +137,8 @@ def learned(subject: LearnSubject, settings: LearnSettings) -> LearnedPeer:
             return LearnedPeer(tests.machine, found)
         except SilenceTooShort:
             subject.forget()
+        except PeerRestarted:
+            pass
         except LearnStopped as stopped:
             tree = tree_of(subject.inputs, subject.answers)
             found = [*differences(tree, subject.role, subject.initial)]

@@ -6,8 +6,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from scapy_mpa.learn.conversation import CLOSE, OVER, PeerAnswer
-from scapy_mpa.learn.inputs import FIN
+from scapy_mpa.learn.conversation import OVER, PeerAnswer, is_last
 from scapy_mpa.learn.subject import InputWord
 
 _State = TypeVar("_State", bound=Hashable)
@@ -60,7 +59,7 @@ class LearnedMachine:
 
     def is_over(self, word: InputWord) -> bool:
         """Return True if the connection is over after a word."""
-        return FIN in word or any(CLOSE in answer or answer == OVER for answer in self.run(word))
+        return any(answer == OVER or is_last(name, answer) for name, answer in zip(word, self.run(word), strict=True))
 
 
 def machine_of(

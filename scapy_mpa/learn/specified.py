@@ -15,6 +15,7 @@ from typing import NamedTuple
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.learn.conversation import (
     CLOSE,
+    GONE,
     OTHER,
     OVER,
     READ_RESPONSE,
@@ -23,6 +24,7 @@ from scapy_mpa.learn.conversation import (
     SILENCE,
     TERMINATE,
     PeerAnswer,
+    is_last,
 )
 from scapy_mpa.learn.inputs import FIN, FPDUS, READY, alphabet
 from scapy_mpa.learn.machine import LearnedMachine
@@ -72,6 +74,8 @@ class PeerDifference(NamedTuple):
 
 _STARTUP = "RFC 5044 §7.1.2"
 _OPEN = PeerRule("anything", "", may=("*",))
+#: No clause says so.
+_SURVIVES = PeerRule("the peer works afterwards, whatever it is sent", "")
 _LAST = PeerRule(
     "nothing more, or a close: its Terminate is its last message", "RFC 5040 §5.4", may=(CLOSE,), after="terminated"
 )
@@ -169,6 +173,8 @@ def differences(machine: LearnedMachine, role: Role, initial: PeerAnswer = SILEN
 
 def _broken(rule: PeerRule, answer: PeerAnswer) -> PeerRule | None:
     """Return the rule that an answer breaks, None if it breaks none."""
+    if GONE in answer:
+        return _SURVIVES
     if rule is _OPEN:
         return None
     last = next((at for at, word in enumerate(answer) if word.startswith(TERMINATE)), len(answer))
@@ -180,7 +186,7 @@ def _broken(rule: PeerRule, answer: PeerAnswer) -> PeerRule | None:
 
 def _after(state: str, rule: PeerRule, name: str, answer: PeerAnswer) -> str:
     """Return the state behind an answer that is allowed."""
-    if CLOSE in answer or name == FIN or REJECTION in answer:
+    if is_last(name, answer) or REJECTION in answer:
         return "open"
     if state == "replied" or rule.after == "replied":
         return "operation" if any(_matches(word, _FPDU) for word in answer) else "replied"

@@ -3,6 +3,9 @@
 What was answered once is kept. A word is given on a fresh connection; its part that is known is sent without waiting
 for silence, and has to be answered as before. Where it is not, the sequence is given three times more, slowly: the same
 answers show that silence was too short, and it is doubled; others show a peer that answers differently.
+
+A peer that no longer answers a valid startup, within the time it has to recover, is gone: it is restarted, and the last
+word is given anew, one more input at a time, until the peer is gone again. Nothing can follow that input.
 """
 
 from __future__ import annotations
@@ -13,8 +16,19 @@ from typing import NamedTuple, TypeAlias
 
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.role import peer_of
-from scapy_mpa.learn.conversation import CLOSE, OVER, LearnConversation, PeerAnswer, Waits
-from scapy_mpa.learn.inputs import FIN, alphabet
+from scapy_mpa.learn.conversation import (
+    CLOSE,
+    GONE,
+    OVER,
+    REJECTION,
+    REPLY,
+    REQUEST,
+    LearnConversation,
+    PeerAnswer,
+    Waits,
+    is_last,
+)
+from scapy_mpa.learn.inputs import alphabet
 from scapy_mpa.probe.carrier import Carrier, NotReached
 from scapy_mpa.probe.fitting import Clean
 from scapy_mpa.probe.target import Target, brings_back
@@ -29,7 +43,11 @@ _SLOW_RUNS, _SLOW = 3, 4
 _MEASURED = 3
 #: A peer that seems too slow so often is one that answers differently.
 _MOST_DOUBLED = 3
+#: So often may a peer be gone, and not again after the same inputs.
+_MOST_LOST = 3
 _POLL = 0.05
+#: Startup frames, which a peer that works answers with, or begins with.
+_FRAMES = frozenset((REQUEST, REPLY, REJECTION))
 
 
 class LearnSettings(NamedTuple):
@@ -40,9 +58,9 @@ class LearnSettings(NamedTuple):
         silence: seconds without an octet that count as no answer, at least.
         timeout: seconds for an answer that must come.
         settle: seconds after a Reply before the next input.
-        connections: the most that are made.
+        connections: the most that are made, apart from those that only show whether the peer works.
         interval: seconds from one connection to the next, at least.
-        recovery: seconds in which a Responder takes a connection again.
+        recovery: seconds in which the peer answers a valid startup again, after a connection.
         until: when to stop, by the monotonic clock; None: at no time.
         seed: of the words by which what was learned is tested.
         tests: words of three inputs or more that are drawn for this.
@@ -65,7 +83,7 @@ class LearnStopped(MPAError):
 
 
 class PeerLost(LearnStopped):
-    """No connection with the peer comes about any more."""
+    """The peer does not answer a valid startup any more, and is not brought back."""
 
 
 class AnswersDiffer(LearnStopped):
@@ -85,6 +103,10 @@ class SilenceTooShort(Exception):
     """The wait for silence was doubled, and what is known is dropped."""
 
 
+class PeerRestarted(Exception):
+    """The peer was gone and was restarted: the answer to an earlier word is another one now."""
+
+
 class LearnedStep(NamedTuple):
     """One input of a sequence that was given: its octets, and what came back."""
 
@@ -92,6 +114,17 @@ class LearnedStep(NamedTuple):
     octets: bytes
     answer: PeerAnswer
     how: str | None
+
+
+class _Given(NamedTuple):
+    """A connection: its steps, the seconds of the slowest answer, and the peer's answer to a valid startup.
+
+    That answer is None if there was no such startup.
+    """
+
+    steps: list[LearnedStep]
+    slowest: float
+    greeting: PeerAnswer | None
 
 
 class LearnSubject:
@@ -107,8 +140,9 @@ class LearnSubject:
         answers: what is known: the answer to the last input of each word that was given.
         ends: for each such word that ended the connection, how the peer did: "fin", "rst".
         initial: what the peer sends before any input.
-        connections: how many were made.
+        connections: how many were made, apart from those that only show whether the peer works.
         silence: seconds that count as none.
+        lost: words after which the peer was gone, but not again when their inputs were given anew.
     """
 
     def __init__(
@@ -122,8 +156,12 @@ class LearnSubject:
         self.initial: PeerAnswer = ()
         self.connections = 0
         self.silence = settings.silence
+        self.lost: list[InputWord] = []
         self._doubled = 0
         self._last = -settings.interval
+        #: The peer has answered a valid startup by a startup frame.
+        self._is_greeted = False
+        self._previous: InputWord = ()
         # As AALpy counts them.
         self.num_queries = self.num_steps = self.num_cached_queries = 0
 
@@ -133,13 +171,14 @@ class LearnSubject:
         for _ in range(_MEASURED):
             steps, late = self._run(self.inputs[:1])
             slowest = max(slowest, late)
+            self._is_greeted = not _FRAMES.isdisjoint((*self.initial, *steps[0].answer))
         self.silence = max(self.silence, self._bounded(slowest))
         return CLOSE not in steps[-1].answer and bool(self.initial or steps[-1].answer)
 
     def query(self, word: Sequence[str]) -> list[PeerAnswer]:
         """Return the answers to a word.
 
-        Raises LearnStopped, and SilenceTooShort if all has to be asked again.
+        Raises LearnStopped, and SilenceTooShort or PeerRestarted if learning has to begin again.
         """
         given = tuple(word)
         found = self._known(given)
@@ -154,8 +193,13 @@ class LearnSubject:
         return found
 
     def confirm(self, word: InputWord) -> None:
-        """Give a word slowly; raises as :meth:`query` does if it is not answered as before."""
+        """Give a word slowly; raises as :meth:`query` does if it is not answered as before.
+
+        One after which the peer is gone is not given: that was seen twice.
+        """
         answers = self._known(word)
+        if answers and GONE in answers[-1]:
+            return
         for at, step in enumerate(self._run(word, is_slow=True)[0]):
             if step.answer != answers[at]:
                 self._settle(word[: at + 1], step.answer)
@@ -178,7 +222,7 @@ class LearnSubject:
             if answer is None:
                 break
             found.append(answer)
-            is_over = is_over or CLOSE in answer or name == FIN
+            is_over = is_over or is_last(name, answer)
         return found
 
     def _bounded(self, late: float) -> float:
@@ -188,29 +232,117 @@ class LearnSubject:
     def _run(
         self, word: InputWord, known: Sequence[PeerAnswer] = (), *, is_slow: bool = False
     ) -> tuple[list[LearnedStep], float]:
-        """Give a word on a fresh connection; return its steps, and the seconds of the slowest answer.
+        """Give a word to a peer that works; return its steps, and the seconds of the slowest answer.
 
         Where it ``is_slow``, silence is longer, and the last answer is waited for as one that must come.
         """
+        begins = self.role == "initiator" or word[0] == self.inputs[0]
+        if self._is_greeted and not begins:
+            # What it answers would not show whether it works.
+            self._await_peer()
+        self._count()
+        until = time.monotonic() + self._settings.recovery
+        while (found := self._given(word, known, is_slow=is_slow)) is None:
+            if time.monotonic() >= until:
+                self._note_death()
+                until = time.monotonic() + self._settings.recovery
+            time.sleep(_POLL)
+        self._previous = word
+        if self.role == "initiator":
+            self._note_initial(found.greeting or ())
+        return found.steps, found.slowest
+
+    def _give(self, word: InputWord, known: Sequence[PeerAnswer] = (), *, is_slow: bool = False) -> _Given:
+        """Give a word on a fresh connection; raises NotReached, and LearnStopped."""
         settings = self._settings
         silence = min(_SLOW * self.silence, max(self.silence, settings.timeout)) if is_slow else self.silence
         waits = Waits(silence, max(silence, settings.timeout), settings.settle)
         talk = LearnConversation(self._connection(), peer_of(self.role), settings.clean, waits)
         steps: list[LearnedStep] = []
+        greeting = None
         try:
             if self.role == "initiator":
-                self._note_initial(talk.begin())
+                greeting = talk.begin()
             for at, name in enumerate(word):
                 before = known[at] if at < len(known) else None
                 is_first = not at and name == self.inputs[0]
                 answer = talk.step(name, before, is_due=is_first or (is_slow and at == len(word) - 1))
                 steps.append(LearnedStep(name, talk.sent, answer, talk.how))
+                if is_first and greeting is None:
+                    greeting = answer
                 if before is not None and answer != before:
                     break
         finally:
             talk.close()
             self._target.done()
-        return steps, talk.slowest
+        return _Given(steps, talk.slowest, greeting)
+
+    # --- a peer that is gone ---
+
+    def _given(self, word: InputWord, known: Sequence[PeerAnswer] = (), *, is_slow: bool = False) -> _Given | None:
+        """Give a word; return None if the peer does not answer a valid startup by a startup frame."""
+        try:
+            found = self._give(word, known, is_slow=is_slow)
+        except NotReached:
+            return None
+        is_there = found.greeting is None or not _FRAMES.isdisjoint(found.greeting)
+        return found if is_there or not self._is_greeted else None
+
+    def _is_reached(self) -> bool:
+        """Return True if the peer answers a valid startup on a connection of its own."""
+        return self._given(self.inputs[:1]) is not None
+
+    def _recovers(self) -> bool:
+        """Return True as soon as the peer answers a valid startup, False if it does not in time."""
+        until = time.monotonic() + self._settings.recovery
+        while not self._is_reached():
+            if time.monotonic() >= until:
+                return False
+            time.sleep(_POLL)
+        return True
+
+    def _await_peer(self) -> None:
+        """Wait until the peer works; restart one that does not, and raise PeerRestarted, or PeerLost."""
+        if not self._recovers():
+            self._note_death()
+
+    def _note_death(self) -> None:
+        """Restart the peer, and find out which input of the last word it does not survive.
+
+        Raises PeerRestarted if there is such a word, and PeerLost.
+        """
+        word, self._previous = self._previous, ()
+        self._restart(word)
+        if not word:
+            return
+        deadly = self._deadly(word)
+        if deadly is None:
+            self.lost.append(word)
+            if len(self.lost) > _MOST_LOST:
+                raise PeerLost("the peer is gone now and then, and not again after the same inputs")
+        else:
+            prefix, answer = deadly
+            for longer in [known for known in self.answers if known[: len(prefix)] == prefix]:
+                del self.answers[longer]
+                self.ends.pop(longer, None)
+            self.answers[prefix] = (*answer, GONE)
+        raise PeerRestarted
+
+    def _deadly(self, word: InputWord) -> tuple[InputWord, PeerAnswer] | None:
+        """Return the first inputs of a word after which the peer is gone, and the last answer; None: it is not."""
+        for length in range(1, len(word) + 1):
+            prefix = word[:length]
+            self._count()
+            found = self._given(prefix, is_slow=True)
+            if not self._recovers():
+                self._restart(prefix)
+                return prefix, found.steps[-1].answer if found is not None else ()
+        return None
+
+    def _restart(self, word: InputWord) -> None:
+        if not brings_back(self._target, self._is_reached):
+            after = f", after: {' '.join(word)}" if word else ""
+            raise PeerLost(f"the peer does not answer a valid startup any more{after}")
 
     def _note_initial(self, answer: PeerAnswer) -> None:
         if self.connections > 1 and answer != self.initial:
@@ -244,33 +376,20 @@ class LearnSubject:
         raise AnswersDiffer(word[: at + 1], list(dict.fromkeys(answers[at] for answers in slow)))
 
     def _connection(self) -> Carrier:
-        """Return a fresh connection; raises LearnStopped."""
+        """Return a fresh connection; raises NotReached, and LearnStopped."""
         settings = self._settings
         if self._is_interrupted():
             raise LearnStopped("interrupted")
-        if self.connections >= settings.connections:
-            raise LearnStopped(f"{settings.connections} connections were made")
         if settings.until is not None and time.monotonic() >= settings.until:
             raise LearnStopped("the time is up")
         left = self._last + settings.interval - time.monotonic()
         if left > 0:
             time.sleep(left)
         self._last = time.monotonic()
-        self.connections += 1
-        until = time.monotonic() + (settings.recovery if self.role == "responder" else 0)
-        while True:
-            try:
-                return self._target.connection()
-            except NotReached as error:
-                if time.monotonic() < until:
-                    time.sleep(_POLL)
-                elif not brings_back(self._target, self._is_reached):
-                    raise PeerLost(str(error)) from None
+        return self._target.connection()
 
-    def _is_reached(self) -> bool:
-        try:
-            self._target.connection().close()
-        except NotReached:
-            return False
-        self._target.done()
-        return True
+    def _count(self) -> None:
+        """Count a connection that is made to learn from; raises LearnStopped."""
+        if self.connections >= self._settings.connections:
+            raise LearnStopped(f"{self._settings.connections} connections were made")
+        self.connections += 1

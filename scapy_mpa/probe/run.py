@@ -239,6 +239,11 @@ class ProbeRun:
         if seen.waits_for == "startup" and seen.frame is not None:
             raise CannotStart(f"the peer's {seen.frame.kind.capitalize()} took longer than --timeout allows")
 
+    @property
+    def terms(self) -> Terms:
+        """How cases are given; after the first clean connection with what that has shown."""
+        return self._terms
+
     def silence(self) -> str:
         """Return what became of an unanswered clean connection; "" if it was answered. Raises NotReached."""
         seen = self._clean(echoes=False, waits=True)

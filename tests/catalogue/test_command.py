@@ -213,7 +213,8 @@ def test_an_impairment_is_of_the_side_that_is_named() -> None:
 @pytest.mark.parametrize("change", ["lose:probability=0.5", "duplicate:probability=0.3,distance=1", "jitter"])
 def test_a_seed_decides_what_an_impairment_does(change: str, tmp_path: Path) -> None:
     octets = []
-    for seed in (0, 1, 2, 1):
+    # Of the few packets that may be lost two seeds may choose the same: those of 0 and 1 do.
+    for seed in (0, 2, 3, 2):
         path = tmp_path / "x.pcap"
         invoke("malform", change, "crc-zero", "--seed", str(seed), "-o", str(tmp_path / "both"))
         invoke("malform", change, "--seed", str(seed), "-o", str(path))
@@ -224,7 +225,7 @@ def test_a_seed_decides_what_an_impairment_does(change: str, tmp_path: Path) -> 
     assert len(set(octets)) == 3 and octets[1] == octets[3]
     invoke("malform", change, "-o", str(path))
     assert path.read_bytes() == octets[0]
-    named = f"{change},seed=1" if ":" in change else f"{change}:seed=1"
+    named = f"{change},seed=2" if ":" in change else f"{change}:seed=2"
     assert Malformed(named).write(path) and path.read_bytes() == octets[1]
 
 

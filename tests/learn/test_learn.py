@@ -12,7 +12,17 @@ from scapy_mpa.learn.subject import LearnSubject, PeerLost
 from scapy_mpa.probe.carrier import Acceptor, Connector
 from scapy_mpa.probe.fitting import Clean
 from scapy_mpa.probe.target import Responder
-from tests.learn.peers import FEW, SETTINGS, answers_late, answers_now_and_then, planted, reply, responder, subject_of
+from tests.learn.peers import (
+    FEW,
+    SETTINGS,
+    answers_late,
+    answers_now_and_then,
+    mortal,
+    planted,
+    reply,
+    responder,
+    subject_of,
+)
 from tests.probe.foreign import ForeignInitiator, Kind
 from tests.probe.peers import HOST, our_initiator, our_responder, plain_server
 
@@ -114,7 +124,7 @@ def test_a_difference_is_replayed_with_its_octets() -> None:
     assert steps[0].octets[:16] == b"MPA ID Req FramE"
 
 
-@pytest.mark.parametrize("every", [2, 11])
+@pytest.mark.parametrize("every", [2, 7])
 def test_a_peer_that_answers_differently_is_said_to_be_so(every: int) -> None:
     with responder(answers_now_and_then(every)) as target:
         found = learned(subject_of(target, inputs=FEW), SETTINGS._replace(timeout=0.05))
@@ -184,3 +194,40 @@ def test_a_peer_that_goes_away() -> None:
         target = Responder(Connector(HOST, port, 0.5), patience=0.1)
         found = learned(subject_of(target, SETTINGS._replace(recovery=0.1)), SETTINGS)
     assert isinstance(found.stopped, PeerLost)
+
+
+MORTAL = ("request", "request-wrong-key", "read", "terminate")
+
+
+def test_a_peer_that_does_not_survive_an_input_is_restarted_and_learned() -> None:
+    settings = SETTINGS._replace(recovery=0.1)
+    with mortal() as target:
+        found = learned(subject_of(target, settings, MORTAL), settings)
+    assert found.stopped is None
+    assert shown(found) == {("request", "terminate"): ("close", "peer gone")}
+    assert [(one.expected, one.clause) for one in found.differences] == [
+        ("the peer works afterwards, whatever it is sent", "")
+    ]
+    assert answer(found, "request", "terminate", "read") == ("over",)
+    # Once in the word of the learner, and once more to be sure.
+    assert target.restarts == target.deaths >= 2
+
+
+def test_a_peer_that_is_gone_once_is_no_difference() -> None:
+    settings = SETTINGS._replace(recovery=0.1)
+    with mortal(deaths=1) as target:
+        subject = subject_of(target, settings, MORTAL)
+        found = learned(subject, settings)
+    assert found.stopped is None
+    assert found.differences == []
+    assert len(subject.lost) == 1 and "terminate" in subject.lost[0]
+    assert answer(found, "request", "terminate") == CLOSED
+
+
+def test_a_server_that_is_restarted_after_each_failure_is_waited_for() -> None:
+    settings = SETTINGS._replace(recovery=5.0)
+    with mortal(deaths=0, pause=0.1) as target:
+        found = learned(subject_of(target, settings, MORTAL), settings)
+    assert found.stopped is None
+    assert found.differences == []
+    assert target.restarts == 0
