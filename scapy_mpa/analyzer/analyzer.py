@@ -409,7 +409,7 @@ class Analyzer:
             self._report_other(connection, followed, flow.key)
 
     def _begin_once_more(self, connection: TCPConnection, followed: FollowedConnection) -> None:
-        """MPA was left after a rejection, and begins once more on the same TCP connection, maybe several times."""
+        """MPA was left after a rejection, and begins again on the same TCP connection, maybe several times."""
         if followed.reader.last is followed.reader:
             return
         chain = followed.reader.last.chain

@@ -88,7 +88,7 @@ class Listener:
 
     Attributes:
         wants_octets: whether it wants the octets of FPDUs. These come once: a sender that turns out to deviate is not
-            read anew then, unless it was known before.
+            read again then, unless it was known before.
         takes_runs: whether :meth:`placed_run` hands it FPDUs that are plain, without their octets.
     """
 
@@ -457,7 +457,7 @@ class FullOperation:
             return
         received = peer.half.peer.acknowledged_at(moment[0])
         found = self.invalidated.invalidation_of(stag, peer.fpdus.ddp.end, received)
-        # This direction may be read long after its peer, which may have named the STag anew since.
+        # This direction may be read long after its peer, which may have named the STag again since.
         if found is None or peer.fpdus.ddp.untagged_frame > found.frame:
             return
         # So may octets of it that are missing, unless they had been acknowledged before.
@@ -727,7 +727,7 @@ class CapturedConnection:
         self.operations: dict[Role, FullOperation] = {}
         #: The same by the direction of the TCP connection.
         self._operations: list[FullOperation | None] = [None, None]
-        #: The segments of each direction, as long as it may be read anew.
+        #: The segments of each direction, as long as it may be read again.
         self._arrivals: list[list[Arrival]] = [[], []]
         self._path_mtu = path_mtu
         #: The directions whose startup frame was reported: a bit for each.
@@ -930,7 +930,7 @@ class CapturedConnection:
                     self._listener.startup(self, self.role_of(d), found)
 
     def _begin(self, d: int, before: FullOperation | None) -> FullOperation:
-        """Begin Full Operation in a direction, perhaps anew: its sender deviates."""
+        """Begin Full Operation in a direction, perhaps again: its sender deviates."""
         if not self.operations:
             self._take_keys()
             self.findings.judge_by(self.profile.name)

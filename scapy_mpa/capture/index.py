@@ -98,7 +98,7 @@ class FrameIndex:
         return found
 
     def batches(self) -> Iterator[list[Segment]]:
-        """Yield all segments once more, in lists, in the order of the frames.
+        """Yield all segments again, in lists, in the order of the frames.
 
         Raises :class:`~scapy_mpa.errors.CaptureError` if the captures cannot be read again.
         """
@@ -384,7 +384,7 @@ def is_pipe(source: CaptureSource) -> bool:
 
 
 def rewind(sources: CaptureSource | Sequence[CaptureSource]) -> None:
-    """Have captures begin anew that have been read to their end.
+    """Have captures begin again that have been read to their end.
 
     Raises :class:`~scapy_mpa.errors.CaptureError` for one that cannot be read again.
     """

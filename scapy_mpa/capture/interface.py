@@ -126,7 +126,7 @@ class InterfaceOrigin(Origin):
             yield bytes(view[:captured])
 
     def _count(self) -> None:
-        """Ask the kernel for its counters, which begin anew then."""
+        """Ask the kernel for its counters, which begin again then."""
         seen, dropped = _STATISTICS.unpack(self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _STATISTICS.size))
         self._seen += seen
         self._dropped += dropped

@@ -87,7 +87,7 @@ def sources_of(
                 skipped.append(f"{error}; skipped")
             else:
                 ends.append(None)
-                captures.append(source)  # opening it raises this once more
+                captures.append(source)  # opening it raises this again
     if not captures:
         raise CaptureError(f"no capture can be read: {skipped[-1].removesuffix('; skipped')}")
     groups = _groups(captures, ends, joining)
@@ -183,7 +183,7 @@ def ends_of(source: CaptureSource, limits: Limits) -> Ends | None:
 
 
 def _ends_in(file: FileIO, reader: Reader) -> Ends | None:
-    """The same of a file that is open once more than for the reader, which has read the head."""
+    """The same for a file that is open a second time, besides for the reader, which has read the head."""
     positions = reader.positions()
     if not is_compressed(_octets_at(file, 0, MAGIC_LENGTH)):
         size = os.fstat(file.fileno()).st_size

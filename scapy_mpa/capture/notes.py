@@ -39,7 +39,7 @@ class Unread(NamedTuple):
     time: int
 
     def after(self, frames: int) -> Unread:
-        """The same behind so many frames of other captures."""
+        """The same after so many frames of other captures."""
         return self._replace(frame=self.frame + frames, last_frame=self.last_frame + frames)
 
     def joined(self, later: Unread) -> Unread:

@@ -116,12 +116,12 @@ class Origin(ABC):
 class GrowingFile:
     """A file that somebody writes, to be read as it grows.
 
-    It ends when it is not the last one any more and does not grow, when it was written anew, or when polling is over.
+    It ends when it is not the last one any more and does not grow, when it was written again, or when polling is over.
 
     Args:
         path: of the file.
         polling: how more is waited for.
-        is_last: whether no other file comes behind this one.
+        is_last: whether no other file comes after this one.
     """
 
     def __init__(self, path: Path, polling: Polling, is_last: Callable[[], bool]) -> None:
@@ -224,7 +224,7 @@ class _Read(NamedTuple):
 class FolderOrigin(Origin):
     """A folder, with all folders in it: its captures by their names, and those that come, one after the other.
 
-    A file is over when there is another one behind it and it has stopped growing. One that is written anew under its
+    A file is over when there is another one after it and it has stopped growing. One that is written again under its
     old name, as a ring of files is, counts as another one. ``x.pcap.gz`` is ``x.pcap``, compressed when it was over.
 
     Args:
@@ -273,11 +273,11 @@ class FolderOrigin(Origin):
         return self._remarks if self._left_out is None else [*self._remarks, self._left_out]
 
     def _see(self, name: str) -> None:
-        """A file is read now, and need not be read again unless it is written anew."""
+        """A file is read now, and need not be read again unless it is written again."""
         self._read[name] = _Read.of(name)
 
     def _next(self) -> str | None:
-        """The next file that was not read yet: one that was never there before, else one that was written anew."""
+        """The next file that was not read yet: one that was never there before, else one that was written again."""
         try:
             there, self._left_out, self._inspected = captures_in(self.name, self._inspected)
         except CaptureError:

@@ -157,7 +157,7 @@ class Reader(ABC):
         """All octets of the record where the file stands; raises as :meth:`_record_at` does."""
 
     def _blocks(self) -> Iterator[tuple[memoryview, int]]:
-        """Yield (octets, the place of the first), unused ones again with more behind them, until there is damage."""
+        """Yield (octets, the place of the first), unused ones again with more after them, until there is damage."""
         carry, skip = b"", 0
         while block := self._octets.read(BLOCK_SIZE):
             if len(block) < len(carry) > _SMALL:

@@ -10,7 +10,7 @@ from scapy_mpa.ipsec.algorithms import ESP_HEADER_LENGTH
 
 _UDP_HEADER: Final = 8
 _UDP_PORT, _VXLAN_PORT = 4500, 4789
-#: What stands in place of an SPI in front of IKE (RFC 3948 §2.2).
+#: What stands in place of an SPI before IKE (RFC 3948 §2.2).
 _NON_ESP_MARKER: Final = bytes(4)
 
 

@@ -54,7 +54,7 @@ _GZIP_OUTPUT = 1 << 16
 _ZSTD_WINDOW = 1 << 27
 
 
-#: What stands behind a line that says so.
+#: What stands after a line that says so.
 EXPANSION = "(decompression)"
 
 
@@ -145,7 +145,7 @@ class _Plain:
 
 
 class _Decompressed(ABC):
-    """Compressed data, read and, by beginning anew, read again."""
+    """Compressed data, read and, by beginning again, read again."""
 
     kind: str
     #: Octets that may come of one compressed octet, on the average of a stretch: more than in any capture.
@@ -190,7 +190,7 @@ class _Decompressed(ABC):
         return octets
 
     def seek(self, place: int, /) -> object:
-        """Read on to a place, from the beginning if it lies behind."""
+        """Read on to a place, from the beginning if it is earlier."""
         if place < self._place:
             self._file.seek(0)
             # As at first: stretches must end where they did.

@@ -68,7 +68,7 @@ class Streams(Sources):
 
 
 def answered(batches: Iterable[list[Segment]]) -> Iterator[list[Segment]]:
-    """Yield blocks with acknowledgements: nothing of a file comes once more, so none of it is waited for."""
+    """Yield blocks with acknowledgements: nothing of a file comes again, so none of it is waited for."""
     reach = dict.fromkeys(STREAM_KEYS.values(), 0)
     for batch in batches:
         found: list[Segment] = []

@@ -13,7 +13,7 @@ import click
 
 from scapy_mpa.cli.progress import end_progress
 
-#: Columns that a line goes on behind the indentation of what it goes on with.
+#: Columns that a line goes on after the indentation of what it goes on with.
 _HANG = 4
 #: The fewest columns for what a line ends with, where it is to stay in a column of its own.
 _LEAST_COLUMN = 24
@@ -21,7 +21,7 @@ _LEAST_COLUMN = 24
 _LEAST_WIDTH = 20
 #: A word with the blanks before it.
 _WORD = re.compile(r" *[^ ]+")
-#: The blanks between two columns of a table, behind its indentation.
+#: The blanks between two columns of a table, after its indentation.
 _GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
 
 

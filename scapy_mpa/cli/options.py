@@ -99,7 +99,7 @@ class AfterBeginning(int):
 class Time(ParamType[int]):
     """A moment: seconds since the epoch, or a date and time as ISO 8601 has it, of UTC unless it says another zone.
 
-    With + before it, or a unit behind it (s, ms, us), a number counts from where a connection began.
+    With + before it, or a unit after it (s, ms, us), a number counts from where a connection began.
     """
 
     name = "time"

@@ -27,7 +27,7 @@ _OPEN, _STATE = "/proc/self/fd", "/proc/self/fdinfo"
 
 
 def shows_progress() -> bool:
-    """Return True if stderr is a terminal on which a line can be written anew."""
+    """Return True if stderr is a terminal on which a line can be rewritten."""
     return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 

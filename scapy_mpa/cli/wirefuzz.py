@@ -144,7 +144,7 @@ def _write_program(wire: OnTheWire, case: WireCase, by: Role) -> None:
 
 
 def _on_from(numbers: range) -> range:
-    """These numbers, and those behind them for cases that are left out."""
+    """These numbers, and those after them for cases that are left out."""
     return range(numbers.start, min(numbers.stop + _MOST_LEFT_OUT * len(numbers), MOST_CASES))
 
 

@@ -5,7 +5,7 @@ What one capture says of another is all that could make a difference between rea
 * captures that overlap in time may hold the same packets (:mod:`~scapy_mpa.capture.twice`), or are merged: these are
   one unit from the beginning (:func:`units_of`);
 * an IP datagram may begin in one capture and end in the next: when both were read, their tasks tell (``waiting`` and
-  ``fragmented``), and they are read once more, as one unit (:func:`torn`).
+  ``fragmented``), and they are read again, as one unit (:func:`torn`).
 """
 
 from __future__ import annotations

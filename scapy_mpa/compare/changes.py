@@ -19,7 +19,7 @@ _SHOWN = 16
 
 
 class Change(NamedTuple):
-    """Octets one behind the other that a segment brought other than they were sent.
+    """Octets one after the other that a segment brought other than they were sent.
 
     Attributes:
         offset: of the first, from the beginning of Full Operation at the sender's tap.

@@ -1,6 +1,6 @@
 """A captured conversation, rebuilt: the ULPDUs of a connection as the steps of a new conversation.
 
-Each FPDU is a step of its own, as long as it was; or whole RDMAP messages are, which are cut anew (``as_messages``).
+Each FPDU is a step of its own, as long as it was; or whole RDMAP messages are, which are cut again (``as_messages``).
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def _ether_type(frame: bytes) -> int:
 
 
 def _with_type(frame: bytes, ether_type: int, header: bytes) -> bytes:
-    """The IP packet of a frame behind another header."""
+    """The IP packet of a frame after another header."""
     return frame[:_ADDRESSES] + struct.pack("!H", ether_type) + header + frame[_PAYLOAD:]
 
 

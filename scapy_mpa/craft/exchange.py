@@ -152,7 +152,7 @@ class Exchange:
         return [index for index, step in enumerate(self.steps) if self._speaker(step) == role]
 
     def queues(self, role: Role) -> Queues:
-        """The Message Sequence Numbers that a side is at, behind all that it says."""
+        """The Message Sequence Numbers that a side is at, after all that it says."""
         queues = Queues()
         for step in self._conversation().steps:
             if isinstance(step, Say) and step.role == role:

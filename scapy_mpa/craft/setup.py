@@ -71,7 +71,7 @@ class Setup:
     #: RFC 6581's, one mapping for both or a pair. None: in the Request, IRD and ORD 8 where the profile has it; in the
     #: Reply, what fits the Request. False: none.
     enhanced: Any = (None, None)
-    #: IRD and ORD as SMB Direct stated them before RFC 6581, in front of private_data: {ird, ord, byte_order}.
+    #: IRD and ORD as SMB Direct stated them before RFC 6581, before private_data: {ird, ord, byte_order}.
     legacy: Any = (None, None)
     #: The Reply rejects.
     reject: bool = False

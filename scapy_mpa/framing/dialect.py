@@ -135,7 +135,7 @@ class Dialect(NamedTuple):
         return found in (distance % _FPDUPTR_MOD & ~_IGNORED_BITS, header % _FPDUPTR_MOD & ~_IGNORED_BITS)
 
     def due_behind(self, offset: int, fpdus: int) -> int:
-        """The same behind so many FPDUs, all those before, whether or not there is a ``period``."""
+        """The same after so many FPDUs, all those before, whether or not there is a ``period``."""
         counted = offset - (0 if self.crc_counts or not self.crc_field else CRC_LENGTH * fpdus)
         return (self.first_due - counted) % (self.between + MARKER_LENGTH) if self.markers else 0
 
@@ -156,6 +156,6 @@ class Dialect(NamedTuple):
         return sent + self.pad(ulpdu_length) * self.length_counts_pad & 0xFFFF
 
     def lengths(self, field: int) -> tuple[int, int]:
-        """Octets of ULPDU and of PAD behind a ULPDU_Length field; of PAD that it counts the ULPDU has all."""
+        """Octets of ULPDU and of PAD after a ULPDU_Length field; of PAD that it counts the ULPDU has all."""
         ulpdu_length = max(0, field - self._counted_too)
         return ulpdu_length, 0 if self.length_counts_pad else self.pad(ulpdu_length)

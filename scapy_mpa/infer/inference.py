@@ -228,7 +228,7 @@ def _grids(runs: Sequence[Run]) -> list[int]:
     """Return where Markers may stand modulo 512, the likeliest first: nearly all bits that are sent zero are zero
     there.
     """
-    # Runs are laid one behind another at their own places modulo 512; the zeros between them contradict nothing.
+    # Runs are laid one after another at their own places modulo 512; the zeros between them contradict nothing.
     laid = bytearray()
     for run in runs:
         laid += bytes((run.offset - len(laid)) % MARKER_INTERVAL) + run.octets

@@ -40,7 +40,7 @@ _NEVER_IN_DDP, _NEVER_IN_RDMAP = 0x3E, 0xB0
 
 
 def _install() -> None:
-    """Put the look for Keys in front of TCP's own guess."""
+    """Put the look for Keys before TCP's own guess."""
     previous: Callable[[Packet, bytes], type[Packet]] = TCP.guess_payload_class
     if hasattr(previous, "before_mpa"):  # this module was loaded before
         previous = previous.before_mpa
@@ -91,7 +91,7 @@ class FPDUs(Packet):
 
 
 def _begins_fpdu(octets: bytes) -> bool:
-    """Can these be the first octets of an FPDU? The header of a DDP segment has to be behind ULPDU_Length."""
+    """Can these be the first octets of an FPDU? The header of a DDP segment has to be after ULPDU_Length."""
     ulpdu_length = int.from_bytes(octets[:LENGTH_FIELD_LENGTH], "big")
     control = octets[LENGTH_FIELD_LENGTH : LENGTH_FIELD_LENGTH + 2]
     if ulpdu_length < TAGGED_HEADER_LENGTH or len(control) < 2:

@@ -74,12 +74,12 @@ class MPAConnection(Conversation, Gen[Packet]):
 
         ``told()`` lists the steps, ``change`` has one say something else. Startup frames, addresses, ports, Markers,
         CRCs and how it ended are those that were captured; segments, losses and what came twice are not: TCP sends it
-        anew.
+        again.
 
         Args:
             capture: A path or an open binary file, or a list of them.
             connection: Its number, as ``scapy-mpa analyze`` has it.
-            as_messages: Whether a step is an RDMAP message, cut anew; else each FPDU is one, as long as it was.
+            as_messages: Whether a step is an RDMAP message, cut again; else each FPDU is one, as long as it was.
             pauses: The shortest time in seconds between two FPDUs that is kept as a step; None: none is.
             impair: As for ``MPAConnection``.
             parameters: In place of what was captured, such as ``m=(1, 1)``.

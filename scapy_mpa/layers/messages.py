@@ -143,7 +143,7 @@ class SessionMessages(OngoingMessages):
             link(request, self._last)
 
     def _taken(self, values: MessageValues) -> list[tuple[int, tuple[int, ...]]]:
-        """The segments of a message; those that came behind are another's."""
+        """The segments of a message; those that came after are another's."""
         queue = _TAGGED_QUEUE if values.stag is not None else _NO_QUEUE if values.qn is None else values.qn
         segments = self._segments.pop((values.half, queue), [])
         if len(segments) > values.segments:

@@ -57,7 +57,7 @@ class _Frame(NamedTuple):
     time: Any
     sniffed_on: Any
     direction: Any
-    #: The sequence number behind its TCP payload.
+    #: The sequence number after its TCP payload.
     end: int
 
 
@@ -78,9 +78,9 @@ class MPASession(DefaultSession, Listener):
     put together first.
 
     TCP's sequence number is that of its own first octet; lengths and checksums are left to be computed, and a FIN or a
-    RST stays where it is right behind the packet. So ``wrpcap`` writes what is read again with the same FPDUs.
+    RST stays where it is right after the packet. So ``wrpcap`` writes what is read again with the same FPDUs.
 
-    What becomes known only later (an FPDU behind a gap that nothing fills) has the time of its own frame, and its lower
+    What becomes known only later (an FPDU after a gap that nothing fills) has the time of its own frame, and its lower
     layers; those of the last frame with data of its half connection if more than 8 MiB of frames came since. At the end
     of a file comes what its end tells.
 
@@ -90,7 +90,7 @@ class MPASession(DefaultSession, Listener):
     Args:
         args: Those of Scapy's session, as ``kwargs`` are.
         order: "placed" (as soon as a receiver could hand it to DDP; an FPDU with a bad CRC when that is known) or
-            "delivered" (in the order of the stream, nothing behind octets that were not captured).
+            "delivered" (in the order of the stream, nothing after octets that were not captured).
         passthrough: Whether the packets that carry nothing of an MPA connection are passed on too.
         messages: Whether one packet comes for each RDMAP message in place of one for each FPDU: ``RDMAPMessage`` over
             the lower layers of the frame that completed it, in the order of delivery. ``packet.frames`` are those that
@@ -122,7 +122,7 @@ class MPASession(DefaultSession, Listener):
         self.fragments = PacketFragments()
         self._number = 0
         self._time = 0
-        #: The present packet, its half connection, and the sequence number behind its TCP payload.
+        #: The present packet, its half connection, and the sequence number after its TCP payload.
         self._current: Packet | None = None
         self._key = b""
         self._end = 0
@@ -374,7 +374,7 @@ def _tell(packet: Packet, found: FoundPacket) -> None:
 
 
 def _end_of(seg: Segment) -> int:
-    """The sequence number behind the payload of a segment."""
+    """The sequence number after the payload of a segment."""
     return seg.seq + seg.length & SEQ_MASK
 
 
@@ -457,7 +457,7 @@ _set = object.__setattr__
 def _fit(tcp: Packet, seq: int, length: int, end: int) -> None:
     """Have a TCP layer, and those below, fit ``length`` octets at a sequence number.
 
-    ``end`` is the sequence number behind the octets of the segment that they were of.
+    ``end`` is the sequence number after the octets of the segment that they were of.
     """
     tcp.seq = seq
     flags = int(tcp.flags) & ~SYN

@@ -71,7 +71,7 @@ class TalkSettings:
         linger: so long the peer may take to close after we did.
         reject: a Responder rejects what it is asked.
         emss: octets that a segment is taken to have at most; None: as TCP says.
-        settle: so long an Initiator waits behind the Reply before its first FPDU.
+        settle: so long an Initiator waits after the Reply before its first FPDU.
     """
 
     endpoint: EndpointSettings = field(default_factory=EndpointSettings)

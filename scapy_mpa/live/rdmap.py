@@ -11,7 +11,7 @@ so that a long message takes no more memory than its payload::
     while (ulpdu := rdmap.next_ulpdu()) is not None: ...
 
 Answers go before messages of our own, but never into the middle of one. A Request of ours waits while as many as ORD
-are under way, and what was said behind it waits with it.
+are under way, and what was said after it waits with it.
 """
 
 from __future__ import annotations
@@ -324,7 +324,7 @@ class RDMAPEndpoint:
         self._end(layer, etype, code)
 
     def say(self, message: Message) -> None:
-        """Any message, a bare ULPDU too; raises RDMAPUsageError behind a Terminate."""
+        """Any message, a bare ULPDU too; raises RDMAPUsageError after a Terminate."""
         if self.is_ended:
             raise RDMAPUsageError(f"{message.name}: the stream was ended by a Terminate (RFC 5040 §5.4)")
         self._own.append(message)
@@ -422,7 +422,7 @@ class RDMAPEndpoint:
         """Take a ULPDU in the order of the stream; returns what the upper layer has to know.
 
         Raises RDMAPError for what RDMAP or DDP does not allow: a Terminate that quotes it is the next ULPDU, nothing
-        else is said, and what comes behind it is dropped (RFC 5041 §7.1).
+        else is said, and what comes after it is dropped (RFC 5041 §7.1).
         """
         if self.is_ended:
             return []

@@ -150,7 +150,7 @@ class Script:
         rdmap: by which it speaks.
         items: what to say, drawn as it is said; ``None`` in it means that more may come later.
         wait: seconds to listen after the last of them.
-        ends: nothing more comes behind the last item; without it the peer ends the connection.
+        ends: nothing more comes after the last item; without it the peer ends the connection.
         doubt: why a peer may fall silent, or close before everything was sent.
     """
 

@@ -228,7 +228,7 @@ class ResponderStartup:
         return [*events, RequestReceived(request)], b""
 
     def _refuse(self, octets: Octets) -> None:
-        """Octets behind the Request, before the Reply: Private Data too long, or an FPDU too early (§7.1.2)."""
+        """Octets after the Request, before the Reply: Private Data too long, or an FPDU too early (§7.1.2)."""
         if begins_with_header(octets, markers=False) is not False:
             detail = f"{len(octets)} octets after the Request, before the Reply was sent"
             raise RemoteProtocolError(detail, "startup-fpdu-before-reply", profile=self._reader.profile)

@@ -29,7 +29,7 @@ class Wrong(Protocol):
     """The errors of one endpoint on one connection.
 
     Attributes:
-        ends: how this side ends the connection behind what it queued last, "" if it does not.
+        ends: how this side ends the connection after what it queued last, "" if it does not.
         readies: the endpoint sends a ready-to-receive message of its own, where one is agreed on (RFC 6581 §9.2).
     """
 

@@ -34,7 +34,7 @@ class FoundMessages(ABC):
 
     @abstractmethod
     def __iter__(self) -> Iterator[MessageRow]:
-        """Yield the messages in the order of delivery; those never delivered come behind all others."""
+        """Yield the messages in the order of delivery; those never delivered come after all others."""
 
     def runs(self) -> Iterator[tuple[MessageRow, Sequence[int]]]:
         """Yield the same in fewer rows: each with the octets of the RDMA Writes it stands for, as ``messages_of`` says.

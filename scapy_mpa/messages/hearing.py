@@ -42,11 +42,11 @@ class HalfReading:
         self.half = half
         #: Neither Markers nor a sender that deviates: the ULPDU is one run of octets.
         self.is_plain = is_plain
-        #: What was placed and not delivered yet, or behind such, by stream offset: octets of the FPDU, and its segment.
+        #: What was placed and not delivered yet, or after such, by stream offset: octets of the FPDU, and its segment.
         self.ahead: dict[int, tuple[int, DDPSegment]] = {}
         #: A heap of their offsets.
         self._offsets: list[int] = []
-        #: The sequence number of the next FPDU; the stream offset behind the last one; how many there were.
+        #: The sequence number of the next FPDU; the stream offset after the last one; how many there were.
         self.next_seq = -1
         self.end = 0
         self.number = 0

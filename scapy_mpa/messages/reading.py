@@ -103,7 +103,7 @@ class MessageReading(MessageListener):
     def in_order(self, numbers: Mapping[int, int]) -> Iterator[tuple[int, MessageValues, bytes | None]]:
         """Yield the messages of numbered connections, and their octets, in the order of delivery.
 
-        Of each comes the number of its connection first. Those never delivered come behind all others, by that number.
+        Of each comes the number of its connection first. Those never delivered come after all others, by that number.
         """
         for values, lengths in self._store.runs(numbers):
             number = numbers.get(values.half // 2)
@@ -217,7 +217,7 @@ class CapturedMessages(MessageReading, FoundMessages):
         return self._store
 
     def __iter__(self) -> Iterator[MessageRow]:
-        """Yield the messages in the order of delivery; those never delivered come behind all others."""
+        """Yield the messages in the order of delivery; those never delivered come after all others."""
         for row, lengths in self.runs():
             yield from messages_of(row, lengths)
 
@@ -253,7 +253,7 @@ def iter_messages(
 ) -> Iterator[MessageRow]:
     """Yield the RDMAP messages of a capture, or of several as one, in the order of delivery (RFC 5040 §5.5).
 
-    Those never delivered come behind all others. The capture is read when the first one is asked for; what waits is in
+    Those never delivered come after all others. The capture is read when the first one is asked for; what waits is in
     temporary files, so memory does not follow the capture.
 
     Args:

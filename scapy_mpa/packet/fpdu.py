@@ -13,7 +13,7 @@ of each Marker. Four fields are not on the wire:
 * ``origin``: what a computed FPDUPTR counts from, "header" (RFC 5044) or "first-octet" (both drafts).
 * ``crc_in_use``: False leaves a computed CRC zero and an FPDU's CRC unjudged; None if that is not known.
 
-An FPDU behind another, as in ``FPDU()/b"one"/FPDU()/b"two"``, is the next of the stream, not its ULPDU.
+An FPDU after another, as in ``FPDU()/b"one"/FPDU()/b"two"``, is the next of the stream, not its ULPDU.
 
 Octets alone do not show where Markers stand, so say it: ``FPDU(octets, marker_offset=...)``. If that was left out,
 ``summary()`` and ``show()`` say which ``marker_offset`` makes an FPDU of the octets.  They also say what is wrong:
@@ -206,7 +206,7 @@ class FPDU(_CapturedPacket):
     # Fields -> octets
 
     def do_build_payload(self) -> bytes:
-        """Build the ULPDU, and keep the FPDU that ``/`` has put behind this one apart."""
+        """Build the ULPDU, and keep the FPDU that ``/`` has put after this one apart."""
         self._following = b""
         below: Packet = self
         following = self.payload

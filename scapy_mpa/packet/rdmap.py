@@ -172,7 +172,7 @@ class _TerminatedHeader(PacketField):
         self.flag = flag
 
     def getfield(self, pkt: Packet, s: bytes) -> tuple[bytes, Any]:
-        # Without the field in front of it there is no telling where it begins.
+        # Without the field before it there is no telling where it begins.
         if not pkt.getfieldval(self.flag) or pkt.getfieldval(self.previous(pkt)) is None:
             return s, None
         cls: type[Packet] = RDMAPReadRequest
@@ -224,7 +224,7 @@ class RDMAPTerminate(Packet):
     dispatch_hook = raw_if_short(TERMINATE_CONTROL_LENGTH)
 
     def do_dissect(self, s: bytes) -> bytes:
-        # decode_terminate takes a whole ULPDU; where only the message is at hand any header will do.
+        # decode_terminate takes a whole ULPDU; where only the message is available any header will do.
         terminate = decode_terminate(bytes(DDPUntagged(opcode="Terminate")) + s)
         layout = terminate.layout if terminate else "rfc5040"
         rest = super().do_dissect(_from_siw(s) if layout == "siw" else s)

@@ -1,7 +1,7 @@
 """The startup frames as Scapy packets: ``MPARequest`` and ``MPAReply`` (RFC 5044 §7.1.1, RFC 6581 §6 and §9).
 
 PD_Length left None is computed, and Rev: 2 if S is set, otherwise 1. In a frame with S, a Rev that knows it
-and a PD_Length that leaves room, the fields of RFC 6581's enhanced data stand in front of the Private Data,
+and a PD_Length that leaves room, the fields of RFC 6581's enhanced data stand before the Private Data,
 which is then the ULP's own. Its Control Flags A to D are ``peer_to_peer``, ``rtr_send``, ``rtr_write`` and
 ``rtr_read``; ``enhanced_a`` to ``enhanced_d`` are other names of theirs (``c`` is MPA's CRC flag).
 """

@@ -207,7 +207,7 @@ class _Page:
     # --- connections ---
 
     def _sections(self, left: int) -> Iterator[str]:
-        """The sections of the connections that are drawn; each leaves room for those behind it."""
+        """The sections of the connections that are drawn; each leaves room for those after it."""
         drawn = self._drawing.drawn
         for index, connection in enumerate(drawn):
             room = left // (len(drawn) - index)

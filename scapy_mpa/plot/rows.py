@@ -1,4 +1,4 @@
-"""The messages of connections of a report, read once more from the captures, for the pictures that show them."""
+"""The messages of connections of a report, read again from the captures, for the pictures that show them."""
 
 from __future__ import annotations
 

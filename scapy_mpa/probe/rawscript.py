@@ -1,7 +1,7 @@
 """What one side of a case does if it builds its segments itself: each of them, whatever it is, in order.
 
 ``script_of`` reads the octets and the waits of a case; here come with them the segments that no kernel would send:
-those of forgers, of an earlier connection, a second SYN, a RST behind which the side goes on.
+those of forgers, of an earlier connection, a second SYN, a RST after which the side goes on.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class Send(NamedTuple):
 
 
 class BareOctets(NamedTuple):
-    """Octets that are nobody's packet, to be sent behind what was sent before."""
+    """Octets that are nobody's packet, to be sent after what was sent before."""
 
     octets: bytes
 

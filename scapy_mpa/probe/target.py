@@ -21,7 +21,7 @@ from scapy_mpa.system.programs import Program
 #: What stands for the port in a command.
 PORT = "{port}"
 _POLL = 0.05
-#: A peer that died may come back badly, a machine that crashed above all: so often is it started anew.
+#: A peer that died may come back badly, a machine that crashed above all: so often is it started again.
 _RESTARTS = 3
 #: Octets of a program's standard error that are looked at.
 _LAST_WORDS = 1024
@@ -45,7 +45,7 @@ class Target(Protocol):
         """A new TCP connection with it, for a case; raises NotReached."""
 
     def restart(self) -> bool:
-        """Have it started anew; whether that can be done."""
+        """Have it started again; whether that can be done."""
 
     def is_back(self, works: Callable[[], bool]) -> bool:
         """Wait for it, as long as is sensible; whether ``works`` came true."""
@@ -208,7 +208,7 @@ class Initiator:
 
 
 def brings_back(target: Target, works: Callable[[], bool]) -> bool:
-    """Start a peer anew until ``works`` is true, a few times at most; whether it came true."""
+    """Start a peer again until ``works`` is true, a few times at most; whether it came true."""
     return any(target.is_back(works) for _ in range(_RESTARTS) if target.restart())
 
 

@@ -79,7 +79,7 @@ class DDPSegment(NamedTuple):
 
 
 class Writes(NamedTuple):
-    """Segments of RDMA Writes that one frame brought, placed and delivered, one behind the other.
+    """Segments of RDMA Writes that one frame brought, placed and delivered, one after the other.
 
     ``headers`` are their DDP headers, ``lengths`` those of their ULPDUs; ``time`` is in nanoseconds since the epoch;
     ``offset`` and ``end`` are stream offsets of all of their FPDUs.
@@ -97,7 +97,7 @@ class MessageHalf:
     """One direction of a connection: its incomplete messages, its Requests, the memory it named.
 
     Attributes:
-        taken: the stream offset behind the last segment.
+        taken: the stream offset after the last segment.
         suspects: what the peer seems to have done wrong with memory of this half, if it had received no octets from
             ``taken`` on up to a stream offset of this half.
     """
@@ -439,7 +439,7 @@ class Assembly:
                 self._close(half, queue, False, "the rest of it is missing")
 
     def _lose(self, half: MessageHalf, offset: int) -> None:
-        """Octets before a stream offset were not captured, or those behind it came before."""
+        """Octets before a stream offset were not captured, or those after it came before."""
         half.memories.doubt(max(half.taken, offset), is_gap=True)
         half.suspects.clear()
         half.peer.memories.epoch += 1

@@ -8,7 +8,7 @@ after its life (RFC 5041 §4.2, §7.1), and octets whose contents are indetermin
 Nothing is said of an STag that was never named, nor of a range without a length.  If something that may have named
 memory was not captured or cannot be read, nothing is said of any STag that was not invalidated since: other ranges of
 it may be alive (:meth:`NamedMemories.doubt`).  The two directions need not come in the order in which they were sent:
-where one waits for octets, the other goes on.  So a name has a *position*, the stream offset behind its message, and
+where one waits for octets, the other goes on.  So a name has a *position*, the stream offset after its message, and
 who ends memory says up to which position it had *received*.
 """
 
@@ -211,7 +211,7 @@ class STagMemory:
         protocol: the upper layer that named it, None if only Read Requests did.
         uses: what for: "read", "write", "reply", "sink", ...
         is_current: it was named, and no Send of the peer invalidated it since.
-        low: the first octet that was ever named; ``high`` is behind the last one.
+        low: the first octet that was ever named; ``high`` is after the last one.
         has_bounds: each name said a length.
         ended_frame: of what ended it, 0 while it is alive; ``how`` says it: "invalidated", "answered".
         doubts: how many doubts there were when all that upper layers named by it was known.
@@ -376,7 +376,7 @@ class STagMemory:
             runs.remove(min(runs, key=lambda one: one[3]))
 
     def goes_on(self, first: int, end: int, placed: int, epoch: int) -> bool:
-        """Return True if octets are written inside a range, right behind the highest of this epoch, and note them."""
+        """Return True if octets are written inside a range, right after the highest of this epoch, and note them."""
         if self._epoch != epoch or not self._runs:
             return False
         low, high, begun, _ = self._runs[-1]
@@ -491,7 +491,7 @@ class NamedMemories:
         Args:
             memories: what it names.
             frame: the first frame of the message.
-            position: the stream offset behind it.
+            position: the stream offset after it.
             call: the call that it is, None if it is none.
             protocol: the upper layer whose header names it, None if a Read Request names its sink.
             is_sure: it is known to be a header of that protocol.

@@ -175,7 +175,7 @@ class MemoryWatch:
         return UNKNOWN if ack is None else self._offset_of(half.peer.half, ack, half.peer.taken)
 
     def passed(self, side: int, fpdu: LocatedFPDU, ulpdu: bytes | None = None) -> None:
-        """Take the next FPDU of a direction in stream order; ``ulpdu`` are first octets of its ULPDU, if at hand."""
+        """Take the next FPDU of a direction in stream order; ``ulpdu`` are first octets of its ULPDU, if available."""
         if fpdu.crc == BAD or fpdu.is_damaged:
             return
         if not self._is_begun:

@@ -96,7 +96,7 @@ class Pass:
             listener.see(segments)
         self.analyzer.feed(segments)
         self.analyzer.pass_time(passed)
-        # Small files and pipes come in small blocks: what is at hand must not depend on that.
+        # Small files and pipes come in small blocks: what is available must not depend on that.
         if octets - self._released >= reader.BLOCK_SIZE // 2:
             self.analyzer.release()
             self._released = octets

@@ -4,7 +4,7 @@ A receiver holds octets of an FPDU from the frame that brought them to the frame
 that is depends on how it finds FPDUs, k being one of them, in frames of the capture:
 
     order(k)  = max(complete(j) for all j <= k)     it waits for full order, as TCP alone does
-    length(k) = max(complete(k), length(k-1))       it places by length alone; behind octets never captured and behind a
+    length(k) = max(complete(k), length(k-1))       it places by length alone; after octets never captured and after a
                                                     bad CRC, where nobody knows the length, it searches: complete(k)
     marker(k) = placed(k)                           by Marker and length, as the receiver does
 
@@ -52,7 +52,7 @@ class Leaving(NamedTuple):
 
 
 class AtOnce(NamedTuple):
-    """FPDUs one behind the other, and where the first begins: the frame that brought them placed them, by any way."""
+    """FPDUs one after the other, and where the first begins: the frame that brought them placed them, by any way."""
 
     offset: int
     run: FPDURun
@@ -145,7 +145,7 @@ class HalfBuffers(NamedTuple):
         spread: how many FPDUs lie in so many segments.
         crc: whether CRCs are in use.
         held: by :data:`WAYS`.
-        series: octets held behind each frame of the track, by :data:`WAYS`.
+        series: octets held after each frame of the track, by :data:`WAYS`.
     """
 
     fpdus: int
@@ -244,7 +244,7 @@ def _held(track: HalfTrack, series: Sequence[int]) -> Held:
 def buffers_of(report: Report, directions: Sequence[Role] = ROLES) -> dict[tuple[int, Role], HalfBuffers]:
     """Return what receivers had to hold, by connection and direction; half connections without FPDUs are left out.
 
-    The report must hold FPDUs; the captures are read once more. Raises :class:`~scapy_mpa.errors.CaptureError` if that
+    The report must hold FPDUs; the captures are read again. Raises :class:`~scapy_mpa.errors.CaptureError` if that
     cannot be done.
     """
     found = {}

@@ -303,7 +303,7 @@ class Connection:
         dark: bool = False,
         stag: int | None = None,
     ) -> Figure:
-        """Draw the connection; the capture is read once more for it.
+        """Draw the connection; the capture is read again for it.
 
         Args:
             kind: One of "ladder", "lanes", "sequence", "latency", "reads", "held", "sizes", "throughput" and "memory".

@@ -42,7 +42,7 @@ _COUNTS_OF = attrgetter(*COUNT_KEYS)
 
 
 class FPDURun:
-    """FPDUs one behind the other that one frame brought.
+    """FPDUs one after the other that one frame brought.
 
     Attributes:
         row: announces them.

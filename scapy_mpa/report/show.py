@@ -151,7 +151,7 @@ def fpdu_item(connection: Connection, direction: Role, place: NumberedFPDU) -> I
 def _fields_behind(
     cut_at: int, octets: bytes, pieces: Sequence[FramePiece], seq: int, stream: StreamReading
 ) -> Iterator[Field]:
-    """The fields of what was captured of an FPDU behind the first octet that was not: Markers, and others."""
+    """The fields of what was captured of an FPDU after the first octet that was not: Markers, and others."""
     for piece in pieces:
         if piece.first >= cut_at:
             for field in unknown_fields(octets[piece.first : piece.end], seq + piece.first & SEQ_MASK, stream):

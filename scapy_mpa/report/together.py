@@ -1,6 +1,6 @@
 """What connections of the same hosts show together: ends within a short time, and use of buffers that nobody offered.
 
-Nothing is remembered for that while the capture is read: the connections are at hand anyway.
+Nothing is remembered for that while the capture is read: the connections are available anyway.
 """
 
 from __future__ import annotations

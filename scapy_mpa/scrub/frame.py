@@ -276,7 +276,7 @@ class _Frame:
             place = value + length
 
     def _inner_addresses(self, low: int, at: int) -> None:
-        """Replace MAC addresses of an Ethernet header that ends where an IP packet begins, behind VLAN tags or not."""
+        """Replace MAC addresses of an Ethernet header that ends where an IP packet begins, after VLAN tags or not."""
         ether_type = at - 2
         if ether_type - 2 * _MAC < low:
             return

@@ -2,7 +2,7 @@
 
 A candidate that Private Data or the port names is confirmed by the first Send that fits it, and dropped by one that
 cannot be its own; octets that the capture cut refute nothing. Without a candidate, headers decide that no other
-protocol's look like: those of SMB Direct's negotiation, of an RPC message behind its transport header, perftest's
+protocol's look like: those of SMB Direct's negotiation, of an RPC message after its transport header, perftest's
 version, rping's memory once the peer uses it.
 """
 

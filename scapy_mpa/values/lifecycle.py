@@ -17,12 +17,12 @@ _Moment: TypeAlias = tuple[int, int]
 
 
 class Quoted(NamedTuple):
-    """The message that a Terminate quotes, as far as it was captured and its octets were still at hand.
+    """The message that a Terminate quotes, as far as it was captured and its octets were still available.
 
     Attributes:
         octets: of its payload, without headers.
         is_whole: whether these are all of it.
-        first_frame: the frame that brought its first octet that was at hand.
+        first_frame: the frame that brought its first octet that was available.
         last_frame: the frame that brought the last one.
         segments: DDP Segments.
         misaligned_to: the TO of an Atomic Request that is not 64-bit aligned (RFC 7306 §8.2), None if it is.

@@ -1,6 +1,6 @@
 """What routers say about the path MTU: ICMP Fragmentation Needed, ICMPv6 Packet Too Big (RFC 1191 §4, RFC 4443 §3.2).
 
-Such a message quotes the packet that was too long, at least its IP header and the first eight octets behind it: ports
+Such a message quotes the packet that was too long, at least its IP header and the first eight octets after it: ports
 and sequence number.  It travels with the segments of the capture, in their order, as one that has the key of the quoted
 packet and no payload, so that whatever tells segments apart by connection, port or frame does the same with it.
 """

@@ -223,7 +223,7 @@ class FPDULog:
         frames: Sequence[int],
         times: Sequence[int],
     ) -> None:
-        """Add FPDUs one behind the other, of which each of several frames brought some whole.
+        """Add FPDUs one after the other, of which each of several frames brought some whole.
 
         A row without frames announces them.  Each is delivered by the frame that brought it, or none is.
 

@@ -152,7 +152,7 @@ def after(offset: int, start: int | None) -> int | None:
 
 
 def closes_in_order(mine: DirectionEnd, peer: DirectionEnd) -> bool:
-    """Return True if a direction ends by a FIN behind all of its octets, and neither side had a reason to break off."""
+    """Return True if a direction ends by a FIN after all of its octets, and neither side had a reason to break off."""
     if mine.fin is None or mine.fin[0] != mine.sent or mine.has_gap:
         return False
     reasons = [one.terminated or one.error_frame is not None or one.accepted_resets for one in (mine, peer)]

@@ -569,7 +569,7 @@ def startup_events(startup: StartupPhase) -> list[StartupEvent]:
 
 
 def copies_of_frame(rivals: Sequence[Rival], found: FoundFrame) -> Iterator[Breach]:
-    """Report copies of a startup frame, behind which Full Operation did not begin, with other octets."""
+    """Report copies of a startup frame, after which Full Operation did not begin, with other octets."""
     watch = CopyWatch(Layout(False, False), found.frame)
     for breach in watch.competed([one.shifted(found.end) for one in rivals if one.start < found.end]):
         yield breach._replace(offset=breach.offset + found.end)

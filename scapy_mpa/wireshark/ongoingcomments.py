@@ -85,7 +85,7 @@ class _Part:
         self._ready: deque[Block] = deque()
 
     def take(self, packets: int) -> Iterator[Block]:
-        """Yield the next blocks up to so many packets, and what else stands before the packet behind them."""
+        """Yield the next blocks up to so many packets, and what else stands before the packet after them."""
         self._ready += self._blocks.there()
         while self._ready and (packets or not self._ready[0].is_packet):
             packets -= self._ready[0].is_packet

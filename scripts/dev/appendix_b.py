@@ -113,7 +113,7 @@ def memory(connections: int, way: str, folder: Path) -> Memory:
 
 
 def flight(segments: int, folder: Path) -> HalfBuffers:
-    """Lose segments of a half connection, each sent again behind so many others."""
+    """Lose segments of a half connection, each sent again after so many others."""
     one = Conversation(seed=SEED, m=(1, 1), mtu=EMSS + 40, timestamps=False)
     one.start()
     one.send("initiator", bytes(400_000))

@@ -82,7 +82,7 @@ def _other_octets(packets: list[TcpPacket], rng: random.Random) -> Iterable[TcpP
 
 
 def _startup_again(packets: list[TcpPacket], rng: random.Random) -> Iterable[TcpPacket]:
-    """The startup frames come once more, somewhere behind."""
+    """The startup frames come again, somewhere after."""
     changed = list(packets)
     for at, packet in reversed([*enumerate(packets)]):
         if packet.payload and not packet.in_operation:

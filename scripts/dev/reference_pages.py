@@ -35,7 +35,7 @@ Run = Callable[[str], str]
 class Example(NamedTuple):
     """Commands of an example, and how many lines of what each prints are shown (None: all).
 
-    ``masked`` is a pattern: the rest of a line behind what it matches may be different the next time.
+    ``masked`` is a pattern: the rest of a line after what it matches may be different the next time.
     """
 
     commands: tuple[str, ...]

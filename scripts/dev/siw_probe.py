@@ -13,7 +13,7 @@ GUEST is a folder with a program ``run_vm.sh``, which takes these words:
 
 ``probe --restart`` boots the guest again when a case has taken its kernel down. The results of each run are in the
 folder ``--keep``: its JSON lines, its captures, what it printed. ``--tables`` only prints the tables, from what is
-kept. Cases behind which the peer was gone, and deviations of the file ``--withhold`` (names, one a line), are counted
+kept. Cases after which the peer was gone, and deviations of the file ``--withhold`` (names, one a line), are counted
 and not named: docs/disclosure.md says why. Exit status: 0 if every run came to its end, 1 if not.
 """
 
@@ -111,7 +111,7 @@ class Deviation(NamedTuple):
 
 
 def probe(run: Run, guest: Guest, options: tuple[str, ...], folder: Path) -> bool:
-    """Start the guest anew and give it cases; returns whether it was given all of its role."""
+    """Start the guest again and give it cases; returns whether it was given all of its role."""
     restart = guest.start(run.form)
     subprocess.run(shlex.split(restart), env=guest.environment, check=True, stdout=sys.__stderr__)
     results = run.results(folder)

@@ -48,7 +48,7 @@ _RST = (
     *(
         Case(
             f"rst-{name}", f"A forged RST, {where}", "plain", (_FOUR, change),
-            # What is sent behind one that was believed reaches nobody.
+            # What is sent after one that was believed reaches nobody.
             ("attack-reset", "teardown-unacknowledged") if name == "believed" else ("attack-reset",),
             said, clause=clause,
         )

@@ -91,7 +91,7 @@ def said_first(exchange: Exchange) -> None:
 def split(exchange: Exchange, number: int, *, skip: int = 0, last: int = 2) -> None:
     """A ULPDU becomes two DDP Segments, ``skip`` octets between them; bits of ``last`` are L of the first and second.
 
-    Raises NothingToChange where the step is no ULPDU with octets behind its header.
+    Raises NothingToChange where the step is no ULPDU with octets after its header.
     """
     at = exchange.said(exchange.by)[number - 1]
     step = exchange.steps[at]
