@@ -200,7 +200,7 @@ class Analyzer:
     def _receive_in_turn(self, followed: FollowedConnection, d: int, seg: Segment) -> bool:
         """Receive a segment about which nobody has anything to say; if somebody has, nothing changes: return False.
 
-        It acknowledges, or goes on with plain FPDUs where all octets end.  :meth:`_receive` does the same, and more.
+        It acknowledges, or continues with plain FPDUs where all octets end.  :meth:`_receive` does the same, and more.
         """
         reader, mpa = followed.reader, followed.mpa
         connection = reader.connection

@@ -350,11 +350,11 @@ class FullOperation:
         self._judge(self.counts.judged())
 
     def is_steady(self) -> bool:
-        """True if all that came was taken, and its sender may go on with plain FPDUs."""
+        """True if all that came was taken, and its sender may continue with plain FPDUs."""
         return self.reader.is_steady() and self.counts.is_judged and self._listener is None
 
     def take_next(self, offset: int, seg: Segment) -> bool:
-        """Read and take a segment that goes on where all octets end, if it holds plain FPDUs and nothing else."""
+        """Read and take a segment that continues where all octets end, if it holds plain FPDUs and nothing else."""
         if self.reader.main.at != offset or not self.segments.is_expected(hop_limit_of(seg.key, seg.buffer, seg.tcp)):
             return False
         if not self.reader.read_next(seg):
@@ -911,7 +911,7 @@ class CapturedConnection:
         self.reader.limits_met.clear()
 
     def steady_operation(self, d: int) -> FullOperation | None:
-        """Return a direction if nothing of it waits to be taken, and its sender may go on with plain FPDUs."""
+        """Return a direction if nothing of it waits to be taken, and its sender may continue with plain FPDUs."""
         operation, peer = self._operations[d], self._operations[1 - d]
         if operation is None or peer is None or self.reader.arrivals[d] or self.reader.is_examined[d]:
             return None

@@ -15,10 +15,10 @@ from typing import Final
 
 from scapy_mpa.stream.connection import TCPConnection
 
-#: Connections that nobody answered give way first where they are more than one in so many: a flood of SYNs must not
+#: Connections that nobody answered give way first if they exceed this share, one in this many: a flood of SYNs must not
 #: push out those that are looked for.
 SHARE_UNANSWERED: Final = 4
-#: Connections without MPA give way first where they are more than one in so many: nor must other traffic.
+#: Connections without MPA give way first if they exceed this share, one in this many: nor must other traffic.
 SHARE_PLAIN: Final = 2
 #: A heap has so many entries of what is gone, and twice its members, before it is rebuilt: a batch's size.
 MOST_GONE: Final = 64

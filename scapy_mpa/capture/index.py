@@ -29,11 +29,11 @@ from scapy_mpa.values.segment import SYN, Segment
 #: How many frames back the fragments of a datagram are looked for, in one step after the other; what ESP holds is in
 #: its own frame, mostly.
 _LOOK_BACK = (0, 32, 512, 8192, 131072)
-#: What is so near behind is put together by going on.
+#: A target this close is reached by reading on.
 _NEAR = 512
 #: Copies of the octets of an FPDU that are tried in place of others.
 _MOST_COPIES = 64
-#: So many frames that were read are kept.
+#: Frames that were read and are kept.
 _RECENT = 16
 
 

@@ -210,7 +210,7 @@ def _ends_in(file: FileIO, reader: Reader) -> Ends | None:
 
 
 def _octets_at(file: FileIO, at: int, count: int) -> bytes:
-    """Return so many octets from a place on, fewer at the end."""
+    """Return this many octets from a position on, fewer at the end."""
     file.seek(at)
     return file.read(count) or b""
 

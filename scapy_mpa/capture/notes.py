@@ -14,7 +14,7 @@ MOST_KINDS: Final = 64
 
 
 class Note(NamedTuple):
-    """A rule of :mod:`scapy_mpa.rules.table`, broken so many ``times``.
+    """A rule of :mod:`scapy_mpa.rules.table`, broken this many ``times``.
 
     ``frame``, ``time`` (nanoseconds since the epoch) and ``detail`` are of the first time, ``last_frame`` of the last.
     """
@@ -39,7 +39,7 @@ class Unread(NamedTuple):
     time: int
 
     def after(self, frames: int) -> Unread:
-        """The same after so many frames of other captures."""
+        """The same after this many frames of other captures."""
         return self._replace(frame=self.frame + frames, last_frame=self.last_frame + frames)
 
     def joined(self, later: Unread) -> Unread:

@@ -81,7 +81,7 @@ class Polling:
 
 
 def is_readable(descriptor: int, seconds: float) -> bool:
-    """Return True if there is something to read, or the other end is closed, within so many seconds."""
+    """Return True if there is something to read, or the other end is closed, within this many seconds."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(seconds * 1000))
@@ -154,7 +154,7 @@ class GrowingFile:
         try:
             there, mine = self._path.stat(), os.fstat(self._file.fileno())
         except OSError:
-            return False  # it was removed, and what has it open may go on
+            return False  # it was removed, and a program that has it open may continue
         return (there.st_dev, there.st_ino) != (mine.st_dev, mine.st_ino) or mine.st_size < self._place
 
     def is_of(self, name: str) -> bool:
@@ -284,7 +284,7 @@ class FolderOrigin(Origin):
             there = []  # the folder is gone, or will be there again
         names = {*there}
         for gone in self._read.keys() - names:
-            # A ring removes its oldest files, and what reads it may go on for long.
+            # A ring removes its oldest files, and reading it may continue for long.
             if names.isdisjoint(gone + ending for ending in _COMPRESSED):
                 del self._read[gone]
         for name in there:

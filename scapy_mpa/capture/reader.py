@@ -186,7 +186,7 @@ class Reader(ABC):
             self.damage = f"the last {self.unit} is cut after {len(carry)} octets"
 
     def _as_much_as(self, size: int, block: bytes) -> bytes:
-        """The block, and more until there are so many octets."""
+        """The block, and more until there are this many octets."""
         parts, have = [block], len(block)
         while have < size and (more := self._octets.read(BLOCK_SIZE)):
             parts.append(more)

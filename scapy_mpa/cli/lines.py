@@ -13,7 +13,7 @@ import click
 
 from scapy_mpa.cli.progress import end_progress
 
-#: Columns that a line goes on after the indentation of what it goes on with.
+#: Columns by which a continuation line is indented further than its first line.
 _HANG = 4
 #: The fewest columns for what a line ends with, where it is to stay in a column of its own.
 _LEAST_COLUMN = 24

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: Seconds for an Initiator to connect, and for a peer to come back.
 _PATIENCE = 10.0
-#: For each case that is given so many may be left out.
+#: This many cases may be left out for each that is given.
 _MOST_LEFT_OUT = 20
 
 

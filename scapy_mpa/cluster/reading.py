@@ -158,7 +158,7 @@ def joined(units: Sequence[list[int]], together: Sequence[tuple[int, int]]) -> l
 def torn(units: Sequence[UnitRead]) -> list[tuple[int, int]]:
     """Return which units, from one number to another, cannot be read separately.
 
-    An IP datagram begins in the one and may go on in the other; or both have a note that counts what is in several
+    An IP datagram begins in the one and may continue in the other; or both have a note that counts what is in several
     captures.
     """
     found = []

@@ -200,7 +200,7 @@ def _offsets(half: HalfConnection) -> Iterator[tuple[int, int]]:
 
 
 def _split(change: Change, octets: int) -> tuple[Change, Change | None]:
-    """A change up to so many octets, and the rest of it."""
+    """The first octets of a change, and the rest of it."""
     if change.octets <= octets:
         return change, None
     head = change._replace(octets=octets, before=change.before[:octets], after=change.after[:octets])

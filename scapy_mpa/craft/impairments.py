@@ -379,7 +379,7 @@ class _Farthest(random.Random):
     """Draws for what happens for certain: as far, and as much, as there may be."""
 
     def getrandbits(self, k: int) -> int:
-        """The largest number of so many bits."""
+        """The largest number of this many bits."""
         return (1 << k) - 1
 
 

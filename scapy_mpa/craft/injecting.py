@@ -131,7 +131,7 @@ class SeenHalf:
             self.edge = max(self.edge, packet.ack + (packet.window << (0 if packet.flags & SYN else peer._shift)))
 
     def is_answer(self, offset: int) -> bool:
-        """Return True if its peer acknowledged just so much, lately."""
+        """Return True if its peer recently acknowledged exactly this much."""
         return offset in self._numbers
 
 

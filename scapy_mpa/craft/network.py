@@ -63,7 +63,7 @@ class Chance:
 
 
 class _Late:
-    """Packets that come later: after so many more data packets of their half, or before its peer speaks."""
+    """Packets that come later: after this many more data packets of their half, or before its peer speaks."""
 
     def __init__(self) -> None:
         self._held: dict[SentHalf, list[tuple[int, TcpPacket]]] = {}

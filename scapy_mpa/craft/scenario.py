@@ -10,7 +10,7 @@
 
 What stands at the top of the file beside ``title``, ``clause``, ``seed`` and ``impair`` holds for every connection. A
 connection may also have a ``title``, a ``count`` and ``after``, the seconds after which it begins (each further one of
-``count`` begins so much later again). The folder ``scenarios`` ships some.
+``count`` begins that much later again). The folder ``scenarios`` ships some.
 """
 
 from __future__ import annotations

@@ -577,7 +577,7 @@ class TCP:
         )
 
     def options(self, flags: int = ACK, older: int = 0) -> bytes:
-        """TCP's options as we send them now, with a timestamp that is ``older`` by so many milliseconds."""
+        """TCP's options as we send them now, with a timestamp that is ``older`` by this many milliseconds."""
         stamps = b""
         if self._has_stamps:
             tick = self._now // _TICK - older & _LAST_TICK

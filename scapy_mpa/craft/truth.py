@@ -63,7 +63,7 @@ class Truth:
     def note(self, packet: TcpPacket, captured: int | None = None, tick: int = 1) -> None:
         """A packet is the next frame of the capture, which kept ``captured`` octets of it (None: all).
 
-        It counts time in ticks of so many nanoseconds.
+        It counts time in ticks of this many nanoseconds.
         """
         self._times.append(packet.time - packet.time % tick)
         if packet.is_injected:

@@ -99,7 +99,7 @@ def agreed(request: StartupFrame | None, reply: StartupFrame | None, responder_p
     The port of the Responder tells whether they may state IRD and ORD as SMB Direct did before RFC 6581.
 
     M rules what its sender receives, and C of either rules both directions (RFC 5044 §7.1.1). An IETF Initiator
-    that goes on after an RDMAC RNIC's Reply is a permissive one: it turns on Markers and CRC whatever its own
+    that continues after an RDMAC RNIC's Reply is a permissive one: it turns on Markers and CRC whatever its own
     Request said (appendix C.2.3, C.2.5, Figure 16).
     """
     last = reply or request

@@ -135,12 +135,12 @@ class Dialect(NamedTuple):
         return found in (distance % _FPDUPTR_MOD & ~_IGNORED_BITS, header % _FPDUPTR_MOD & ~_IGNORED_BITS)
 
     def due_behind(self, offset: int, fpdus: int) -> int:
-        """The same after so many FPDUs, all those before, whether or not there is a ``period``."""
+        """The same after this many FPDUs, all those before, whether or not there is a ``period``."""
         counted = offset - (0 if self.crc_counts or not self.crc_field else CRC_LENGTH * fpdus)
         return (self.first_due - counted) % (self.between + MARKER_LENGTH) if self.markers else 0
 
     def pad(self, ulpdu_length: int) -> int:
-        """Octets of PAD after a ULPDU of so many octets."""
+        """Octets of PAD after a ULPDU of this many octets."""
         if self.pad_rule == "multiple":
             return pad_length(ulpdu_length)
         return (ulpdu_length + LENGTH_FIELD_LENGTH) % 4 if self.pad_rule == "plus-2" else 0

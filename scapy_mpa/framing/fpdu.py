@@ -110,7 +110,7 @@ def lay_out(
 
 
 def _over(octets: int, at: int, due: int, between: int, markers: list[int]) -> tuple[int, int]:
-    """Return the place after so many octets that are no Markers, and add the Markers that stand before the last."""
+    """Return the place after this many octets that are not Markers, and add the Markers that stand before the last."""
     while octets:
         if not due:
             markers.append(at)

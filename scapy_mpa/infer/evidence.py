@@ -121,7 +121,7 @@ def header_bits(octets: bytes, at: int, header: Header) -> int:
 
 
 def succession_bits(earlier: Sequence[Header], header: Header) -> int:
-    """Bits of evidence in how a header goes on from those before it: same buffer, next offset, next message."""
+    """Bits of evidence in how a header continues those before it: same buffer, next offset, next message."""
     for before in reversed(earlier[-COMPARED_HEADERS:]):
         if before.control & 0x80 != header.control & 0x80:
             continue

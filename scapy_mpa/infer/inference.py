@@ -73,11 +73,11 @@ _MOST_CANDIDATES = 4096
 _MOST_RUNS = 256
 #: Octets of the shortest run looked at: those of the shortest FPDU.
 _SHORTEST_RUN = plain_length(1)
-#: One Marker in so many may have anything in RESERVED.
+#: One Marker in this many may have anything in RESERVED.
 _MOST_DEVIATING = 8
 #: Places of Markers, from the first octet to the last, of which one may.
 _FEWEST_BESIDE_DEVIATING = 4
-#: One Marker in so many may lead nowhere, without CRCs.
+#: One Marker in this many may lead nowhere, without CRCs.
 _MOST_ASTRAY = 4
 #: Places tried one after another, of the first octets that follow one another: a bound of time.
 _MOST_PLACES = 1 << 13
@@ -134,7 +134,7 @@ class Inferred(NamedTuple):
 
     @property
     def shows_markers(self) -> bool:
-        """True if it is certain that there are Markers, or that there are none: so many octets hold one."""
+        """True if it is certain that there are Markers, or that there are none: this many octets hold one."""
         return self.markers or self.span >= MARKER_INTERVAL + MARKER_LENGTH
 
 
@@ -219,7 +219,7 @@ def _by_grid(runs: Sequence[Run], grids: Sequence[int], crc: bool) -> Inferred |
 
 
 def _cost(runs: Sequence[Run], grids: int) -> int:
-    """The bits that it costs to look at each Marker of so many grids, and where both FPDUs begin that it may name."""
+    """The bits that it costs to look at each Marker of this many grids, and where both FPDUs begin that it may name."""
     places = 2 * grids * sum(len(run.octets) // MARKER_INTERVAL + 1 for run in runs)
     return max(0, places - 1).bit_length()
 

@@ -1,7 +1,7 @@
 """``MPA_am``: an answering machine in Scapy's manner, a Responder that accepts connections and answers messages.
 
     am = MPA_am(port=7471, m=1)
-    am()                    # until Ctrl-C; am.bg() goes on at the prompt, am.close() ends it
+    am()                    # until Ctrl-C; am.bg() runs on at the prompt, am.close() ends it
 
 Sends come back as they are, RDMA Reads get zeros.  Whoever wants other answers derives a class with a ``make_reply`` of
 his own, as of any answering machine, or gives ``answer``.

@@ -2,7 +2,7 @@
 
 Startup frames are recognised by their 16-octet Key on any port. A ``bind_layers(TCP, ...)`` without conditions would
 shadow whatever is bound later, and one by port would miss most connections, so TCP's ``guess_payload_class`` is
-overloaded: nine octets are compared, and if they differ Scapy goes on as before, on every port.
+overloaded: nine octets are compared, and if they differ Scapy continues as before, on every port.
 
 Nothing marks an FPDU. ``MPASession`` follows connections from their startup frames; for a quick look
 at streams without Markers ``bind_mpa(port)`` has the payload of each segment of a port dissected by itself.

@@ -140,7 +140,7 @@ class MPASession(DefaultSession, Listener):
         self._undelivered: dict[FullOperation, dict[int, _Later]] = {}
         #: How many FPDUs came of half connections whose senders are known to deviate.
         self._deviating: Counter[FullOperation] = Counter()
-        #: MPA Requests without a Reply, of connections that go on.
+        #: MPA Requests without a Reply, of ongoing connections.
         self._requests: dict[CapturedConnection, Packet] = {}
         #: What is above RDMAP on each connection that has had an FPDU.
         self._uppers: dict[CapturedConnection, ConnectionUpper] = {}
@@ -471,7 +471,7 @@ def _fit(tcp: Packet, seq: int, length: int, end: int) -> None:
 
 
 def _count_cut(packet: Packet, lacking: int) -> None:
-    """Have lengths in a packet count so many octets more than it has: the capture cut them."""
+    """Have lengths in a packet count this many octets more than it has: the capture cut them."""
     layer = packet[TCP].underlayer
     while layer is not None:
         if isinstance(layer, (IP, UDP)):

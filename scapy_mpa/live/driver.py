@@ -52,7 +52,7 @@ _MSG_EOR = getattr(socket, "MSG_EOR", 0)
 #: Exit statuses: nothing is wrong, the peer broke a rule, it cannot be talked to.
 FINE, BROKEN, USELESS = 0, 1, 2
 
-#: From so many seconds without an octet on, a peer that closes may have waited for us in vain.
+#: After this many seconds without an octet, a peer that closes may have waited for us in vain.
 _LONG_SILENCE = 0.9
 
 #: Makes the upper layer of a connection.
@@ -67,11 +67,11 @@ class TalkSettings:
         endpoint: MPA's.
         rdmap: RDMAP's; None: ULPDUs are sent and told as they are, and nothing is placed or answered.
         buffers: (STag, TO, octets) of memory that is registered on each connection.
-        timeout: so long nothing may come while something is waited for; the TCP connection has to stand by then.
-        linger: so long the peer may take to close after we did.
+        timeout: how long nothing may arrive while something is awaited; the TCP connection has to stand by then.
+        linger: how long the peer may take to close after we did.
         reject: a Responder rejects what it is asked.
         emss: octets that a segment is taken to have at most; None: as TCP says.
-        settle: so long an Initiator waits after the Reply before its first FPDU.
+        settle: how long an Initiator waits after the Reply before its first FPDU.
     """
 
     endpoint: EndpointSettings = field(default_factory=EndpointSettings)

@@ -48,19 +48,19 @@ _LARGEST_SINK = 1 << 26
 
 
 class Wait(NamedTuple):
-    """Go on when so much has come: of this kind of event."""
+    """Continue when this much of this kind of event has arrived."""
 
     kind: str
 
 
 class Timed(NamedTuple):
-    """Go on after so many seconds."""
+    """Continue after this many seconds."""
 
     seconds: float
 
 
 class At(NamedTuple):
-    """Go on so many seconds after the first item."""
+    """Continue this many seconds after the first item."""
 
     seconds: float
 

@@ -1,4 +1,4 @@
-"""The messages of captures that go on: each is shown when it is whole, and let go.
+"""The messages of ongoing captures: each is shown when it is complete, and released.
 
 So a Request says nothing of its answer, which comes later. Behind octets that were never captured, segments are put
 together as they come: nothing is delivered there any more.

@@ -101,7 +101,7 @@ def struct_fields(
     defaults: Mapping[str, Any],
     others: Mapping[str, Sequence[AnyField]] | None = None,
 ) -> list[AnyField]:
-    """The fields of a header that a struct reads: one by one, by their names; numbers, and ``ns`` for so many octets.
+    """The fields of a header that a struct reads: one by one, by their names; numbers, and ``ns`` for this many octets.
 
     ``defaults`` are 0 where they are not given; ``others`` have fields in place of one, such as the bits of an octet.
     """

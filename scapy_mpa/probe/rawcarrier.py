@@ -192,7 +192,7 @@ class RawTCP:
     # --- packets ---
 
     def _pump(self, seconds: float) -> None:
-        """Take what comes within so many seconds, until there is something to hand on; timers go on."""
+        """Take what arrives within this many seconds, until there is something to hand on; timers run on."""
         tcp = self._tcp
         for number in range(_AT_ONCE):
             now = _now()

@@ -44,11 +44,11 @@ _WRITE_OF_NOTHING = "{by} write '' stag=0"
 _TRIES, _POLL = 2, 0.1
 #: What is said on a valid connection to compare with, and what that is called.
 _CONTROLS = {_WRITE_OF_NOTHING: "an RDMA Write of nothing", "{by} send 30": "a Send of 30 octets"}
-#: So often may a peer go after such a connection; then it is not made any more.
+#: A peer may crash this often after such a connection; then none is made any more.
 _DEADLY = 2
 #: The rule of a sender that deviates throughout.
 _DIALECT = "deviating-sender"
-#: So many valid Requests of which none was answered show that no other will be.
+#: This many valid Requests without an answer show that no other will be.
 _ENOUGH = 3
 
 

@@ -189,7 +189,7 @@ class Watcher:
             self._incoming = IncomingHalf(Layout(True, True), unnegotiated().profile, peer_of(by))
 
     def take(self, octets: bytes, seconds: float) -> None:
-        """Octets that came so many seconds after the connection stood."""
+        """Add octets that arrived this many seconds after the connection was established."""
         seen = self.seen
         seen.total += len(octets)
         seen.octets += octets[: max(0, _KEPT - len(seen.octets))]

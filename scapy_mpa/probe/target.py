@@ -21,7 +21,7 @@ from scapy_mpa.system.programs import Program
 #: What stands for the port in a command.
 PORT = "{port}"
 _POLL = 0.05
-#: A peer that died may come back badly, a machine that crashed above all: so often is it started again.
+#: A peer that died may come back badly, a machine that crashed above all: it is restarted this often.
 _RESTARTS = 3
 #: Octets of a program's standard error that are looked at.
 _LAST_WORDS = 1024
@@ -84,7 +84,7 @@ class Responder:
         return self._connector.connect(case)
 
     def restart(self) -> bool:
-        """Run the command; one that goes on is the peer itself, and is ended before the next."""
+        """Run the command; one that keeps running is the peer itself, and is ended before the next."""
         if self._command is None:
             return False
         self.close()
@@ -102,7 +102,7 @@ class Responder:
         return True
 
     def done(self) -> None:
-        """Nothing: it goes on."""
+        """Do nothing: it keeps running."""
 
     def close(self) -> None:
         """End what was started."""

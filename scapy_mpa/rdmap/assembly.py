@@ -373,7 +373,7 @@ class Assembly:
         self.advance(half, offset, end)
         controls, _, stags, tos = zip(*TAGGED_HEADER.iter_unpack(headers), strict=True)
         payloads = [length - TAGGED_HEADER_LENGTH for length in lengths]
-        # Mostly all go on in the same memory.
+        # Mostly all continue in the same memory.
         if (
             _TAGGED_QUEUE not in half.open
             and all(control & LAST for control in set(controls))

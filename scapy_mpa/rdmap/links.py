@@ -52,12 +52,12 @@ class Call:
         self.is_doubtful = self.waits = False
 
     def take_write(self, octets: int, count: int = 1) -> None:
-        """An RDMA Write of so many octets into memory that it named, or several together."""
+        """An RDMA Write of this many octets into memory that it named, or several together."""
         self.writes += count
         self.write_octets += octets
 
     def take_read(self, octets: int) -> None:
-        """An RDMA Read of so many octets from memory that it named."""
+        """An RDMA Read of this many octets from memory that it named."""
         self.reads += 1
         self.read_octets += octets
 
@@ -130,7 +130,7 @@ class UnderWay:
         limit: the most that there may be, its ORD after negotiation; None if that is not known.
         now: how many there are.
         most: how many there were at most, from ``most_frame`` on.
-        levels: nanoseconds for which there were so many.
+        levels: nanoseconds for which there were that many.
         full: nanoseconds at the limit; ``full_times`` says from which frame on and for how many, the first times only.
         times: how often the limit was reached.
     """

@@ -366,7 +366,7 @@ class STagMemory:
             below += 1
         if over is not None:
             self._overlap(access, over)
-        # What goes on where the run before ends is one run with it.
+        # What continues where the previous run ends is one run with it.
         new = first, end, access.first_frame, access.placed or access.frame
         if over is None and at and runs[at - 1][1] == first:
             at -= 1
@@ -538,7 +538,7 @@ class NamedMemories:
         return memory.judge(access) if self._knows(memory, access) else None
 
     def goes_on(self, stag: int, first: int, end: int, placed: int) -> bool:
-        """Return True if a Write goes on where the one before ended, and breaks nothing; and note it."""
+        """Return True if a Write continues where the previous one ended, and breaks nothing; and note it."""
         memory = self._by_stag.get(stag)
         return memory is not None and memory.doubts == self._doubts and memory.goes_on(first, end, placed, self.epoch)
 

@@ -36,7 +36,7 @@ class Spread:
             self._fold()
 
     def percentile(self, percent: float) -> int:
-        """The least value that so many percent of all are not above (nearest rank); 0 if there is none."""
+        """The least value that this percentage of all does not exceed (nearest rank); 0 if there is none."""
         rank = max(1, -int(-self.count * percent // 100))
         if not self._counts:
             return sorted(self._values)[rank - 1] if self.count else 0

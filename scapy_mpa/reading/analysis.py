@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from scapy_mpa.reading.shares import Share
 
 
-#: So many blocks are read before what was placed in the first of them is yielded.
+#: This many blocks are read before what was placed in the first of them is yielded.
 _LAG = 8
 
 

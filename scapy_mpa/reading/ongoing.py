@@ -23,16 +23,16 @@ from scapy_mpa.report.together import mark_ended_together
 from scapy_mpa.rules.findings import Finding, Findings, Quota
 from scapy_mpa.values.records import FPDURecord
 
-#: A TCP connection that is over is let go after so many nanoseconds: copies of its segments may come late.
+#: A TCP connection that is over is released after this many nanoseconds: copies of its segments may arrive late.
 SETTLED: Final = 2 * reader.NANOSECONDS
-#: What is over is looked for after so many seconds, or octets of the capture.
+#: Connections that are over are looked for after this many seconds, or octets of the capture.
 _OFTEN: Final = 0.5
-#: So many connections may be let go before circles of references are looked for.
+#: This many connections may be released before reference cycles are looked for.
 _FEW: Final = 500
 
 
 class OpenConnection(NamedTuple):
-    """An MPA connection that goes on: FPDUs so far, of the Initiator and the Responder, and findings."""
+    """An ongoing MPA connection: FPDUs so far, of the Initiator and the Responder, and findings."""
 
     number: int
     initiator: str
@@ -44,7 +44,7 @@ class OpenConnection(NamedTuple):
 
 
 class OngoingAnalysis:
-    """Analyses captures that go on; to be read once.
+    """Analyses ongoing captures; to be read once.
 
     Args:
         captures: what is read.
@@ -105,7 +105,7 @@ class OngoingAnalysis:
 
     @property
     def open_connections(self) -> Iterator[OpenConnection]:
-        """Yield the MPA connections that go on."""
+        """Yield the ongoing MPA connections."""
         for mpa in self._receiver.connections:
             counts = [mpa.operations[side].counts if side in mpa.operations else None for side in ROLES]
             first, second = ((one.fpdus, one.ulpdu_octets) if one is not None else (0, 0) for one in counts)

@@ -18,7 +18,7 @@ from scapy_mpa.system.temporary import MemoryFirst, temporary_file
 _HELD = 1 << 14
 #: Tuples of a file that are read at a time, at most.
 _CHUNK = 256
-#: So many octets of one are enough.
+#: This many octets of one are enough.
 _CHUNK_OCTETS = 1 << 15
 #: Files that are merged at a time: each takes a buffer and one of the operating system's file descriptors.
 _MOST_RUNS = 32

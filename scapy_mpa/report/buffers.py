@@ -118,7 +118,7 @@ class _Clock:
 
 
 class Held(NamedTuple):
-    """Octets held by one way: at most so many, first from a frame on; octets times nanoseconds; over so long a time."""
+    """Octets held one way: the most, first at which frame; octets times nanoseconds; the time."""
 
     peak: int
     peak_frame: int | None
@@ -142,7 +142,7 @@ class HalfBuffers(NamedTuple):
         fpdus: those that were captured whole.
         octets: of these, on the wire.
         at_once: octets of them that the frame which brought them placed, by Marker and length.
-        spread: how many FPDUs lie in so many segments.
+        spread: how many FPDUs span how many segments.
         crc: whether CRCs are in use.
         held: by :data:`WAYS`.
         series: octets held after each frame of the track, by :data:`WAYS`.

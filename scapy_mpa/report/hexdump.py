@@ -34,7 +34,7 @@ _LINE = "{:>8} {:>10}  {}  {}  {}"
 _OCTETS_WIDTH, _ASCII_WIDTH = 47, 16
 #: The columns of a terminal from which on a row holds all, and from which on it has ASCII.
 _ALL_FROM, _ASCII_FROM = 112, 75
-#: Octets of a payload that is shortened: so many at its beginning, so many at its end.
+#: Octets of a payload that is shortened: this many at its beginning, this many at its end.
 _FIRST, _LAST, _SHORTENED = 32, 16, 128
 _FLAGS = ((SYN, "SYN"), (ACK_FLAG, "ACK"), (PSH, "PSH"), (FIN, "FIN"), (RST, "RST"))
 _SPECIFIED_IN = {

@@ -209,7 +209,7 @@ class Negotiated:
         }
 
     def lines(self, columns: int | None = None) -> Iterator[str]:
-        """The table for people, and a line above it, in so many columns of a terminal; None: as many as it takes."""
+        """The table for people, and a line above it, in this many columns of a terminal; None: as many as it takes."""
         connection = self.connection
         yield f"#{connection.number} {connection.name}"
         heads = []

@@ -26,7 +26,7 @@ class Habit(NamedTuple):
         sent: the rule that is broken, or what the startup frame has.
         by: who sends it; None: either side.
         does: what the implementation does then, in words.
-        ends: it ends the connection, or refuses it; else it goes on.
+        ends: it ends the connection, or refuses it; else it continues.
         evidence: the case of ``probe`` that showed it, which names the capture.
     """
 

@@ -25,7 +25,7 @@ Where = Callable[[int], str]
 #: Given a connection, more lines about it.
 More = Callable[[Connection], Iterable[str]]
 
-#: So many connections are listed, unless all are asked for.
+#: This many connections are listed, unless all are asked for.
 MOST_CONNECTIONS = 50
 #: How connections ended, in words.
 ENDED_WORDS = {

@@ -19,7 +19,7 @@ from scapy_mpa.watches.startup import FEWEST_OF_AN_ADDRESS
 
 #: Nanoseconds within which ends may have one cause: as long as the RTO after a lost segment at first (RFC 6298 §2.1).
 SHORT_TIME: Final = 1_000_000_000
-#: So many others are named, the nearest in time.
+#: This many others are named, the nearest in time.
 MOST_NAMED: Final = 3
 #: (layer, error type) of Terminates for a buffer that was not offered (RFC 5040 §4.8, RFC 5041 §7.2), and the error
 #: among them that is about the DDP version.

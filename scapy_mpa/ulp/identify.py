@@ -36,7 +36,7 @@ PROTOCOLS = tuple(PORTS.values())
 LOOKED_AT = 4096
 #: In place of the length of a Send that is not known: none is so long, since MO has 32 bits (RFC 5041 §4.3).
 UNKNOWN_LENGTH = 1 << 32
-#: Octets of a Send with which any of these headers is whole: a command of NVMe has so many, the others have fewer.
+#: Octets of a Send that complete any of these headers: a command of NVMe has this many, the others have fewer.
 _LONGEST_HEADER = 64
 
 _Found = TypeVar("_Found", bound=Naming | UpperHeader)

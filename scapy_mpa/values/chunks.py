@@ -43,7 +43,7 @@ class Chunks:
 
 
 def chunks_within(start: int, end: int, pieces: int) -> range:
-    """The numbers of the chunks all of which lie in [start, end), none if so many pieces are not worth it."""
+    """The numbers of the chunks all of which lie in [start, end), none if this many pieces are not worth it."""
     if pieces <= _FEW or end - start >= pieces * _SHORT:
         return _NONE
     return range(-(-start // CHUNK), end // CHUNK)

@@ -14,7 +14,7 @@ from scapy_mpa.values.segment import PATH_MTU, Segment
 
 #: No path takes less, so that no host believes less: IPv4 (RFC 1191 §3), IPv6 (RFC 8201 §4); octets.
 LEAST_MTU_IPV4, LEAST_MTU_IPV6 = 68, 1280
-#: So many messages are kept of a half connection; others are counted.
+#: This many messages are kept per half connection; others are counted.
 MOST_KEPT = 16
 
 #: Octets of the headers of IP and TCP, and of the longest TCP options.

@@ -174,7 +174,7 @@ class Counts:
             self._bring(start, end, arrival.frame)
 
     def arrived_aligned(self, start: int, end: int, frame: int, time: int) -> None:
-        """Count a segment that goes on where all octets end, and holds whole FPDUs, which are passed next."""
+        """Count a segment that continues where all octets end, and holds whole FPDUs, which are passed next."""
         self.segments += 1
         self.header_aligned_segments += 1
         self.fpdu_aligned_segments += 1

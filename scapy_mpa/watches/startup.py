@@ -306,7 +306,7 @@ def garbled_key(garbled: OtherOctets) -> Breach:
     """Report first octets that are nearly a Key; of a connection without MPA its owner says which one it is."""
     where = garbled.offset, garbled.frame, garbled.time
     short, longer = (garbled.beginning[:length] for length in (ERDMA_KEY_LENGTH, ERDMA_KEY_LENGTH + 1))
-    # What goes on as a Key is a whole one, damaged.
+    # What continues as a Key is a complete one, damaged.
     is_short = any(key.startswith(short) and not key.startswith(longer) for key in (REQUEST_KEY, REPLY_KEY))
     known = ": a Key of 12 octets, as the first drivers of erdma send it" if is_short else ""
     return Breach("startup-key", *where, f"no startup frame: it begins with {garbled.beginning!r}{known}")

@@ -73,7 +73,7 @@ OPTIONAL = {
 }
 #: Differences that are kept; all are counted.
 MOST_DETAILS = 10_000
-#: So many octets around a difference are shown.
+#: This many octets around a difference are shown.
 _SHOWN = 8
 
 

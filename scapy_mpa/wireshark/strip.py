@@ -120,7 +120,7 @@ class HalfSent:
             self.startup, self.startup_seq = startup, startup[1]
 
     def packet(self, payload: bytes, flags: int, seq: int, options: bytes = b"", cut: int = 0) -> IPPacket:
-        """A packet, with the last acknowledgement; so many octets of its payload are cut off."""
+        """A packet, with the last acknowledgement; this many octets of its payload are cut off."""
         if self.acks:
             flags |= ACK_FLAG
         self.said = self.ack, self.window
@@ -144,7 +144,7 @@ class HalfSent:
         self.next = seq_add(seq, length)
 
     def fpdu(self, offset: int, octets: bytes, fpdu: Fpdu, markers: int, *, crc: bool) -> Iterator[IPPacket]:
-        """An FPDU at a stream offset, with so many Markers; ``fpdu`` are its fields."""
+        """An FPDU at a stream offset, with this many Markers; ``fpdu`` are its fields."""
         self.numbers.near = max(self.numbers.near, offset + fpdu.wire_length)
         plain = unmarked_fpdu(octets, fpdu, markers=self.numbers.markers, crc=crc)
         cut = fpdu.wire_length - MARKER_LENGTH * markers - len(plain) if len(octets) < fpdu.wire_length else 0

@@ -82,9 +82,9 @@ class Bench(NamedTuple):
 
     Attributes:
         size: octets of each capture; the larger ones have :data:`LARGER` times as many.
-        capture: the capture of a scenario, of so many octets.
+        capture: the capture of a scenario, of this many octets.
         large: the same, larger, as long as it is measured.
-        connections: a capture of so many connections of eight packets, as long as it is measured.
+        connections: a capture of this many connections of eight packets, as long as it is measured.
         measure: runs commands on a capture, by name, so many rounds if they are not to be as many as usual.
         run: runs any command; returns what it prints.
     """

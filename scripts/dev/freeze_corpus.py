@@ -35,7 +35,7 @@ T = TypeVar("T", int, str)
 
 #: Of mutated captures, which take most of the time, every so many is annotated and shown.
 SHOWN_EVERY = 3
-#: Every so many is read under one of these, as if somebody had told what no startup frame says.
+#: Every so many is read under one of these, as if the user had said what no startup frame says.
 ASSUMED_EVERY = 8
 ASSUMED = (
     ("--profile", "culley-02"),

@@ -4,7 +4,7 @@
     python -m scripts.dev.reference_pages
 
 docs/commands.md has each command's ``--help`` and a real example, with what it prints. What may differ from run to run,
-or goes on for long, is ``...`` there, as everywhere in the documentation.
+or continues for long, is ``...`` there, as everywhere in the documentation.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def running(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def scenario(connections: int) -> str:
-    """A scenario of so many connections in which the Initiator sends some messages."""
+    """A scenario of this many connections in which the Initiator sends some messages."""
     say = ", ".join(['"initiator send 100"'] * _SENDS)
     return 'title = "soak"\n' + f"[[connection]]\nsay = [{say}]\n" * connections
 

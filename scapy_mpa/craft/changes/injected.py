@@ -64,7 +64,7 @@ def injected(
         far: How far its number is from that of this octet.
         edge: Or from the edge of the window.
         octets: That it brings.
-        acknowledges: So many octets more than the peer has sent.
+        acknowledges: This many octets more than the peer has sent.
         checksum: Whether its TCP checksum is right.
         seconds: How much its timestamp is older.
         challenged: Whether the peer answers by what it expects.
