@@ -49,7 +49,7 @@ class FollowedConnection:
         path_mtu: what routers report of the packets of each direction, None as long as nobody asks.
         syns: what the SYN of each direction announced.
         strays: segments beside it that belong to no connection, the first MOST_RESETS.
-        is_stray: whether it is none: its segments lie in the midst of another one.
+        is_stray: whether it is not a connection: its segments lie in the middle of another one.
         is_reported: whether its segments are reported with the MPA connection beside it.
         is_left_out: whether the report has no room for it.
         is_holding: whether it may hold octets.
@@ -120,7 +120,7 @@ class Analyzer:
         connections: the MPA connections; they are numbered when all is known.
         findings: those of no connection.
         tcp_connections: how many TCP connections were met and are over, MPA or not.
-        has_doubt: whether a sender may deviate that was not looked into, as the listener receives octets only once.
+        has_doubt: whether a sender may deviate that was not examined, as the listener receives octets only once.
     """
 
     def __init__(
@@ -151,9 +151,9 @@ class Analyzer:
         self._diagnosis_budget = DiagnosisBudget()
         self._flows = Flows(self._follow, self._end)
         self._followed = Followed(limits.connections)
-        #: Connections that hold octets, as far as was looked at.
+        #: Connections that hold octets, as far as was examined.
         self._holding: dict[int, TCPConnection] = {}
-        #: How many octets they held when that was looked at, and how many came since.
+        #: How many octets they held when that was examined, and how many came since.
         self._held = 0
         #: MPA connections of which something was found since the last time.
         self._pending: list[CapturedConnection] = []
@@ -429,7 +429,7 @@ class Analyzer:
             self._starts_found |= followed.reader.starts_found
 
     def _report_data(self, mpa: CapturedConnection) -> None:
-        """Report of octets that begin like a startup frame that they are none."""
+        """Report that octets which begin like a startup frame are not one."""
         for role, found in zip(ROLES, (mpa.request, mpa.reply), strict=True):
             if found is not None:
                 name = " > ".join(endpoints(mpa.keys[role]))

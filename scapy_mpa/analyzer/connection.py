@@ -111,7 +111,7 @@ class Listener:
         """An FPDU that was placed at an earlier frame is delivered now; who wants no octets is not told."""
 
     def forget(self, mpa: CapturedConnection) -> None:
-        """A connection is over, and is let go."""
+        """Release a connection that is over."""
 
 
 class HalfFindings:

@@ -3,7 +3,7 @@
 What is over goes first.  Connections of which one side alone was captured (SYNs that nobody answered) go if they are
 more than their share; so do those without MPA; else the one goes that has been idle for longest.  Which that is, is
 found in the time that the packets took that came meanwhile: a heap has the last frame of each connection as it was when
-that was looked at last, and one that turns out to have gone on goes back.
+that was examined last, and one that turns out to have gone on goes back.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _ByIdleness:
 
     def __init__(self) -> None:
         self.members: dict[int, TCPConnection] = {}
-        #: (last frame as far as it was looked at, id), also of connections that are gone; None while nobody asks.
+        #: (last frame as far as it was examined, id), also of connections that are gone; None while nobody asks.
         self._heap: list[tuple[int, int]] | None = None
 
     def add(self, connection: TCPConnection) -> None:

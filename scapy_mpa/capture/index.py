@@ -70,7 +70,7 @@ class FrameIndex:
         #: The frames read last, and what fragments completed: one that holds many FPDUs is asked for as often.
         self._recent: dict[int, Segment | None] = {}
         self._whole: dict[int, Segment | None] = {}
-        #: The fragments put together last, and the frame up to which they were.
+        #: The fragments reassembled last, and the frame up to which they were.
         self._fragments = self._fresh()
         self._put_together = 0
 

@@ -102,7 +102,7 @@ class InterfaceOrigin(Origin):
         return [f"interface {printable(self.name)}: the kernel dropped {self._dropped} of {self._seen} packets"]
 
     def close(self) -> None:
-        """Let go of the socket."""
+        """Release the socket."""
         self._socket.close()
 
     def _records(self) -> Iterator[bytes]:

@@ -124,7 +124,7 @@ def _expanded(source: CaptureSource, skipped: list[str]) -> Iterator[tuple[Captu
 
 
 def _matching(name: str) -> list[str] | None:
-    """Return the files that match a pattern; None for a name that is none."""
+    """Return the files that match a pattern; None for a name that is not a pattern."""
     import glob
 
     from scapy_mpa.capture.folders import natural

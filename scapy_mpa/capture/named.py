@@ -68,7 +68,7 @@ class Sources(list[CaptureSource]):
 
 
 def as_sources(sources: CaptureSource | Sequence[CaptureSource]) -> Sources:
-    """The captures that were named, be it one or several: these are merged unless somebody has looked into them."""
+    """The captures that were named, be it one or several: these are merged unless somebody has examined them."""
     if isinstance(sources, Sources):
         return sources
     if isinstance(sources, Sequence) and not isinstance(sources, str):

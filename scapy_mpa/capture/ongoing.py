@@ -2,7 +2,7 @@
 
 In: what names one of these. Out: segments, as :class:`~scapy_mpa.capture.files.Captures` has them, as soon as they are
 there. Where there is nothing more, whoever reads waits until somebody ends that; what is there by then is read, and
-no more. What was read is let go: no frame can be looked up again.
+no more. What was read is released: no frame can be looked up again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from scapy_mpa.values.segment import Segment
 if TYPE_CHECKING:
     from scapy_mpa.ipsec.associations import Associations
 
-#: Seconds between two looks at what has not gone on.
+#: Seconds between two examines what has not gone on.
 DEFAULT_POLL: Final = 0.5
 #: Octets at the beginning of a file by which it is known again: the first record, with its time, is among them.
 _HEAD: Final = 512
@@ -110,7 +110,7 @@ class Origin(ABC):
         return []
 
     def close(self) -> None:  # noqa: B027
-        """Let go of what is open."""
+        """Release what is open."""
 
 
 class GrowingFile:
@@ -166,7 +166,7 @@ class GrowingFile:
         raise OSError("a growing capture can be read only once")
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Release the file."""
         self._file.close()
 
 
@@ -202,7 +202,7 @@ class FileOrigin(Origin):
             yield self.name, self._file
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Release the file."""
         self._file.close()
 
 
@@ -314,7 +314,7 @@ class FolderOrigin(Origin):
         return None
 
     def close(self) -> None:
-        """Let go of the file that is read."""
+        """Release the file that is read."""
         if self._file is not None:
             self._file.close()
 

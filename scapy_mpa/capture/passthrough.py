@@ -40,7 +40,7 @@ _LONGEST_COMMENT = 65532
 
 
 class Block(NamedTuple):
-    """A block, or a part of one that is not looked into; its byte order as in :mod:`struct`; whether it is a packet."""
+    """A block, or a part of one that is not examined; its byte order as in :mod:`struct`; whether it is a packet."""
 
     octets: bytes
     order: str

@@ -96,7 +96,7 @@ class Reader(ABC):
                 yield self._record_in(octets, position - place, position)
 
     def segment_at(self, position: int) -> Segment | None:
-        """The TCP segment of the record at a place in the file, numbered 0; None if it is none.
+        """The TCP segment of the record at a place in the file, numbered 0; None if there is none.
 
         One that holds only a fragment of a segment gives what :meth:`batches` gives for it. Raises
         :class:`~scapy_mpa.errors.CaptureError` if the file cannot be read from there.

@@ -18,7 +18,7 @@ def sealed_in(packet: Packet, octets: memoryview, end: int) -> tuple[int, int, i
     """Return where ESP begins in the payload of an IP packet, where it ends, and where it ended on the wire; None if
     there is none.
 
-    Keepalives and IKE on the port of both are none (RFC 3948 §2.2, §2.3).
+    Keepalives and IKE on the port of both are not ESP (RFC 3948 §2.2, §2.3).
     """
     if packet.protocol == PROTOCOL_ESP:
         return packet.at, end, packet.wire_end

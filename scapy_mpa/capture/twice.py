@@ -31,8 +31,8 @@ _ALIKE: Final = 1_000_000_000
 #: Nanoseconds within which a packet comes twice in one capture, if its identification names it.  What is sent again has
 #: another one (RFC 6864 §4).
 _TWICE_NAMED: Final = 100_000_000
-#: Segments of a capture that are looked at in the beginning, and then while copies are found; those that pass before
-#: some more are looked at: a bound of time.
+#: Segments of a capture that are examined in the beginning, and then while copies are found; those that pass before
+#: some more are examined: a bound of time.
 _LOOK, _LOOK_AGAIN, _PASS = 2048, 512, 1 << 15
 #: Packets that are remembered.
 _MOST: Final = 1 << 16
@@ -194,7 +194,7 @@ class Repeats:
         self._seen: dict[int, tuple[int, int]] = {}
         self._order: deque[tuple[int, int]] = deque()
         self._now = 0
-        #: Segments that are looked at until it is decided whether to go on, copies among them, those that pass unseen.
+        #: Segments that are examined until it is decided whether to go on, copies among them, those that pass unseen.
         self._left, self._found, self._pass = _LOOK, 0, 0
         self._has_copies = False
 

@@ -97,7 +97,7 @@ class Malformed:
         return "".join(one if one.isalnum() or one in "-_.=," else "-" for one in self.case.name) + self.suffix
 
     def forget(self) -> None:
-        """Let go of the frames; they are made again when they are needed."""
+        """Release the frames; they are made again when they are needed."""
         self._captured = None
 
     def packets(self) -> PacketList:

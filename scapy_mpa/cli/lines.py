@@ -26,7 +26,7 @@ _GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
 
 
 def terminal_width(*, err: bool = False) -> int | None:
-    """The columns of the terminal to which stdout, or stderr, goes; None if it is none."""
+    """The columns of the terminal to which stdout, or stderr, goes; None if there is no terminal."""
     stream = sys.stderr if err else sys.stdout
     if stream is None or not stream.isatty():
         return None

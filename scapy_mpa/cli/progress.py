@@ -20,7 +20,7 @@ from scapy_mpa.cli.colours import allows_colours
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-#: Seconds before anything is shown, and between two looks at the files.
+#: Seconds before anything is shown, and between two examines the files.
 _PATIENCE, _INTERVAL = 2.0, 0.25
 #: What a process has open, as Linux shows it.
 _OPEN, _STATE = "/proc/self/fd", "/proc/self/fdinfo"

@@ -68,7 +68,7 @@ class PartitionWriter:
                 share = known[key] = share_of(key, self._shares)
             if share not in rows:
                 rows[share], pieces[share], sizes[share] = [], [], 0
-            # The IP header comes along: its TTL or Hop Limit is looked at.
+            # The IP header comes along: its TTL or Hop Limit is examined.
             first = start if tcp < 0 else max(0, tcp - (20 if len(key) == 12 else 40))
             shift = sizes[share] - first
             tcp = tcp if tcp < 0 else tcp + shift

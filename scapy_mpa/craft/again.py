@@ -49,7 +49,7 @@ def steps_of(
 
     Args:
         said: in order.
-        as_messages: whether whole RDMAP messages are put together, where they come out the same.
+        as_messages: whether whole RDMAP messages are reassembled, where they come out the same.
         pause_ns: the shortest time (nanoseconds) between two ULPDUs that is kept as a pause; None: none is.
         version: of DDP and RDMAP.
     """

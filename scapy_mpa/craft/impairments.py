@@ -240,7 +240,7 @@ def impairment(value: object) -> Impairment:
     """An impairment from text (``reorder``, ``lose:probability=0.1,retransmit=false``), or from a mapping with
     ``kind``.
 
-    Raises MPAError for what is none.
+    Raises MPAError for an invalid one.
     """
     if isinstance(value, Impairment):
         return value

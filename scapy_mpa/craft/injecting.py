@@ -212,7 +212,7 @@ def _made(
 
 
 def inject(packets: Iterable[TcpPacket], chance: Chance, what: str, where: str, distance: int) -> Iterator[TcpPacket]:
-    """Segments that are none of the connection's come before some of its own (see ``PLACES``)."""
+    """Segments that do not belong to the connection come before some of its own (see ``PLACES``)."""
     seen: dict[SentHalf, SeenHalf] = {}
     for packet in packets:
         if packet.is_injected:

@@ -122,7 +122,7 @@ def parse(
 
 
 def toml_value(text: str) -> Any:
-    """A value as a scenario file has it: ``1``, ``true``, ``[1, 0]``, ``"text"``; what is none of these is a text."""
+    """A value as a scenario file has it: ``1``, ``true``, ``[1, 0]``, ``"text"``; anything else is a text."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except (tomllib.TOMLDecodeError, RecursionError):

@@ -54,7 +54,7 @@ _TRIES = 8
 _DUPLICATES = 3
 #: Segments in order that are acknowledged together (RFC 5681 §4.2).
 _TOGETHER = 2
-#: A segment that begins farther beyond what was sent, or before the SYN, is none of the stream's.
+#: A segment that begins farther beyond what was sent, or before the SYN, does not belong to the stream.
 _FARTHEST = 1 << 20
 #: Runs of octets beyond a hole that are kept: a limit of memory and time.
 _MOST_RUNS = 1 << 12
@@ -489,7 +489,7 @@ class TCP:
         elif self.state == "syn-received":
             self._put(self._packet(-1, b"", SYN | ACK))
         else:
-            # The peer may have let go of what it has acknowledged selectively (RFC 2018 §8).
+            # The peer may have released what it has acknowledged selectively (RFC 2018 §8).
             self.sacked = []
             for packet in self._unacknowledged.values():
                 self._put(self._again(packet))

@@ -190,7 +190,7 @@ def message_and_place(header: TaggedHeader | UntaggedHeader) -> tuple[str, str]:
 
 
 def is_tagged(ulpdu: Octets) -> bool:
-    """Return True if its T bit makes a ULPDU a tagged DDP segment; an empty one is none."""
+    """Return True if its T bit makes a ULPDU a tagged DDP segment; an empty one is not."""
     return bool(ulpdu) and bool(ulpdu[0] & TAGGED)
 
 

@@ -30,7 +30,7 @@ class Dialect(NamedTuple):
     """How one sender lays FPDUs. The first two fields were agreed on; all others are as in RFC 5044 unless changed."""
 
     markers: bool
-    #: CRCs are in use; if not, nobody looks at the field.
+    #: CRCs are in use; if not, nobody examines the field.
     crc: bool
     #: What FPDUPTR counts from: both origins were specified, so that neither is a deviation here.
     origin: Origin = "header"

@@ -380,7 +380,7 @@ def decode_fpdu(
 ) -> Fpdu | None:
     """The FPDU at the beginning of ``octets``, which begin at stream ``offset`` (None: no Markers).
 
-    None if more octets are needed; octets after the FPDU are not looked at. PAD, RESERVED and FPDUPTR are
+    None if more octets are needed; octets after the FPDU are not examined. PAD, RESERVED and FPDUPTR are
     returned as sent, and judged elsewhere; a CRC is read as RFC 5044 has it. RFC 5044 §4.
 
     Args:

@@ -74,7 +74,7 @@ class Side(NamedTuple):
     #: It tells an RDMAC RNIC its own Rev before it closes (RFC 5044 appendix C.2.1).
     replies_before_close: bool = True
 
-    #: It is none of Figure 14, but an implementation of draft-ietf-rddp-mpa-01: it sends Rev 0, with the M and C given
+    #: It is not in Figure 14, but an implementation of draft-ietf-rddp-mpa-01: it sends Rev 0, with the M and C given
     #: here, and takes no other Rev (§6.1.1 of the draft).
     is_draft: bool = False
 
@@ -181,7 +181,7 @@ def responder_closes(request: StartupFrame, side: Side) -> Close | None:
         return Close("responder", "request", 4, "startup-frame", problems)
     if side.is_draft:
         return None
-    # To older revisions the bit is reserved, and not looked at.
+    # To older revisions the bit is reserved, and not examined.
     if request.s and request.rev >= MINIMUM_ENHANCED_REVISION and not side.enhances:
         reason = "an enhanced Request counts as improperly formatted for a Responder without RFC 6581"
         return Close("responder", "request", 4, "interoperability", reason)

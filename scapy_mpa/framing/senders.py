@@ -101,7 +101,7 @@ DEVIATIONS: tuple[SenderDeviation, ...] = (
         {"length_counts_itself": True},
     ),
     SenderDeviation("length-with-pad", "ULPDU_Length that counts PAD", "fpdu-format", {"length_counts_pad": True}),
-    # Where nobody looks at the CRC field it might as well be the end of a ULPDU, and no CRC field after it.
+    # Where nobody examines the CRC field it might as well be the end of a ULPDU, and no CRC field after it.
     SenderDeviation(
         "length-with-crc", "ULPDU_Length that counts the CRC field", "fpdu-format", {"length_counts_crc": True}, "crc"
     ),

@@ -183,7 +183,7 @@ def extension_length(rev: int) -> int:
 def decode_startup_frame(octets: Octets) -> StartupFrame | None:
     """The startup frame at the beginning of ``octets``; None if more octets are needed.
 
-    Private Data is as many octets as PD_Length says; what follows is not looked at. Raises FramingError as
+    Private Data is as many octets as PD_Length says; what follows is not examined. Raises FramingError as
     soon as the octets can be neither Key (RFC 5044 §7.1.1).
     """
     key = bytes(octets[:KEY_LENGTH])

@@ -34,7 +34,7 @@ _MOST_LENGTH_BITS: Final = 8
 COMPARED_HEADERS: Final = 8
 #: FPDUs after which a hypothesis needs no more: a bound of time.
 ENOUGH_FPDUS: Final = 64
-#: Octets of a ULPDU that :func:`header_bits` looks at.
+#: Octets of a ULPDU that :func:`header_bits` examines.
 HEADER_OCTETS: Final = 18
 
 _INVALIDATING = (4, 6)

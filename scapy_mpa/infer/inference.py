@@ -54,7 +54,7 @@ from scapy_mpa.infer.evidence import (
     succession_bits,
 )
 
-#: Bits that must be left when the places that were looked at are paid for: one connection in 2^40 is taken for MPA.
+#: Bits that must be left when the places that were examined are paid for: one connection in 2^40 is taken for MPA.
 _LEFT_BITS: Final = 40
 #: Bits that these places cost if nobody counts them: for as many as there ever are, and for fields that other protocols
 #: fill alike.
@@ -67,11 +67,11 @@ HALF_BITS: Final = 44
 FEWEST_HEADERS: Final = 3
 #: FPDUs without CRC and Markers that must follow one another for each sequence of them that leads nowhere.
 _FEWEST_FOR_BROKEN = 32
-#: Candidates that are looked at for one hypothesis, no more than there are octets: a bound of time.
+#: Candidates that are examined for one hypothesis, no more than there are octets: a bound of time.
 _MOST_CANDIDATES = 4096
-#: Runs looked at, the longest first: a bound of time.
+#: Runs examined, the longest first: a bound of time.
 _MOST_RUNS = 256
-#: Octets of the shortest run looked at: those of the shortest FPDU.
+#: Octets of the shortest run examined: those of the shortest FPDU.
 _SHORTEST_RUN = plain_length(1)
 #: One Marker in this many may have anything in RESERVED.
 _MOST_DEVIATING = 8
@@ -119,7 +119,7 @@ class Inferred(NamedTuple):
     ``grid`` is what offsets of Markers leave modulo 512 (0 without Markers); ``origin`` what FPDUPTR counts from, None
     if no FPDU shows it; ``confirmations`` the FPDUs that confirm it (none, if only Markers of FPDUs that were not
     captured whole do), ``bits`` what they are worth; ``first`` the offset of the first of them; ``span`` the most
-    octets that follow one another and are all theirs; ``cost`` the bits that the places cost that were looked at.
+    octets that follow one another and are all theirs; ``cost`` the bits that the places cost that were examined.
     """
 
     markers: bool

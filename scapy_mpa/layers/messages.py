@@ -47,7 +47,7 @@ Place = Callable[[CapturedConnection, Role, int, int, Packet], Packet]
 
 
 class _Assembly(Assembly):
-    """Tells which segments come, before they are put together."""
+    """Tells which segments come, before they are reassembled."""
 
     def __init__(self, store: SessionMessages, *args: Any) -> None:
         super().__init__(store, *args)
@@ -93,7 +93,7 @@ class SessionMessages(OngoingMessages):
         super().placed(operation, row, frames, octets)
 
     def came(self, half: MessageHalf, segment: DDPSegment) -> None:
-        """A segment will be put together with others next."""
+        """A segment will be reassembled with others next."""
         operation = self._operations[half.half]
         frames = self._frames.pop((operation, segment.offset), None)
         if frames is None:

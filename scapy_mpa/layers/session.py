@@ -75,7 +75,7 @@ class MPASession(DefaultSession, Listener):
     Each comes over copies of the lower layers of the frame that placed it (where a frame of the other direction did it:
     of the last one of its own), with the time at which that was; ``packet.frame`` is the number of that frame,
     ``packet.located_by`` and ``packet.record`` are what is known of an FPDU. Fragments of IP datagrams are
-    put together first.
+    reassembled first.
 
     TCP's sequence number is that of its own first octet; lengths and checksums are left to be computed, and a FIN or a
     RST stays where it is right after the packet. So ``wrpcap`` writes what is read again with the same FPDUs.
@@ -291,7 +291,7 @@ class MPASession(DefaultSession, Listener):
         )
 
     def forget(self, mpa: CapturedConnection) -> None:
-        """A connection is over, and is let go."""
+        """Release a connection that is over."""
         self._uppers.pop(mpa, None)
         self._requests.pop(mpa, None)
         if self._messages is not None:

@@ -41,7 +41,7 @@ from scapy_mpa.live.settings import EndpointSettings
 from scapy_mpa.live.speaker import NOT_THE_SAME, PeerGivesUp, Speaker, UpperLayerError
 from scapy_mpa.live.telling import Telling, ToldConnection
 
-#: Octets read at a time, FPDUs handed to the socket between two looks at what came, messages that wait to be sent
+#: Octets read at a time, FPDUs handed to the socket between two examines what came, messages that wait to be sent
 #: above which nothing more is read.
 _AT_ONCE, _FPDUS_AT_ONCE, _MOST_WAITING = 1 << 18, 32, 64
 #: Connections whose summary is kept.

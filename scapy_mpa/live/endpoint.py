@@ -376,7 +376,7 @@ class MPAEndpoint:
         return events
 
     def _begin(self, events: list[Event]) -> list[Event]:
-        """The same events, once the first FPDU among them, if there is one, was looked at."""
+        """The same events, once the first FPDU among them, if there is one, was examined."""
         at = next((index for index, event in enumerate(events) if isinstance(event, ULPDUReceived)), None)
         if at is None:
             return events

@@ -191,7 +191,7 @@ class TerminateReceived:
 
 
 class ULPDUTaken(NamedTuple):
-    """A ULPDU came to an endpoint that looks into none (``TransparentRDMAP``)."""
+    """A ULPDU came to an endpoint that examines none (``TransparentRDMAP``)."""
 
     ulpdu: bytes
 
@@ -457,9 +457,9 @@ class RDMAPEndpoint:
         return self._take_untagged(header, ulpdu)
 
     def _take_write(self, header: TaggedHeader, payload: bytes) -> list[RDMAPEvent]:
-        # STag and TO of a segment without octets are not looked at (RFC 5041 §5.2).
+        # STag and TO of a segment without octets are not examined (RFC 5041 §5.2).
         if payload:
-            # DDP has no code for missing rights; an STag that must not be written is none for that.
+            # DDP has no code for missing rights; an STag that must not be written is not valid for writing.
             self._buffer(header.stag, Access.WRITE, INVALID_STAG, INVALID_STAG).put(header.to, payload)
         return [WritePlaced(header.stag, header.to, len(payload), header.last)]
 

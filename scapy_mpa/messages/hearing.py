@@ -1,6 +1,6 @@
 """FPDUs of all half connections, as a receiver places them, become DDP Segments in the order of delivery.
 
-As long as the FPDUs of a connection are delivered as they come, or soon after, their segments are put together at once.
+As long as the FPDUs of a connection are delivered as they come, or soon after, their segments are reassembled at once.
 One that was placed ahead waits until it is delivered. Behind octets that were never captured nothing is delivered any
 more: what becomes of the segments there, is for a subclass to say.
 """
@@ -86,7 +86,7 @@ class HalfReading:
 
 
 class MessageListener(CaptureListener):
-    """Hears of every FPDU, and has their segments put together.
+    """Hears of every FPDU, and has their segments reassembled.
 
     Attributes:
         assembly: puts them together.

@@ -1,8 +1,8 @@
 """Reads a capture and yields its messages, in memory that does not follow the capture.
 
-As long as the FPDUs of a connection are delivered as they come, or soon after, their segments are put together at once.
+As long as the FPDUs of a connection are delivered as they come, or soon after, their segments are reassembled at once.
 One that was placed ahead waits until it is delivered.  Behind octets that were never captured nothing is delivered any
-more: from there on all of a connection goes into files, and is put together at the end, in the order of the stream.
+more: from there on all of a connection goes into files, and is reassembled at the end, in the order of the stream.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 #: FPDUs placed ahead that one half connection keeps in memory.
 _MOST_AHEAD = 1 << 14
-#: Octets of a ULPDU that are looked at where its payload is not wanted: DDP's header, and what an upper layer needs.
+#: Octets of a ULPDU that are examined where its payload is not wanted: DDP's header, and what an upper layer needs.
 _LOOKED_AT = 18 + 4096
 
 _Plain: TypeAlias = "tuple[object, ...]"
@@ -122,7 +122,7 @@ class MessageReading(MessageListener):
         """The frame of the first error of each half connection that has one."""
         return self._errors
 
-    # --- what cannot be put together yet ---
+    # --- what cannot be reassembled yet ---
 
     def _take_behind_gap(self, reading: HalfReading, offset: int, end: int, segment: DDPSegment) -> None:
         half = reading.half
@@ -260,7 +260,7 @@ def iter_messages(
         capture: As :func:`scapy_mpa.analyze` takes it.
         payload: Whether messages have their octets.
         held: Octets of messages that wait for the rest of these at most.
-        selection: What is looked at.
+        selection: What is examined.
         assumptions: What cannot be known from the capture.
         limits: How much is held back.
         joining: As :func:`scapy_mpa.analyze` takes it.

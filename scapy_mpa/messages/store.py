@@ -98,7 +98,7 @@ class _Rows:
         yield from self._chunks
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         self._chunks = [[]]
         self._answers.close()
         if self._file is not None:
@@ -158,7 +158,7 @@ class MessageStore:
             late.close()
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         self._in_order.close()
         self._late.close()
 

@@ -65,6 +65,6 @@ class FrameTimes:
         return found[0]
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         if self._file is not None:
             self._file.close()

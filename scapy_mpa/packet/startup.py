@@ -122,7 +122,7 @@ class _Startup(_CapturedPacket):
         return text, [TCP]
 
     def private_data_packet(self, responder_port: int | None = None) -> Packet | None:
-        """The upper layer's Private Data as a packet, None if they are none that is known.
+        """The upper layer's Private Data as a packet, None if they are unknown.
 
         ``responder_port`` is that of TCP; None: as the TCP layer below has it.
         """

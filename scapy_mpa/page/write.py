@@ -146,7 +146,7 @@ class _Page:
         self._places: set[str] = set()
 
     def close(self) -> None:
-        """Let go of what was read."""
+        """Release what was read."""
         self._drawing.close()
 
     def render(self, said: list[str]) -> str:

@@ -81,7 +81,7 @@ def _opcodes(*names: str) -> frozenset[int]:
     return frozenset(opcode for opcode, name in enumerate(OPCODE_NAMES) if name and name.startswith(names))
 
 
-#: All of them; what is none of the others comes last.
+#: All of them; what is not one of the others comes last.
 MESSAGE_KINDS = (
     MessageKind("Send", _opcodes("Send"), "send"),
     MessageKind("RDMA Write", _opcodes("RDMA Write"), "blue"),

@@ -37,7 +37,7 @@ class ConnectionRows:
             yield row._replace(connection=numbers[row.connection])
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Release the files."""
         self._messages.close()
 
     def __enter__(self) -> ConnectionRows:

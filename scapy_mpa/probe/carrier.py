@@ -71,7 +71,7 @@ class Carrier(Protocol):
         """Octets of ours that the peer has not acknowledged; None if that is not known."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release it."""
 
 
 class KernelTCP:

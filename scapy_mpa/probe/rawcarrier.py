@@ -171,7 +171,7 @@ class RawTCP:
         return self._tcp.unacknowledged
 
     def close(self) -> None:
-        """Let go of it; a connection that is not over is reset, so that the peer is free for the next."""
+        """Release it; a connection that is not over is reset, so that the peer is free for the next."""
         if self._is_done:
             return
         self._is_done = True

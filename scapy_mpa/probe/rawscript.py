@@ -100,7 +100,7 @@ class _Plan:
             self._edge = max(self._edge, (packet.ack or 0) + (packet.window << shift))
 
     def forge(self, packet: TcpPacket) -> Forge:
-        """A segment that is none of the connection's, as it is to it."""
+        """A segment that does not belong to the connection, positioned relative to it."""
         half, own = packet.half, self._own
         start = packet.start + seq_diff(half.isn, own.isn)
         near = start - self._edge

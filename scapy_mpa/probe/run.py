@@ -320,7 +320,7 @@ class ProbeRun:
         return result
 
     def _counted(self, case: ProbeCase, reason: str, saw: str) -> ProbeJudgement:
-        """A failure that is none of the peer's octets."""
+        """A failure that is not in the peer's octets."""
         return self.deviations.count(case, ProbeJudgement("fail", reason, is_of_case=False, saw=saw))
 
     # --- one case ---

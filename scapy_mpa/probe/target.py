@@ -23,7 +23,7 @@ PORT = "{port}"
 _POLL = 0.05
 #: A peer that died may come back badly, a machine that crashed above all: it is restarted this often.
 _RESTARTS = 3
-#: Octets of a program's standard error that are looked at.
+#: Octets of a program's standard error that are examined.
 _LAST_WORDS = 1024
 
 
@@ -54,7 +54,7 @@ class Target(Protocol):
         """A connection is over."""
 
     def close(self) -> None:
-        """Let go of everything that was started."""
+        """Release everything that was started."""
 
 
 class Responder:

@@ -1,6 +1,6 @@
 """DDP Segments in the order of delivery become messages, which find what they have to do with each other.
 
-Untagged messages are put together by queue, MSN and MO, tagged ones by STag and TO up to the segment with L (RFC 5041
+Untagged messages are reassembled by queue, MSN and MO, tagged ones by STag and TO up to the segment with L (RFC 5041
 §5, RFC 5040 §5).  Of a message that is not whole there are parts, each with its offset.  Octets are kept only if they
 are asked for; then no more than a limit wait for the rest of their messages, and longer ones come in parts.
 """
@@ -51,7 +51,7 @@ _TAGGED_QUEUE = -1
 _NEVER = 1 << 64
 #: Accesses of each half connection that wait until it is known what their sender had received: a bound of memory.
 _MOST_SUSPECTS = 64
-#: Messages of which only the first octets are looked at, and those that nothing is looked up for.
+#: Messages of which only the first octets are examined, and those that nothing is looked up for.
 _LOOKED_AT_WHOLE = frozenset((_READ_REQUEST, _ATOMIC_REQUEST, _ATOMIC_RESPONSE))
 
 
@@ -229,7 +229,7 @@ class _Open:
         #: The frame by which all segments so far were placed, 0 if one never was.
         self.placed = segment.placed
         self.early = 0
-        #: Its first octets, as far as they are looked at; all of its octets, if they are asked for.
+        #: Its first octets, as far as they are examined; all of its octets, if they are asked for.
         self.head = b""
         self.octets = bytearray()
         self.after_error = self.is_cut = False

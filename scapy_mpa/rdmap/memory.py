@@ -492,7 +492,7 @@ class NamedMemories:
             memories: what it names.
             frame: the first frame of the message.
             position: the stream offset after it.
-            call: the call that it is, None if it is none.
+            call: the call that it is, None if it is not a call.
             protocol: the upper layer whose header names it, None if a Read Request names its sink.
             is_sure: it is known to be a header of that protocol.
         """

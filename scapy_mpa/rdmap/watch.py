@@ -1,7 +1,7 @@
 """What both directions of a connection do with named memory, as an analysis reads them (RFC 5040 §5.5, RFC 5041 §7.1).
 
 In: FPDUs and runs of plain ones, each direction in stream order.  Out: breaches of who writes or reads.  Untagged
-messages are put together by :class:`~scapy_mpa.rdmap.assembly.Assembly`; of an RDMA Write nothing but place and length
+messages are reassembled by :class:`~scapy_mpa.rdmap.assembly.Assembly`; of an RDMA Write nothing but place and length
 is needed, so its segments are only counted.  Where an RDMA Read Response goes is judged by what it answers
 (:mod:`scapy_mpa.watches.outstanding`).  Where no upper layer is known the watch is over before the first tagged
 message, and takes nothing any more; mostly the first Send shows it, before anything was made to put messages together.

@@ -62,7 +62,7 @@ def analyze(
             says all that is below.
         fpdus: Whether the half connections of the report hold a record of every FPDU (about 50 octets each); without,
             counts and findings only.
-        selection: What is looked at.
+        selection: What is examined.
         assumptions: What cannot be known from the capture.
         limits: How much is held back.
         jobs: How many processes divide the connections among them, each within the limits; with more than one,
@@ -111,7 +111,7 @@ def part_read(one: Pass, share: Share | None = None, *, is_heard: bool = True) -
 
 
 def _handed_over(analyzer: Analyzer, index: FrameIndex, lets_go: bool = True) -> Iterator[tuple[int, Connection]]:
-    """Yield the connections that are over with the frames that they are numbered by, and let go of the rest of each."""
+    """Yield the connections that are over with the frames that they are numbered by, and release the rest of each."""
     over = analyzer.hand_over()[::-1]
     while over:
         mpa = over.pop()
@@ -262,7 +262,7 @@ def iter_fpdus(
 
     Args:
         capture: As :func:`analyze` takes it.
-        selection: What is looked at.
+        selection: What is examined.
         assumptions: What cannot be known from the capture.
         limits: How much is held back.
         joining: As :func:`analyze` takes it.

@@ -2,7 +2,7 @@
 complete.
 
 It hears of each at once, when it is not known yet whether its sender deviates. So if reading a capture leaves a doubt
-of that, and only then, an analysis looks into it, and if it finds senders that deviate, the capture is read again with
+of that, and only then, an analysis examines it, and if it finds senders that deviate, the capture is read again with
 what is known of them. Where nothing can be read again the first reading stands, and :attr:`CaptureListener.remark`
 says so.
 """
@@ -34,7 +34,7 @@ class CaptureListener(Listener):
 
     Connections have a number of their own while the capture is read, for which :meth:`connect` finds those of the
     report; directions are 0 and 1, as in :data:`~scapy_mpa.report.half.DIRECTIONS`. ``report`` is the report without
-    FPDUs, ``remark`` a line that says what was not looked into, if there is anything.
+    FPDUs, ``remark`` a line that says what was not examined, if there is anything.
     """
 
     report: Report

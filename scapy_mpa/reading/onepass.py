@@ -55,7 +55,7 @@ class Pass:
     """Segments through an analyzer, once.
 
     Args:
-        query: what is looked at, what is assumed, how much is held back.
+        query: what is examined, what is assumed, how much is held back.
         listeners: who hears of segments, startup frames and FPDUs; each says what it wants.
         records: whether a row is kept of each FPDU.
         make_findings: makes the findings of a connection.

@@ -65,7 +65,7 @@ class Sorted(Generic[T]):
         return merge(*map(_read, chain.from_iterable(self._runs)), self._held)
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         self._held = []
         for runs in self._runs:
             _close(runs)
@@ -122,5 +122,5 @@ class OctetStore:
         return self._file.read(length)
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         self._file.close()

@@ -163,7 +163,7 @@ class Closing:
 
 
 def _segment_of(number: int, frame: CapturedFrame) -> Segment | None:
-    """Return the TCP segment in a frame; None if it is none, or came in fragments or encrypted."""
+    """Return the TCP segment in a frame; None if there is none, or it is fragmented or encrypted."""
     size = len(frame.octets)
     octets = memoryview(frame.octets)
     seg = segment_in(

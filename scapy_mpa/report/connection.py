@@ -84,7 +84,7 @@ class Connection:
         #: What the startup frames came to; None if neither was captured.
         self._judgement = mpa.judgement
         self.findings: list[Finding] = mpa.findings.sorted()
-        #: The ids of the rules that are looked at.
+        #: The ids of the rules that are examined.
         self.rules: Set[str] = _ALL_RULES
         #: The frames of the capture, to be read again, and what was assumed when they were read.
         self.index = index

@@ -82,7 +82,7 @@ class FPDURun:
 
 
 class FPDURecords(Sequence[FPDURecord]):
-    """The FPDUs of one half connection, in the order of the stream; made when they are looked at.
+    """The FPDUs of one half connection, in the order of the stream; made when they are examined.
 
     ``log`` is what they are made of, None if none was kept.
     """

@@ -1,7 +1,7 @@
 """The upper layer of a connection, as far as its beginning shows it, and the limits that it stated.
 
 Startup frames, the port, the first Send of either side, and what the Responder asks for first: that is at hand without
-a look at the messages, which :mod:`scapy_mpa.messages` puts together.
+a look at the messages, which :mod:`scapy_mpa.messages` reassembles.
 """
 
 from __future__ import annotations

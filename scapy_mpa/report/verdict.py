@@ -33,7 +33,7 @@ _WRONG_FRAME = frozenset(
 )  # fmt: skip
 _ACCEPTED = frozenset(("startup-invalid-answered", "startup-not-closed"))
 
-#: Rules that octets in the place of a Reply break which are none.
+#: Rules broken by octets in place of a Reply that are not one.
 _NO_REPLY = ("startup-key", "startup-role")
 
 #: (layer, error type, error code) of a Terminate: what the message that it quotes did (RFC 5040 §4.8, RFC 5041 §7.2).

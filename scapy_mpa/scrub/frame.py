@@ -106,7 +106,7 @@ class FrameScrubber:
         return bytes(one.out)
 
     def put_in_place(self, what: str, octets: memoryview) -> bytes:
-        """Return what takes the place of octets that are not looked into; ``what`` they are is counted."""
+        """Return what takes the place of octets that are not examined; ``what`` they are is counted."""
         if not octets:
             return b""
         self.replaced[what] += 1
@@ -344,7 +344,7 @@ class _Frame:
             self._tunnel(packet, end, depth)
 
     def _tunnel(self, packet: Packet, end: int, depth: int) -> None:
-        """Replace what is in a tunnel, or all of what is none."""
+        """Replace the content of a tunnel, or everything if it is not a tunnel."""
         at, protocol = packet.at, packet.protocol
         inner = None
         if depth + 1 < MAX_NESTING:

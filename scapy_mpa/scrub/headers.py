@@ -14,7 +14,7 @@ from scapy_mpa.ulp.rpcrdma import transport_header
 
 #: Octets of an RPC call up to the procedure, of which a reply has fewer (RFC 5531 §9).
 _RPC: Final = 24
-#: Octets that are looked at of a Send: more than the chunk lists of any RPC that was captured.
+#: Octets that are examined of a Send: more than the chunk lists of any RPC that was captured.
 _NVME_COMMAND, _NVME_RESPONSE = 64, 16
 #: SMB Direct's header with its padding, and SMB2's (MS-SMBD §2.2, MS-SMB2 §2.2.1); negotiation has less.
 _SMB: Final = 24 + 64

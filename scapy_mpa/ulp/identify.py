@@ -32,7 +32,7 @@ PORTS: dict[int, Protocol] = {
 _WITHOUT_HEADERS = ("perftest",)
 #: All that can be asked for by name.
 PROTOCOLS = tuple(PORTS.values())
-#: Octets of a Send that are looked at.
+#: Octets of a Send that are examined.
 LOOKED_AT = 4096
 #: In place of the length of a Send that is not known: none is so long, since MO has 32 bits (RFC 5041 §4.3).
 UNKNOWN_LENGTH = 1 << 32
@@ -263,7 +263,7 @@ def _parts(frame: StartupFrame | None, responder_port: int) -> list[PrivateDataP
 def header_of(
     protocol: Protocol, octets: bytes, length: int, is_from_initiator: bool, queue: int | None = None
 ) -> UpperHeader | None:
-    """The header of a Send of a protocol, of which it is not known which Sends came before; None if it is none.
+    """The header of a Send of a protocol, of which it is not known which Sends came before; None if there is none.
 
     The first Send of either side may be another message than those that follow.
     """

@@ -78,7 +78,7 @@ def naming(octets: bytes, length: int) -> Naming | None:
 
 
 def _expected(octets: bytes) -> int:
-    """The Expected Data Transfer Length of a SCSI Command, 0 if it is none or not available."""
+    """The Expected Data Transfer Length of a SCSI Command, 0 if it is not one, or not available."""
     at = CONTROL.size + _EXPECTED_AT
     if len(octets) < at + _EXPECTED.size or octets[CONTROL.size] & _OPCODE != _SCSI_COMMAND:
         return 0

@@ -108,7 +108,7 @@ def naming(
 
 
 def connect_queue(octets: bytes) -> int | None:
-    """The number of the queue that a Connect command is for, None if these octets are none."""
+    """The number of the queue that a Connect command is for, None for other octets."""
     if len(octets) < COMMAND_LENGTH or octets[0] != FABRICS or octets[4] != CONNECT:
         return None
     return int(_CONNECT_QUEUE.unpack_from(octets)[0])

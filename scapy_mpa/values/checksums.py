@@ -1,6 +1,6 @@
 """The TCP checksums of the segments of a half connection, right or wrong: each is computed once.
 
-A checksum is looked at only where copies differ or an FPDU is bad, but there again and again: for each copy that comes.
+A checksum is examined only where copies differ or an FPDU is bad, but there again and again: for each copy that comes.
 """
 
 from __future__ import annotations

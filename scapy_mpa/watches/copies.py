@@ -26,7 +26,7 @@ from scapy_mpa.watches.lifecycle import after, distance
 #: FPDUs that are remembered: of a copy of anything before them it is not known whether it fits an FPDU.  A bound of
 #: memory: 1 MiB.
 REMEMBERED: Final = 4096
-#: Doubtful segments that are remembered until it is known what became of them.  A bound of time: all are looked at
+#: Doubtful segments that are remembered until it is known what became of them.  A bound of time: all are examined
 #: for what is left out.
 MOST_DOUBTFUL: Final = 1024
 
@@ -291,7 +291,7 @@ def other_fins(fins: Sequence[tuple[int, int, int]], fin: tuple[int, int, int] |
 def stray(
     one: Stray, offset: int, expected: int | None, edge: int | None, start: int | None, has_right_checksums: bool
 ) -> Breach:
-    """Report a segment that came in the midst of a connection, and is none of its own.
+    """Report a segment that arrived in the middle of a connection, and does not belong to it.
 
     Args:
         one: the segment.

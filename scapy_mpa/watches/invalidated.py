@@ -2,7 +2,7 @@
 
 In: Sends with Invalidate, tagged segments, and how much of the peer's stream is known.  Out: breaches.
 The peer may give an STag to other memory, and names it again in a message of its own.  How upper layers do that is not
-looked at: as soon as the peer has said anything, its STags may all be valid again.
+examined: as soon as the peer has said anything, its STags may all be valid again.
 """
 
 from __future__ import annotations

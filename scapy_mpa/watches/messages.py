@@ -61,7 +61,7 @@ class MessageWatch:
 
     Attributes:
         acknowledged: the offset up to which the peer acknowledged octets, None before it acknowledged any.
-        has_all: whether no FPDU was let go.
+        has_all: whether no FPDU was released.
     """
 
     __slots__ = ("_count", "_fpdus", "acknowledged", "has_all")

@@ -1,7 +1,7 @@
 """Our FPDUs and startup frames against Wireshark's, one by one (:func:`crosscheck`).
 
 They are lined up by TCP connection and sequence number, or, where Wireshark does not tell where an FPDU lies because it
-was put together from several segments, by its octets. What agrees is counted, what differs is listed with the limit of
+was reassembled from several segments, by its octets. What agrees is counted, what differs is listed with the limit of
 Wireshark that explains it, if one does.
 """
 

@@ -189,7 +189,7 @@ class OngoingPlain(Listener):
         self._found.append(_Found(row.placed or frames[-1], operation, row, octets))
 
     def forget(self, mpa: CapturedConnection) -> None:
-        """A connection is over, and is let go."""
+        """Release a connection that is over."""
         self._over.append(mpa)
 
     def take(self) -> Iterator[CutPacket]:
@@ -262,7 +262,7 @@ class OngoingPlain(Listener):
 
 
 def _begins_another(half: HalfSent, seg: Segment) -> bool:
-    """Return True if a SYN is none of the connection that was there before."""
+    """Return True if a SYN does not belong to the previous connection."""
     return half.startup_seq is not None and seq_add(seg.seq, 1) != half.startup_seq and seg.seq not in half.syns
 
 

@@ -186,7 +186,7 @@ class OngoingComments(NoteListener):
         self.note_fpdu(operation, row, frames, None, b"", "")
 
     def forget(self, mpa: CapturedConnection) -> None:
-        """A connection is over, and is let go."""
+        """Release a connection that is over."""
         if self._open.pop(mpa.number, None) is not None:
             self._over[mpa.number] = {role: _half(mpa, role) for role in mpa.keys}
             self._forgotten.append((self._taken, mpa.number))
@@ -281,7 +281,7 @@ class OngoingComments(NoteListener):
         return _half(self._open[serial], direction)
 
     def _forget_before(self, frame: int) -> None:
-        """Let go of connections that were over when this packet came: nothing is said of them any more."""
+        """Release connections that were over when this packet came: nothing is said of them any more."""
         while self._forgotten and self._forgotten[0][0] < frame:
             del self._over[self._forgotten.popleft()[1]]
 

@@ -40,7 +40,7 @@ _PARTS = ("captures", "malformed", "crafted", "mutated")
 _ENVIRONMENT = {"PYTHONHASHSEED": "0", "TZ": "UTC", "COLUMNS": "120", "LC_ALL": "C.UTF-8"}
 #: The command allocates, once, a large block that it never touches; in a process of many it would be cleared each time.
 _MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(8 << 20), "MALLOC_TRIM_THRESHOLD_": str(256 << 20)}
-#: Text in a file that is none: comments, above all.
+#: Text that does not count in a file: mainly comments.
 _TEXT = re.compile(rb"(?:[\x20-\x7e]|[\xc2-\xdf][\x80-\xbf]|\xe2[\x80-\xbf]{2}){6,}")
 
 _folder = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -132,7 +132,7 @@ class Hashed(NamedTuple):
 
     @property
     def is_exempt(self) -> bool:
-        """True if a limit was met: what is let go then is not frozen."""
+        """True if a limit was met: what is released then is not frozen."""
         return any(flags.endswith(",limit") for _, flags in self.commands.values())
 
 

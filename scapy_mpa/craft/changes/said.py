@@ -16,7 +16,7 @@ from scapy_mpa.craft.ulpdus import atomic_request_body, rdma_write, read_request
 from scapy_mpa.framing.ddp import LAST, QUEUE_OF, header_length, is_tagged
 from scapy_mpa.framing.role import ROLES
 
-#: Those of RDMAP (RFC 5040 §4.3, RFC 7306 §4) and those that are none; a Terminate says most.
+#: Those of RDMAP (RFC 5040 §4.3, RFC 7306 §4) and undefined ones; a Terminate says most.
 _OPCODES = (*range(16), 7, 7, 7)
 
 
