@@ -41,12 +41,12 @@ from scapy_mpa.watches.startup import garbled_key, start_not_found
 
 
 class FollowedConnection:
-    """A TCP connection with who reads it, and the MPA connection that it turned out to carry.
+    """A TCP connection with its reader, and the MPA connection that it turned out to carry.
 
     Attributes:
         reader: reads its octets.
         mpa: the MPA connection, None if there is none as far as is known.
-        path_mtu: what routers report of the packets of each direction, None as long as nobody asks.
+        path_mtu: what routers report of the packets of each direction, None until somebody asks.
         syns: what the SYN of each direction announced.
         strays: segments beside it that belong to no connection, the first MOST_RESETS.
         is_stray: whether it is not a connection: its segments lie in the middle of another one.
@@ -110,7 +110,7 @@ class Analyzer:
     Args:
         records: whether a row is kept of each FPDU.
         listener: hears of startup frames and FPDUs, if anybody does.
-        assumptions: what the user told because no startup frame does.
+        assumptions: what the user stated because no startup frame does.
         limits: how much is held back and followed at most.
         make_findings: makes the findings of a connection, which share a quota, or those of none, without one.
         deviations: what is known of senders by an analysis of the same capture: for who receives octets only once, they
@@ -198,7 +198,7 @@ class Analyzer:
                 mpa.take(d)
 
     def _receive_in_turn(self, followed: FollowedConnection, d: int, seg: Segment) -> bool:
-        """Receive a segment about which nobody has anything to say; if somebody has, nothing changes: return False.
+        """Receive a segment with nothing to report; if there is something, change nothing and return False.
 
         It acknowledges, or continues with plain FPDUs where all octets end.  :meth:`_receive` does the same, and more.
         """

@@ -84,7 +84,7 @@ _OF_BOTH |= {rule.id for rule in GROUPS["Memory"]}
 
 
 class Listener:
-    """Hears of startup frames and FPDUs as soon as they mean something.
+    """Receives startup frames and FPDUs as soon as they are known.
 
     Attributes:
         wants_octets: whether it wants the octets of FPDUs. These come once: a sender that turns out to deviate is not
@@ -108,7 +108,7 @@ class Listener:
         """FPDUs were placed, each by the frame that brought it, which delivers it unless octets before are missing."""
 
     def delivered(self, operation: FullOperation, row: FPDURow) -> None:
-        """An FPDU that was placed at an earlier frame is delivered now; who wants no octets is not told."""
+        """Deliver an FPDU that was placed at an earlier frame; not called for listeners that want no octets."""
 
     def forget(self, mpa: CapturedConnection) -> None:
         """Release a connection that is over."""
@@ -157,7 +157,7 @@ class FullOperation:
 
     Args:
         mpa: its connection.
-        direction: who sends.
+        direction: the sender.
         key: addresses and ports of its segments.
         reader: what reads its FPDUs.
         emss: octets that a segment holds, as both SYNs announce it; 0 if that is not known.
@@ -841,7 +841,7 @@ class CapturedConnection:
         return self.initiator_side if direction == "initiator" else 1 - self.initiator_side
 
     def role_of(self, side: int) -> Role:
-        """Return who sends in a direction of the TCP connection."""
+        """Return the sender of a direction of the TCP connection."""
         return "initiator" if side == self.initiator_side else "responder"
 
     def markers(self, direction: Role) -> bool | None:

@@ -31,7 +31,7 @@ class _ByIdleness:
 
     def __init__(self) -> None:
         self.members: dict[int, TCPConnection] = {}
-        #: (last frame as far as it was examined, id), also of connections that are gone; None while nobody asks.
+        #: (last frame as far as it was examined, id), also of connections that are gone; None until somebody asks.
         self._heap: list[tuple[int, int]] | None = None
 
     def add(self, connection: TCPConnection) -> None:

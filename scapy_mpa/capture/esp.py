@@ -1,4 +1,4 @@
-"""Opens ESP packets with the keys that somebody gave, in tunnel or transport mode (RFC 4303 §3.4).
+"""Opens ESP packets with the given keys, in tunnel or transport mode (RFC 4303 §3.4).
 
 The fragments of a datagram come together before (§3.4.1).  What cannot be opened is noted.
 """

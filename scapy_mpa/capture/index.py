@@ -1,4 +1,4 @@
-"""Frames of a capture by number, read again when somebody wants their octets.
+"""Frames of a capture by number, read again when their octets are needed.
 
 The index holds eight octets a frame and is made when the first frame is asked for.
 """
@@ -65,7 +65,7 @@ class FrameIndex:
         self._positions = array("Q")
         #: The reader of each frame, if there are several.
         self._reader_of = array("I")
-        #: The frames of each reader, ascending, if somebody asked.
+        #: The frames of each reader, ascending, if requested.
         self._frames_of: list[array[int]] = []
         #: The frames read last, and what fragments completed: one that holds many FPDUs is asked for as often.
         self._recent: dict[int, Segment | None] = {}

@@ -30,7 +30,7 @@ from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 if TYPE_CHECKING:
     from scapy_mpa.ipsec.associations import Associations
 
-#: What somebody asks for: to see by the times in the files, or one of the two for all of them.
+#: What is asked for: decide by the times in the files, or one of the two for all of them.
 Joining: TypeAlias = Literal["auto", "follow", "merge"]
 JOININGS: Final[tuple[Joining, ...]] = ("auto", "follow", "merge")
 

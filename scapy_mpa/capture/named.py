@@ -32,7 +32,7 @@ class Sources(list[CaptureSource]):
         ends: the time of the last record of each.
         lenient: whether what cannot be read of one is reported, and the rest is read.
         skipped: a line for each file that was found and cannot be read.
-        esp: the keys of what travels under ESP, if somebody gave them.
+        esp: the keys of what travels under ESP, if they were given.
         udp_ports: UDP ports of tunnels besides the usual ones, and which they are.
     """
 

@@ -78,7 +78,7 @@ class Notes:
         self.unread = found._replace(last_frame=frame)
 
     def tell_with(self, note: Note) -> None:
-        """Take a note that somebody else has counted, beside what was counted here of the same rule."""
+        """Take a note that was counted elsewhere, beside what was counted here of the same rule."""
         found = self._found.get(note.rule)
         if found is not None:
             note = note._replace(detail=f"{note.detail}; {found.times} more are in one capture twice")

@@ -38,5 +38,5 @@ def sealed_in(packet: Packet, octets: memoryview, end: int) -> tuple[int, int, i
 
 
 def note_without_keys(notes: Notes, frame: int, time: int) -> None:
-    """Have the report say that ESP was seen, and that nobody gave keys for it."""
+    """Have the report say that ESP was seen, and that no keys were given."""
     notes.add("esp", frame, time, "ESP packets are not decrypted (--esp FILE gives the keys)")

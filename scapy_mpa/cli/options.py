@@ -212,7 +212,7 @@ class Reading(NamedTuple):
     named: tuple[str, ...] = ()
     #: In their place, what is read while it is written.
     ongoing: OngoingCaptures | None = None
-    #: Who reads them, if it is not this process.
+    #: The cluster that reads them, if it is not this process.
     cluster: Cluster | None = None
 
     @property

@@ -392,7 +392,7 @@ def impaired(
         kind: its name.
         number: that of the packet to which it happens, for certain; None: to any, as its parameters say.
         seed: decides about what is random.
-        direction: who sends what it happens to; None: the side that the exchange is changed by.
+        direction: the sender of what it happens to; None: the side that the exchange is changed by.
         parameters: those that are not as usual, and those of its function alone.
     """
     whose = IMPAIRMENTS[kind]

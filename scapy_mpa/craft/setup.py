@@ -87,7 +87,7 @@ class Setup:
     alter: tuple[Alter | None, Alter | None] = (None, None)
     #: What each side does wrong, by its name in ``framing.senders``, two of them joined by +.
     deviation: tuple[str, str] = ("", "")
-    #: Who sends the SYN.
+    #: The sender of the SYN.
     opens: Role = "initiator"
     #: How each side cuts its stream, one for both or a pair.
     segmentation: Any = "aligned"

@@ -26,11 +26,11 @@ class Talk:
     """A TCP connection between ``client``, who opens it, and ``server``.
 
     Args:
-        halves: the half connections, by who sends them.
+        halves: the half connections, by sender.
         clock: gives the time of each packet in nanoseconds since the epoch, as ``itertools.count(start, step)`` does.
         timestamps: the TCP option is in use, which costs 12 octets of each segment.
         mtu: of the path, in octets; ``emss`` is what headers leave of it.
-        windows: small windows, in octets, by who receives and so offers them; None: a large one.
+        windows: small windows, in octets, by the receiver that offers them; None: a large one.
     """
 
     def __init__(

@@ -154,7 +154,7 @@ class _ConnectionTruth:
         elif has_startup and request < NEVER:
             return
         else:
-            # It begins in the middle, or has no startup frames: who speaks first is called the Initiator.
+            # It begins in the middle, or has no startup frames: the side that sends first is called the Initiator.
             sides = {"initiator": first, "responder": first.peer}
             # Without startup frames Full Operation may begin with the first octet after SYN.
             floor = 0

@@ -5,7 +5,7 @@ good or whose Markers and DDP header agree), no Markers but CRCs (a length whose
 lead from one DDP header that makes sense to the next).  Each FPDU found confirms; what the hypothesis is worth is
 counted in bits (:mod:`~scapy_mpa.infer.evidence`).  What is worth too little is not believed.
 
-Who looks at 2^n places finds something that is worth n bits in one of them.  So the places are paid for, and what is
+A search of 2^n places finds something worth n bits in one of them.  So the places are paid for, and what is
 left has to be 40 bits: one TCP connection in 2^40 that carries anything else is taken for MPA, or, if it carries
 nothing but small numbers and zeros, which resemble Markers and headers, one in 2^34 (the tests count them, with CRCs
 of few bits).  As a rule 24 bits are paid, for as many places as there ever are, and for fields that other protocols

@@ -39,7 +39,7 @@ _OFFERED = EnhancedData(c=1, d=1, ird=NOT_NEGOTIATED, ord=NOT_NEGOTIATED)
 class MPA_am(AnsweringMachineTCP):
     """Accept connections as Responder, and answer each FPDU that ``make_reply`` has an answer to.
 
-    Parameters, of the constructor or of the call: ``port``, ``host`` (loopback unless told), ``listener`` (a listening
+    Parameters, of the constructor or of the call: ``port``, ``host`` (loopback by default), ``listener`` (a listening
     socket in their place), ``answer`` (a function from an FPDU to its answer, or None), those of ``EndpointSettings``.
     """
 

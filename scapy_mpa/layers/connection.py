@@ -1,4 +1,4 @@
-"""``MPAConnection``: a whole MPA connection at the Scapy prompt, told step by step, packet by packet when iterated.
+"""``MPAConnection``: a whole MPA connection at the Scapy prompt, built step by step, packet by packet when iterated.
 
     c = MPAConnection(initiator="10.0.0.1", responder="10.0.0.2", m=(1, 1))
     c.send("initiator", b"hello").write("responder", 9000)

@@ -81,7 +81,7 @@ class SessionMessages(OngoingMessages):
         super().__init__(self._unused, payload=True, held=held)
 
     def begin(self) -> None:
-        """Forget what was heard."""
+        """Forget what was received."""
         super().begin()
         self.assembly = _Assembly(self, self._payload, self._held, self.acknowledged)
 

@@ -101,7 +101,7 @@ class MPASocket(StreamSocket):
     def accept(cls, port: int | socket.socket, host: str = "127.0.0.1", **parameters: Any) -> MPASocket:
         """Wait for an Initiator, and enter Full Operation as Responder.
 
-        One connection is taken, on a port of this host, loopback unless told, or from a listening socket, which stays
+        One connection is taken, on a port of this host, loopback by default, or from a listening socket, which stays
         open.  ``parameters`` are those of ``EndpointSettings``; raises as ``connect`` does.
         """
         if isinstance(port, socket.socket):

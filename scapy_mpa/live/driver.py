@@ -65,7 +65,7 @@ class TalkSettings:
 
     Attributes:
         endpoint: MPA's.
-        rdmap: RDMAP's; None: ULPDUs are sent and told as they are, and nothing is placed or answered.
+        rdmap: RDMAP's; None: ULPDUs are sent and reported as they are, and nothing is placed or answered.
         buffers: (STag, TO, octets) of memory that is registered on each connection.
         timeout: how long nothing may arrive while something is awaited; the TCP connection has to stand by then.
         linger: how long the peer may take to close after we did.
@@ -111,7 +111,7 @@ class LiveConnection:
         role: ours.
         settings: see there.
         make_speaker: the upper layer.
-        told: takes what happens.
+        told: receives what happens.
 
     Attributes:
         status: what the command's exit status is for it.
@@ -225,7 +225,7 @@ class LiveConnection:
             else:
                 self._end()
             self._changed.set()
-            # Who reads much lets others write.
+            # A busy reader lets others write.
             await asyncio.sleep(0)
 
     def _take(self, octets: bytes) -> None:

@@ -1,7 +1,7 @@
 """RDMAP of one connection, without a socket: ULPDUs in, ULPDUs out (RFC 5040, RFC 5041, RFC 7306).
 
 What comes is placed, answered and checked as RFC 5041 §7 and RFC 5040 §7 say; what the upper layer has to know comes
-back as events. What is to be sent waits as messages and is cut into ULPDUs one by one, when somebody asks for the next,
+back as events. What is to be sent waits as messages and is cut into ULPDUs one by one, when the next is asked for,
 so that a long message takes no more memory than its payload::
 
     rdmap = RDMAPEndpoint(lambda: endpoint.mulpdu)

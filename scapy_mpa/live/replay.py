@@ -107,7 +107,7 @@ def captured_side(capture: str, connection: int, role: Role) -> Iterator[Capture
 
     Raises CaptureError as :func:`scapy_mpa.analyze` does, MPAError if there is no such connection, or it sent nothing.
     """
-    # What reads captures is imported for who reads one.
+    # What reads captures is imported only when one is read.
     from scapy_mpa.reading.found import FoundFPDUs
 
     with FoundFPDUs(capture) as found:

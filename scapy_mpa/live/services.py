@@ -91,7 +91,7 @@ class NVMeConnectClient(_Calls):
 
     Args:
         rdmap: by which it speaks.
-        subnqn: the name of the subsystem: that of discovery, unless told otherwise.
+        subnqn: the name of the subsystem: that of discovery, by default.
     """
 
     name = "nvme-connect"

@@ -1,6 +1,6 @@
 """Where an endpoint can be made to err on purpose: hooks that change the octets it is about to send.
 
-The endpoint itself continues as if it had sent what it meant to.  Who tests a probe makes one of these
+The endpoint itself continues as if it had sent what it meant to.  A test of a probe makes one of these
 (:mod:`scapy_mpa.probe.breaking`); without one nothing here is in use.
 """
 

@@ -86,7 +86,7 @@ class HalfReading:
 
 
 class MessageListener(CaptureListener):
-    """Hears of every FPDU, and has their segments reassembled.
+    """Receives every FPDU, and has their segments reassembled.
 
     Attributes:
         assembly: puts them together.
@@ -100,7 +100,7 @@ class MessageListener(CaptureListener):
     acks: FrameTimes
 
     def begin(self) -> None:
-        """Forget what was heard."""
+        """Forget what was received."""
         super().begin()
         self.readings: dict[FullOperation, HalfReading] = {}
         self._connections: dict[int, LinkedConnection] = {}

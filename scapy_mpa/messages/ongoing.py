@@ -43,7 +43,7 @@ class OngoingMessages(MessageListener):
         super().__init__()
 
     def begin(self) -> None:
-        """Forget what was heard."""
+        """Forget what was received."""
         super().begin()
         self.times, self.acks = FrameTimes(keeps_all=False), FrameTimes(keeps_all=False, field="ack")
         self.assembly = Assembly(self, self._payload, self._held, self.acknowledged)

@@ -67,7 +67,7 @@ class MessageReading(MessageListener):
     # --- what CaptureListener asks for ---
 
     def begin(self) -> None:
-        """Forget what was heard."""
+        """Forget what was received."""
         super().begin()
         self.close()
         self._store, self._octets = self._make_store(), OctetStore()
@@ -93,7 +93,7 @@ class MessageReading(MessageListener):
                 self._give_up(reading.half.connection)
 
     def finish(self) -> None:
-        """Put together what waits, after all was heard. Raises OSError if a temporary file cannot be read."""
+        """Reassemble what waits, after everything was received. Raises OSError if a temporary file cannot be read."""
         self._take_spilled()
         self.assembly.finish()
         for connection in self._connections.values():

@@ -217,7 +217,7 @@ class Drawing:
         return self._asked
 
     def memory(self, connection: Connection) -> list[STagRow]:
-        """The memory that an upper layer named, or of which something is wrong, that first; none if nobody looked."""
+        """The memory that an upper layer named, or of which something is wrong, that first; none if it was not read."""
         if self._memory is None:
             named = [one for one in self.whole if one.upper_layer.protocol is not None or _breaks_memory(one)]
             self._memory = {}

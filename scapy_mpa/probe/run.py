@@ -365,7 +365,7 @@ class ProbeRun:
         ours = judgement.rule if is_invalid else ""
         told = {one.rule for one in others if one.rule in STRUCTURE} | ({ours} & STRUCTURE)
         if _DIALECT in known:
-            # What its FPDUs look like to who does not know how it deviates is no deviation of its own.
+            # How its FPDUs look to a reader that does not know its deviation is not another deviation.
             told = {rule for rule in told if rule in known}
         else:
             told = told - VAGUE or told
@@ -479,7 +479,7 @@ class ProbeRun:
         """The valid connection that cases begin with, and on which this is said."""
         by = peer_of(self._target.role)
         # The first FPDU of the peer-to-peer model has to be the ready-to-receive message (RFC 6581 §9.2); a
-        # Responder has to have heard one.
+        # Responder must have received one.
         said: tuple[str, ...] = (step,)
         if name == "peer-to-peer" and step != _WRITE_OF_NOTHING:
             said = (_WRITE_OF_NOTHING, step)

@@ -20,7 +20,7 @@ from scapy_mpa.errors import MPAError
 from scapy_mpa.system.names import printable
 from scapy_mpa.system.programs import started
 
-#: What the device is called, unless somebody says another name.
+#: What the device is called, unless another name is given.
 DEVICE = "mpa-probe"
 #: Octets of an IP packet, the same.
 MTU = 1500

@@ -432,7 +432,7 @@ class NamedMemories:
 
     Attributes:
         most: how many STags are remembered.
-        room: how many more may be remembered by all who share it; one STag always may. None if nobody shares it.
+        room: how many more may be remembered by all who share it; one STag always may. None if it is not shared.
         report: takes each finding of named memory as it is made; None to keep the first ones with their STag.
         epoch: how many messages of the peer made what it wrote before them determinate.
         drop: takes an STag that is remembered no more, None if nobody wants it.

@@ -170,7 +170,7 @@ class MemoryWatch:
             del sender.frames[:MOST_ACKS], sender.acks[:MOST_ACKS]
 
     def _acknowledged(self, half: MessageHalf, frame: int) -> int:
-        """Return the stream offset up to which who sends a direction had received its peer's octets by a frame."""
+        """Return the stream offset up to which a direction's sender had received its peer's octets by a frame."""
         ack = self._senders[half.half].acknowledged_by(frame)
         return UNKNOWN if ack is None else self._offset_of(half.peer.half, ack, half.peer.taken)
 

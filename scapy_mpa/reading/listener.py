@@ -44,7 +44,7 @@ class CaptureListener(Listener):
         self.begin()
 
     def begin(self) -> None:
-        """Forget what was heard, if anything was: a capture is read, perhaps again."""
+        """Forget what was received, if anything was: a capture is read, perhaps again."""
         self._serials: dict[int, int] = {}
         # They are kept so that no other one gets the identity of one that is gone.
         self._mpas: list[object] = []
@@ -82,7 +82,7 @@ class CaptureListener(Listener):
         query: Query,
         make_findings: Callable[[Quota | None], Findings] = Findings,
     ) -> Analyzer:
-        """Hear of what a pass takes, and hear it again if it takes what an analysis finds out of senders.
+        """Receive what a pass yields, and again if that needs what an analysis finds out about senders.
 
         ``feed`` has a pass take all segments, and returns its connections as a report has them, in its order; ``look``
         finds out, by reading the same segments, in what the senders deviate.

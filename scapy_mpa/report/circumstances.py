@@ -20,7 +20,7 @@ class StatedLimit(NamedTuple):
     octets: int
 
 
-#: What each side said that it takes, as far as it did; the key is who receives.
+#: What each side said that it takes, as far as it did; the key is the receiver.
 StatedLimits = Mapping[str, StatedLimit]
 
 

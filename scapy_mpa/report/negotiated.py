@@ -313,7 +313,7 @@ def _rtr(data: EnhancedData | None, kind: RtrType) -> str:
 
 
 def _octets(octets: bytes) -> str:
-    """Private Data that nobody knows: all of it if it is short."""
+    """Unknown Private Data: all of it if it is short."""
     if len(octets) <= 16:
         return octets.hex(" ")
     return f"{octets[:12].hex(' ')} ... ({len(octets)} octets)"

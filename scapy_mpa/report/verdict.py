@@ -24,7 +24,7 @@ _MOST_QUOTED = 32
 #: Rules of severity error that a sentence names by itself.
 _TOLD = frozenset(("crc", "marker-length", "connection-lost"))
 
-#: Rules that a startup frame breaks which its receiver must refuse, and those of who does not.
+#: Rules that a startup frame breaks which its receiver must refuse, and those of one that does not.
 _WRONG_FRAME = frozenset(
     (
         "startup-enhanced-data", "startup-frame", "startup-key", "startup-pd-length", "startup-private-data-limit",

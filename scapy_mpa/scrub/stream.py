@@ -45,7 +45,7 @@ class HalfMasks:
 
     Args:
         connection: The connection.
-        direction: Who sends.
+        direction: The sender.
         noise: What makes the masks.
         places: Where its FPDUs lie.
         remembered: The masks made last, of all half connections.

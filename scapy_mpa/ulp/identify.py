@@ -171,7 +171,7 @@ class UpperLayer:
                 self.limits = limits_of(self._request, response) if response is not None else None
 
     def _recognise(self, octets: bytes, length: int, is_from_initiator: bool) -> UpperHeader | None:
-        """The header of a first Send, if nobody but one protocol sends such."""
+        """The header of a first Send, if only one protocol sends such a header."""
         found = smbdirect.header(octets, length, is_from_initiator, True)
         if found is None and is_perftest_version(octets, length):
             found = perftest_header(octets, length)

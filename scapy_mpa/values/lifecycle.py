@@ -89,7 +89,7 @@ class Lifecycle(NamedTuple):
         first: the first frame of its TCP connection, or of its own, if there was another on that before.
         last: the last frame.
         ended: what ended it: what came first.
-        ended_by: who did that, None if nobody is known to have.
+        ended_by: the side that did that, None if unknown.
         ended_frame: the frame that did; of ``lost`` the last retransmission.
         reset_by: who sent the first RST that counts, None without one.
         reset_frame: its frame.

@@ -113,7 +113,7 @@ class DirectionEnd:
         self.is_quiet = is_whole and not resets and retransmissions.count < FEWEST_IN_VAIN
 
 
-#: In place of an end that nobody asks for any more.
+#: In place of an end that is no longer asked for.
 NO_END: Final = DirectionEnd((0, 0), None, (), 0, Retransmissions(), None, 0, None)
 
 
@@ -244,7 +244,7 @@ def lifecycle(
 
 
 def breaches_at_end(mine: DirectionEnd, peer: DirectionEnd) -> Iterable[Breach]:
-    """Return what the end of a direction shows: who did it is who sent it."""
+    """Return what the end of a direction shows: its sender did it."""
     return () if mine.is_quiet and peer.is_quiet else _breaches_at_end(mine, peer)
 
 

@@ -117,7 +117,7 @@ class Outstanding:
         return breaches
 
     def finish(self) -> Sequence[Breach]:
-        """Return the answers that nobody asked for, when nothing more comes and nothing is missing."""
+        """Return the answers that nobody asked for, when nothing follows and nothing is missing."""
         return self._unasked if self._knows() else ()
 
     def unanswered(

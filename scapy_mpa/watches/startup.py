@@ -375,7 +375,7 @@ def _judge_order(startup: StartupPhase, request: FoundFrame, reply: FoundFrame, 
         under_way = seq_diff(reply.seq, request.ack)
         detail = f"{under_way} octets of the Responder were in flight when the Initiator sent its Request"
         found.add("responder", [_at_frame("startup-stream-data", reply, detail)])
-    # Who replied before the header was there did not look at PD_Length.
+    # A side that replied before the header was complete did not check PD_Length.
     if STARTUP_HEADER_LENGTH <= received < request.end - request.start and not is_before(request.ack, reply.end_seq):
         detail = (
             f"PD_Length {request.startup.pd_length}: the last octets of the Request's Private Data were sent after the "
@@ -593,7 +593,7 @@ class ManyUnfinished(NamedTuple):
 def many_unfinished(parts: Mapping[str, Sequence[PartOfFrame]]) -> ManyUnfinished | None:
     """Return what addresses did of which each began many connections with the part of a Request, and no more.
 
-    Who does that holds resources of its peer as long as that waits (RFC 5044 §7.1.2, rule 10).
+    A host that does that holds resources of its peer as long as that waits (RFC 5044 §7.1.2, rule 10).
     """
     if not parts:
         return None

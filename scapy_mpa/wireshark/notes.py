@@ -170,7 +170,7 @@ class DatedFindings(Findings):
 
 
 class NoteListener(Listener):
-    """Makes notes of startup frames, FPDUs and findings as they are heard of."""
+    """Makes notes of startup frames, FPDUs and findings as they are received."""
 
     @abstractmethod
     def note(self, frames: Iterable[int], *note: object) -> None:
@@ -253,7 +253,7 @@ class CaptureNotes(CaptureListener, NoteListener):
         super().begin()
         self._notes.close()
         self._notes = Sorted()
-        #: How many FPDUs of a sender that deviates were heard of, by connection and direction.
+        #: How many FPDUs of a sender that deviates were received, by connection and direction.
         self._deviating: Counter[tuple[int, int]] = Counter()
         #: By connection, if headers were asked for.
         self._uppers: dict[int, UpperLayer] = {}

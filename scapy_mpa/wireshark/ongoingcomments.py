@@ -151,7 +151,7 @@ class OngoingComments(NoteListener):
         """Findings that are noted as they are added."""
         return DatedFindings(quota, self.finding)
 
-    # --- what is heard ---
+    # --- what is received ---
 
     def see(self, segments: Sequence[Segment]) -> None:
         """Segments will be received next."""
