@@ -15,10 +15,10 @@ from scapy_mpa.fuzz.upper import CHANGES, UPPER, carried, named
 
 
 class Fuzzer:
-    """The cases of a seed: valid connections in which one or a few things are changed.
+    """The cases of a seed: valid connections with one or a few things changed.
 
-    A case is made when it is asked for, and determined by its seed and number alone: ``Fuzzer(1).case(17)``, whose
-    ``packets`` are times in nanoseconds and octets, ``done`` names what was changed; ``write(path)`` writes a capture.
+    A case is made on demand, and depends only on its seed and number: ``Fuzzer(1).case(17)``. Its ``packets`` are times
+    in nanoseconds and octets, ``done`` names what was changed, and ``write(path)`` writes a capture.
 
     Args:
         seed: 0 or more.

@@ -62,7 +62,7 @@ _install()
 class FPDUs(Packet):
     """The content of a segment on a bound port with more than one FPDU: one after the other, without Markers.
 
-    An FPDU that the end of the segment cuts is the last of them.
+    The last one may be cut by the end of the segment.
     """
 
     name = "FPDUs"
@@ -104,7 +104,7 @@ def _begins_fpdu(octets: bytes) -> bool:
 def bind_mpa(*ports: int) -> None:
     """Dissect TCP payloads from and to these ports as FPDUs without Markers, segment by segment.
 
-    It goes before whatever else is bound to them. Raises MPAError for what is no port.
+    This takes precedence over other bindings of these ports. Raises MPAError for an invalid port.
     """
     unbind_mpa(*ports)
     bound = [({side: port}, FPDUs) for port in ports for side in ("dport", "sport")]
@@ -112,7 +112,7 @@ def bind_mpa(*ports: int) -> None:
 
 
 def unbind_mpa(*ports: int) -> None:
-    """Undo ``bind_mpa`` for these ports. Raises MPAError for what is no port."""
+    """Undo ``bind_mpa`` for these ports. Raises MPAError for an invalid port."""
     for port in ports:
         if not isinstance(port, int) or not 0 <= port <= _MAX_PORT:
             raise MPAError(f"{port!r} is not a TCP port")

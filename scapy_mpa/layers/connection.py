@@ -43,15 +43,15 @@ _NANOSECONDS = 1_000_000_000
 
 
 class MPAConnection(Conversation, Gen[Packet]):
-    """A connection to be put together; it yields its packets each time it is iterated, the same ones for the same seed.
+    """A connection to build; it yields its packets each time it is iterated, the same ones for the same seed.
 
     Its parameters are those of ``craft.setup.Setup``, as in ``m=(1, 0), segmentation="packed", vlan=7``; pairs are the
     Initiator's value and the Responder's. ``impair`` is what happens to the packets on their way, as in
     ``["reorder", "lose:probability=0.1"]`` (see ``craft.impairments``).
 
-    Say what is said in order: ``stream``, ``start``, ``send``, ``write``, ``read`` (``read_request``,
-    ``read_response``), ``atomic``, ``immediate``, ``terminate``, ``ulpdu``, ``pause``, ``path_mtu``, ``close``. What
-    breaks a rule of MPA raises ConversationError, unless ``allow`` names the rule.
+    Add steps in order: ``stream``, ``start``, ``send``, ``write``, ``read`` (``read_request``, ``read_response``),
+    ``atomic``, ``immediate``, ``terminate``, ``ulpdu``, ``pause``, ``path_mtu``, ``close``. A step that breaks a rule
+    of MPA raises ConversationError, unless ``allow`` names the rule.
     """
 
     def __init__(self, *, impair: str | Iterable[object] = (), **parameters: Any) -> None:
@@ -72,9 +72,8 @@ class MPAConnection(Conversation, Gen[Packet]):
     ) -> MPAConnection:
         """Return what both sides of a captured connection sent, as steps that can be changed and written.
 
-        ``told()`` lists the steps, ``change`` has one say something else. Startup frames, addresses, ports, Markers,
-        CRCs and how it ended are those that were captured; segments, losses and what came twice are not: TCP sends it
-        again.
+        ``told()`` lists the steps, and ``change`` replaces one. Startup frames, addresses, ports, Markers, CRCs and the
+        end are as captured; segments, losses and duplicates are not: TCP sends everything again.
 
         Args:
             capture: A path or an open binary file, or a list of them.
@@ -96,7 +95,7 @@ class MPAConnection(Conversation, Gen[Packet]):
         return said_again(found, make, as_messages=as_messages, pauses=pauses, parameters=parameters)
 
     def message(self: C, side: Role, layers: Layers, *, solicited: bool = False, invalidate: int | None = None) -> C:
-        """A Send of an upper layer's message; raises ConversationError for a whole FPDU."""
+        """Add a Send with a message of an upper layer; raises ConversationError for a complete FPDU."""
         if isinstance(layers, FPDU):
             raise ConversationError("an FPDU was given: give what its Send carries, as fpdu[RDMAPSend].payload does")
         return super().message(side, layers, solicited=solicited, invalidate=invalidate)

@@ -72,31 +72,32 @@ class _Later(NamedTuple):
 class MPASession(DefaultSession, Listener):
     """A session for ``sniff``: one packet for each MPA Request, MPA Reply and FPDU.
 
-    Each comes over copies of the lower layers of the frame that placed it (where a frame of the other direction did it:
-    of the last one of its own), with the time at which that was; ``packet.frame`` is the number of that frame,
-    ``packet.located_by`` and ``packet.record`` are what is known of an FPDU. Fragments of IP datagrams are
+    Each comes over copies of the lower layers of the frame that placed it (if a frame of the other direction did: of
+    the last one of its own), with the time of that frame; ``packet.frame`` is the number of that frame, and
+    ``packet.located_by`` and ``packet.record`` are what is known about an FPDU. Fragments of IP datagrams are
     reassembled first.
 
-    TCP's sequence number is that of its own first octet; lengths and checksums are left to be computed, and a FIN or a
-    RST stays where it is right after the packet. So ``wrpcap`` writes what is read again with the same FPDUs.
+    The TCP sequence number is that of its first octet; lengths and checksums are left to be computed, and a FIN or a
+    RST stays if it comes right after the packet. So a capture that ``wrpcap`` writes has the same FPDUs when it is
+    read.
 
-    What becomes known only later (an FPDU after a gap that nothing fills) has the time of its own frame, and its lower
-    layers; those of the last frame with data of its half connection if more than 8 MiB of frames came since. At the end
-    of a file comes what its end tells.
+    What becomes known only later (an FPDU after a gap that nothing fills) has the time and the lower layers of its own
+    frame, or of the last data frame of its half connection if more than 8 MiB of frames have followed. What only the
+    end of a file shows comes at its end.
 
-    A session reads once, so it does not find out that a sender deviates: it tells what a conforming receiver makes of
-    it, unless ``deviations`` says what an analysis of the same traffic has found.
+    A session reads once, so it does not find out that a sender deviates: it reports what a conforming receiver finds,
+    unless ``deviations`` says what an analysis of the same traffic has found.
 
     Args:
         args: Those of Scapy's session, as ``kwargs`` are.
         order: "placed" (as soon as a receiver could hand it to DDP; an FPDU with a bad CRC when that is known) or
             "delivered" (in the order of the stream, nothing after octets that were not captured).
-        passthrough: Whether the packets that carry nothing of an MPA connection are passed on too.
-        messages: Whether one packet comes for each RDMAP message in place of one for each FPDU: ``RDMAPMessage`` over
-            the lower layers of the frame that completed it, in the order of delivery. ``packet.frames`` are those that
-            brought it, ``packet.message`` is what is known of it; a Request, or a call of the upper layer, and what
-            answers it are ``packet.request`` and ``packet.answer`` of each other, once both came.
-        held_limit: How many octets a half connection holds back at most; of messages, all together.
+        passthrough: Whether packets that do not belong to an MPA connection are passed on too.
+        messages: Whether one packet comes for each RDMAP message instead of each FPDU: ``RDMAPMessage`` over the lower
+            layers of the frame that completed it, in the order of delivery. ``packet.frames`` are those that delivered
+            it, ``packet.message`` is what is known about it; a Request, or a call of the upper layer, and its answer
+            are ``packet.request`` and ``packet.answer`` of each other, once both have arrived.
+        held_limit: The most octets that a half connection holds back; for messages, all together.
         deviations: What senders do wrong, of :attr:`Report.deviations <scapy_mpa.report.model.Report.deviations>`:
             their FPDUs come as they were meant, without Markers.
     """
@@ -162,7 +163,7 @@ class MPASession(DefaultSession, Listener):
             yield from self.take(packet)
 
     def process(self, pkt: Packet) -> Packet | None:
-        """The packet, or the IP datagram that it completes; None for a fragment that completes none."""
+        """Return the packet, or the IP datagram that it completes; None for a fragment that completes none."""
         packet = super().process(pkt)
         return self.fragments.take(packet) if packet else None
 
@@ -193,7 +194,7 @@ class MPASession(DefaultSession, Listener):
             yield whole
 
     def finish(self) -> Iterator[Packet]:
-        """The capture is over: what its end tells. ``sniff`` on a file calls this by itself."""
+        """Return what the end of the capture shows. ``sniff`` on a file calls this on its own."""
         self._time = -1
         if self._current is not None:
             self.receiver.finish(numbers_anew=self._messages is None)

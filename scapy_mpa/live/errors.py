@@ -67,4 +67,4 @@ class LocalProtocolError(ProtocolError):
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer broke a rule, or cannot work with us: raised once, and nothing of the peer is passed on after it."""
+    """The peer broke a rule, or cannot work with us: raised once, and nothing from the peer is passed on after it."""

@@ -254,12 +254,12 @@ def iter_messages(
     """Yield the RDMAP messages of a capture, or of several as one, in the order of delivery (RFC 5040 §5.5).
 
     Those never delivered come after all others. The capture is read when the first one is asked for; what waits is in
-    temporary files, so memory does not follow the capture.
+    temporary files, so memory does not grow with the capture.
 
     Args:
         capture: As :func:`scapy_mpa.analyze` takes it.
         payload: Whether messages have their octets.
-        held: Octets of messages that wait for the rest of these at most.
+        held: The most octets that may wait for the rest of their messages.
         selection: What is examined.
         assumptions: What cannot be known from the capture.
         limits: How much is held back.

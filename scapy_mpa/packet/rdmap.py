@@ -78,7 +78,7 @@ class RDMAPSend(_Named, CarriesUpper):
     name = "RDMAP Send"
 
     def answers(self, other: Packet) -> int:
-        """A Send answers a Send, a Write or Immediate Data; if both are of one upper layer, it decides."""
+        """A Send answers a Send, a Write or Immediate Data; if both have the same upper layer, that decides."""
         ours, theirs = self.payload, other.payload
         if isinstance(other, RDMAPSend) and upper_of(self) is not None and upper_of(other) is not None:
             return int(ours.answers(theirs))
@@ -203,8 +203,8 @@ class RDMAPTerminate(Packet):
     M, D and R left None are computed: 1 if ``ddp_segment_length``, ``ddp_header`` (the terminated segment's
     ``DDPTagged`` or ``DDPUntagged``), ``rdmap_header`` (its ``RDMAPReadRequest``) are given.
 
-    ``layout`` is not on the wire: "rfc5040", or "siw" for a control word laid out from the least significant
-    bit as the Linux driver does. In octets that are dissected it is recognised.
+    ``layout`` is not on the wire: "rfc5040", or "siw" for a control word laid out from the least significant bit, as
+    the Linux driver does. It is recognised in dissected octets.
     """
 
     name = "RDMAP Terminate"

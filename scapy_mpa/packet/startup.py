@@ -166,7 +166,7 @@ def _is_cut(octets: bytes) -> bool:
 
 
 def _hook(cls: type[_Startup], _pkt: Any = None, *args: Any, **fields: Any) -> type[Packet]:
-    """A frame cut in its header, or in its enhanced data, is Raw."""
+    """Return Raw for a frame that is cut in its header or its enhanced data."""
     octets = bytes(_pkt or b"")
     if octets and _is_cut(octets):
         _warn_without_key(cls, octets)

@@ -22,9 +22,9 @@ _CRC = {"yes": True, "no": False}
 class Assumptions(NamedTuple):
     """What the user says instead of the traffic; None, or nothing, where the user says nothing.
 
-    ``profile`` names the specification every connection follows.  ``markers`` and ``crc`` hold for connections whose
-    startup frames do not say it: the directions that carry Markers, and whether CRCs are in use.  ``start`` are TCP
-    sequence numbers of the first octet of Full Operation of half connections: of the first Marker, where there are
+    ``profile`` names the specification that every connection follows. ``markers`` and ``crc`` apply to connections
+    whose startup frames do not say it: the directions that carry Markers, and whether CRCs are in use.  ``start`` holds
+    TCP sequence numbers of the first octet of Full Operation of half connections: of the first Marker, where there are
     Markers.
     """
 

@@ -176,7 +176,7 @@ def crosscheck(
     """Compare what we find in a capture file with what Wireshark does.
 
     ``udp_ports`` is as :func:`scapy_mpa.analyze` takes it, and tshark is given it, too.
-    ``progress`` is handed the frame Wireshark has come to, and how many there are. Raises
+    ``progress`` receives the frame that Wireshark has reached, and the number of frames. Raises
     :class:`~scapy_mpa.wireshark.tshark.ToolMissing` without tshark or pyshark, and
     :class:`~scapy_mpa.errors.CaptureError` as :func:`scapy_mpa.analyze` does, and for a pipe, which tshark could not
     read again. Memory follows the number of FPDUs.
