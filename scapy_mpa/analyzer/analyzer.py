@@ -282,7 +282,9 @@ class Analyzer:
             mpa.findings.add("ip-fragmented", mpa.role_of(d), seg.frame, seg.time, seg.seq, detail)
 
     def _comes_before(self, connection: TCPConnection, mpa: CapturedConnection, d: int, flags: int) -> bool:
-        """Return True if what was found comes before what a segment brings, announces, or makes final of the other."""
+        """Return True if what was found comes before what a segment delivers, announces, or makes final in the other
+        direction.
+        """
         other, copies = mpa.reader.readers[1 - d], connection.halves[1 - d].copies
         has_hole = copies.held > 0 and other is not None and copies.reaches_beyond(copies.edge(other.main.edge))
         is_other = other is None or other.main.waits or has_hole
@@ -378,7 +380,7 @@ class Analyzer:
         connection.user = None
 
     def _withdraw(self, connection: TCPConnection, followed: FollowedConnection) -> None:
-        """A connection turned out to be none: what looked like MPA on it is reported with the one beside it."""
+        """Withdraw a connection that turned out not to be MPA: what looked like it is reported beside it."""
         mpa, followed.mpa, followed.path_mtu = followed.mpa, None, None
         if mpa is not None:
             self.connections.remove(mpa)
@@ -523,7 +525,7 @@ def _disturbs(one: TCPConnection, other: TCPConnection) -> bool:
 
 
 def _report_with(one: TCPConnection, other: TCPConnection) -> None:
-    """Let segments in the midst of an MPA connection be reported with it."""
+    """Report segments in the middle of an MPA connection with that connection."""
     strays: list[Stray] = other.user.strays
     if not one.user.is_reported and _disturbs(one, other):
         strays.extend(one.strays[: MOST_RESETS - len(strays)])

@@ -105,7 +105,9 @@ class Listener:
         """An FPDU was placed, or found bad; ``octets`` are all of its octets with Markers, for those that want them."""
 
     def placed_run(self, operation: FullOperation, run: PlainRun) -> None:
-        """FPDUs were placed, each by the frame that brought it, which delivers it unless octets before are missing."""
+        """Receive FPDUs that were placed, each by the frame that delivered it; it is delivered unless earlier octets
+        are missing.
+        """
 
     def delivered(self, operation: FullOperation, row: FPDURow) -> None:
         """Deliver an FPDU that was placed at an earlier frame; not called for listeners that want no octets."""
@@ -833,7 +835,7 @@ class CapturedConnection:
         return {self.role_of(side): found for side, found in enumerate(self.reader.inferences)}
 
     def inference_of(self, direction: Role) -> Inferred | None:
-        """Return what a direction was found to be, None if a startup frame says it or nothing does."""
+        """Return what was inferred about a direction, None if a startup frame says it or nothing does."""
         return self.reader.inferences[self.side_of(direction)]
 
     def side_of(self, direction: Role) -> int:
@@ -1080,7 +1082,7 @@ class CapturedConnection:
         return Rejection(reply.start, (reply.frame, reply.time), reply.startup)
 
     def _judge_startup(self, ends: Sequence[DirectionEnd], now: Moment) -> None:
-        """Report what startup frames, and what came instead of them, show."""
+        """Report what the startup frames, or what came instead of them, show."""
         reader = self.reader
         sides: list[StartupSide] = []
         for d in (self.initiator_side, 1 - self.initiator_side):

@@ -25,7 +25,7 @@ MOST_GONE: Final = 64
 
 
 class _ByIdleness:
-    """Connections, and which of them has been idle for longest; ``members`` has them by their id."""
+    """Connections by how long they have been idle; ``members`` has them by their ID."""
 
     __slots__ = ("_heap", "members")
 

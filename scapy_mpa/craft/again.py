@@ -45,7 +45,7 @@ class SaidAgain(Protocol):
 def steps_of(
     said: Iterable[SaidAgain], *, as_messages: bool = False, pause_ns: int | None = None, version: int = 1
 ) -> Iterator[Step]:
-    """The steps that say it again.
+    """Yield the steps that send it again.
 
     Args:
         said: in order.
@@ -69,7 +69,7 @@ def steps_of(
 
 
 class _Begun(NamedTuple):
-    """A message of which there is a part: its header, and what there is of it."""
+    """An incomplete message: its header, and the part of it that exists."""
 
     header: TaggedHeader | UntaggedHeader
     parts: list[Message]
@@ -134,7 +134,7 @@ class _Whole:
 
 
 def _goes_on(begun: _Begun, header: TaggedHeader | UntaggedHeader, ulpdu: bytes) -> bool:
-    """Return True if a segment follows what there is of a message."""
+    """Return True if a segment continues an incomplete message."""
     first, length = begun.header, len(begun.payload)
     control = begun.parts[0].payload[:CONTROL_LENGTH]
     if (control[0] & ~LAST, control[1]) != (ulpdu[0] & ~LAST, ulpdu[1]):

@@ -219,7 +219,7 @@ def fragment(packets: Packets, chance: Chance, mtu: int, reverse: bool) -> Packe
 
 
 def acknowledged(packets: Packets) -> Packets:
-    """The same packets; none of them acknowledges what its sender has not received (RFC 9293 §3.4).
+    """Return the same packets; none of them acknowledges what its sender has not received (RFC 9293 §3.4).
 
     Nor does any echo a timestamp newer than that of what its sender has received in order (RFC 7323 §4.3).  What it
     offered to take stays offered: its peer has sent as much.
@@ -297,7 +297,7 @@ def _resegmented(run: list[TcpPacket], rng: random.Random) -> list[TcpPacket]:
 
 
 def damageable(packet: TcpPacket) -> list[int]:
-    """The indices in the payload at which damage leaves all lengths, DDP headers and Markers as they are."""
+    """Return the indices in the payload at which damage leaves all lengths, DDP headers and Markers intact."""
     half = packet.half
     if half.origin is None:
         return []

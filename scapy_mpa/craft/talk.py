@@ -80,7 +80,7 @@ class Talk:
         return self._carry("client")
 
     def send(self, side: Side, octets: bytes) -> Iterator[TcpPacket]:
-        """Octets that fit in one segment: a startup frame, say."""
+        """Send octets that fit in one segment, such as a startup frame."""
         return self.transfer(side, octets, [(0, len(octets))])
 
     def transfer(self, side: Side, octets: bytes, cuts: Iterable[Cut], start: int = 0) -> Iterator[TcpPacket]:

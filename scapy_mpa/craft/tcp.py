@@ -217,7 +217,7 @@ class TCP:
         self._mss = mtu - HEADERS[self.half.frames.ip_version]
 
     def open(self, octets: bytes = b"") -> None:
-        """Send the SYN; ``octets`` of our stream go with it."""
+        """Send the SYN, with ``octets`` of our stream."""
         self.state = "syn-sent"
         self._put(self._packet(-1, octets, SYN))
         self._opened = self._now
@@ -230,7 +230,7 @@ class TCP:
         self.state = "listen"
 
     def send(self, packet: TcpPacket) -> None:
-        """Send a segment of our stream as it is; raises OSError if there is no connection any more.
+        """Send a segment of our stream as it is; raises OSError if there is no longer a connection.
 
         Its place, octets, flags, damage, checksum and fragment count; its numbers are those of this connection. What
         the peer's window has no room for waits, and all that comes after it.
@@ -252,7 +252,7 @@ class TCP:
         self._let_go(self._packet(start, octets, flags))
 
     def behind(self, octets: bytes) -> TcpPacket:
-        """The segment that brings these octets after all that was handed over."""
+        """Return the segment that delivers these octets after all that was handed over."""
         start = max([self.snd_nxt, *(packet.end for packet in self._waiting)])
         return self._packet(start, octets, ACK | PSH)
 

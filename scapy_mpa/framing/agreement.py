@@ -70,7 +70,9 @@ class Operation(NamedTuple):
 
 
 def rtr_types(enhanced: EnhancedData) -> tuple[RtrType, ...]:
-    """The RTR types that Control Flags B, C and D name; none if A is 0, as they are ignored then (RFC 6581 §9.2)."""
+    """Return the RTR types that Control Flags B, C and D name; none if A is 0, since they are then ignored (RFC 6581
+    §9.2).
+    """
     flags = (enhanced.b, enhanced.c, enhanced.d) if enhanced.a else (0, 0, 0)
     return tuple(name for name, flag in zip(RTR_TYPES, flags, strict=True) if flag)
 

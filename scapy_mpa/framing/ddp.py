@@ -181,7 +181,9 @@ def opcode_name(ulpdu: Octets) -> str | None:
 
 
 def message_and_place(header: TaggedHeader | UntaggedHeader) -> tuple[str, str]:
-    """The message that a DDP header is of, and what tells it from others: STag and TO, or MSN, of Sends with QN."""
+    """Return the message of a DDP header, and what distinguishes it from others: STag and TO, or MSN, for Sends with
+    QN.
+    """
     name = OPCODE_NAMES[header.opcode] or f"message with opcode {header.opcode}"
     if isinstance(header, TaggedHeader):
         return name, f"STag {header.stag:#010x}, TO {header.to:#x}"

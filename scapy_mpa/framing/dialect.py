@@ -147,7 +147,7 @@ class Dialect(NamedTuple):
 
     @property
     def _counted_too(self) -> int:
-        """Octets of the FPDU, but for PAD, that ULPDU_Length counts beside the ULPDU."""
+        """The octets of the FPDU, except PAD, that ULPDU_Length counts besides the ULPDU."""
         return LENGTH_FIELD_LENGTH * self.length_counts_itself + CRC_LENGTH * self.length_counts_crc
 
     def length_field(self, ulpdu_length: int) -> int:

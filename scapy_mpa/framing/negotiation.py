@@ -195,7 +195,9 @@ def responder_closes(request: StartupFrame, side: Side) -> Close | None:
 
 
 def reply_before_close(close: Close, side: Side) -> StartupFrame | None:
-    """With what this side tells an RDMAC RNIC its own Rev before it closes (RFC 5044 appendix C.2.1); else None."""
+    """Return the Reply that tells an RDMAC RNIC this side's own Rev before it closes (RFC 5044 appendix C.2.1), or
+    None.
+    """
     if close.topic != "rnic-negotiation" or side.kind != "ietf" or not side.replies_before_close:
         return None
     return startup_frame("reply", m=side.m, c=side.c, private_data=side.private_data)

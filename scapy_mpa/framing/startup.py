@@ -137,7 +137,7 @@ class StartupFrame(NamedTuple):
         return STARTUP_HEADER_LENGTH + len(self.extension) + len(self.private_data) + self.cut
 
     def encode(self) -> bytes:
-        """The octets of the fields as they are. Raises FramingError if one does not fit. RFC 5044 §7.1.1."""
+        """Return the octets of the fields as they are. Raises FramingError if one does not fit. RFC 5044 §7.1.1."""
         limits = ("Res", self.res, RES), ("Rev", self.rev, 0xFF), ("PD_Length", self.pd_length, 0xFFFF)
         for name, value, top in limits:
             if not 0 <= value <= top:

@@ -113,7 +113,7 @@ class MPAConnection(Conversation, Gen[Packet]):
         return True
 
     def __getitem__(self, index: Any) -> Any:
-        """A packet by its number, from 0, or some of them."""
+        """Return a packet by its number, from 0, or a slice of them."""
         return self.packets()[index]
 
     def __repr__(self) -> str:

@@ -110,7 +110,7 @@ class RegisteredBuffer:
         return bytes(self.octets[index : index + length])
 
     def put(self, to: int, octets: bytes) -> None:
-        """Place octets; none of them if not all are in bounds (RFC 5041 §7.1)."""
+        """Place octets, or none of them unless all are in bounds (RFC 5041 §7.1)."""
         index = self.place_of(to, len(octets))
         self.octets[index : index + len(octets)] = octets
 

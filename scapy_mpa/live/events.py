@@ -20,7 +20,7 @@ class StreamDataReceived:
 
 @dataclass(frozen=True, slots=True)
 class RequestReceived:
-    """A Responder has a valid Request.  Unless it accepts by itself, ``accept()`` or ``reject()`` comes next."""
+    """A Responder has a valid Request. Unless it accepts automatically, ``accept()`` or ``reject()`` comes next."""
 
     request: StartupFrame
 

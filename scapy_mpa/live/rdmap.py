@@ -87,7 +87,7 @@ _IMMEDIATE_OCTETS = 8
 
 
 class RDMAPError(MPAError):
-    """The peer said what RDMAP or DDP does not allow; a Terminate that says so is to be sent.
+    """The peer sent what RDMAP or DDP does not allow; a Terminate that says so must be sent.
 
     Attributes:
         reason: what the Terminate says.
@@ -103,7 +103,7 @@ class RDMAPError(MPAError):
 
 
 class RDMAPUsageError(MPAError, ValueError):
-    """The upper layer on this side asked for what cannot be said."""
+    """The upper layer on this side asked for what cannot be sent."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class ImmediateDelivered:
 
 @dataclass(frozen=True)
 class WritePlaced:
-    """A segment of an RDMA Write was placed; RDMAP tells the ULP nothing of it, logs may (RFC 5040 §5.1)."""
+    """A segment of an RDMA Write was placed; RDMAP does not report it to the ULP, but a log may (RFC 5040 §5.1)."""
 
     stag: int
     to: int
@@ -338,7 +338,7 @@ class RDMAPEndpoint:
             self._reads.append(_UnderWay(ReadRequest(0, 0, 0, 0, 0), 0))
 
     def next_msn(self, queue: int) -> int:
-        """The MSN of the next message that is said on a queue."""
+        """Return the MSN of the next message that is sent on a queue."""
         return self._queues.copy().next(queue)
 
     @property
@@ -395,7 +395,7 @@ class RDMAPEndpoint:
             self._receive[ulpdus.ATOMIC_RESPONSE_QUEUE].post()
 
     def _end(self, layer: int, etype: int, code: int, ulpdu: bytes = b"", reads: bool = False) -> None:
-        """Say by a Terminate that the stream ends, in place of all that was to be said; once only."""
+        """End the stream with a Terminate, instead of everything that was still to be sent; only once."""
         if self.is_ended:
             return
         header = ulpdu[: header_length(ulpdu)] if ulpdu else b""
@@ -576,7 +576,7 @@ class RDMAPEndpoint:
 
 
 class Lent:
-    """Octets of a buffer as they are when they are sent; takes no memory of its own."""
+    """Octets of a buffer as they are when they are sent; they take no extra memory."""
 
     def __init__(self, view: memoryview) -> None:
         self._view = view

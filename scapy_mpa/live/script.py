@@ -144,7 +144,7 @@ _KINDS: dict[type, str] = {
 
 
 class Script:
-    """Says items one after the other, as they can be said.
+    """Sends items one after the other, when they can be sent.
 
     Args:
         rdmap: by which it speaks.
@@ -207,7 +207,7 @@ class Script:
             self._came[_KINDS[type(event)]] += 1
 
     def go_on(self, now: float) -> float | None:
-        """Say what can be said."""
+        """Send what can be sent."""
         self._start = self._start or now
         while not self._is_over:
             if self._waits_for is not None:

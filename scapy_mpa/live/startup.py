@@ -146,7 +146,7 @@ class InitiatorStartup:
         return error
 
     def _suits(self, deviation: Deviation) -> bool:
-        """Return True if a Responder's ORD that is above what the Request said does no harm here (RFC 6581 §9.1)."""
+        """Return True if a Responder's ORD above what the Request said does no harm here (RFC 6581 §9.1)."""
         return deviation.id == "ird-ord-responder-ord" and self._settings.ird_resources is not None
 
     def _look_behind(self, rest: Octets, operation: Operation, events: list[Event]) -> None:

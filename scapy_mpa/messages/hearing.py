@@ -145,7 +145,7 @@ class MessageListener(CaptureListener):
         self._take(operation, reading, seq, segment)
 
     def placed_run(self, operation: FullOperation, run: PlainRun) -> None:
-        """RDMA Writes were placed, each in one FPDU; their octets are not wanted."""
+        """Receive RDMA Writes that were placed, each in one FPDU; their octets are not wanted."""
         reading = self.readings.get(operation)
         if reading is None:
             reading = self._read_half(operation)

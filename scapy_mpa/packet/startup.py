@@ -140,7 +140,9 @@ class _Startup(_CapturedPacket):
 
     @classmethod
     def tcp_reassemble(cls, data: bytes, metadata: dict[str, Any], session: dict[str, Any]) -> Packet | None:
-        """For Scapy's StreamSocket and TCPSession: the frame as soon as it is complete, what follows as Padding."""
+        """Return the frame as soon as it is complete, and what follows as Padding, for Scapy's StreamSocket and
+        TCPSession.
+        """
         if len(data) < STARTUP_HEADER_LENGTH:
             return None
         end = STARTUP_HEADER_LENGTH + int.from_bytes(data[_PD_LENGTH:STARTUP_HEADER_LENGTH], "big")

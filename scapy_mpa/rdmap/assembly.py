@@ -79,7 +79,7 @@ class DDPSegment(NamedTuple):
 
 
 class Writes(NamedTuple):
-    """Segments of RDMA Writes that one frame brought, placed and delivered, one after the other.
+    """Segments of RDMA Writes that one frame delivered, placed and delivered to DDP, one after the other.
 
     ``headers`` are their DDP headers, ``lengths`` those of their ULPDUs; ``time`` is in nanoseconds since the epoch;
     ``offset`` and ``end`` are stream offsets of all of their FPDUs.
@@ -471,7 +471,7 @@ class Assembly:
     def _follow(
         self, half: MessageHalf, queue: int, opcode: int, header: tuple[int, ...], segment: DDPSegment, last: bool
     ) -> None:
-        """A segment of a message that may have more of them."""
+        """Follow a segment of a message that may have more of them."""
         there = half.open.get(queue)
         note = None
         if there is not None:
@@ -711,7 +711,7 @@ class Assembly:
                 self._store.answer(asked.number, (first_frame, frame, there.first.first_time, time, there.length))
 
     def _name_sink(self, half: MessageHalf, said: list[ReadRequest], frame: int) -> None:
-        """A Read Request names its sink; ``said`` is what it may mean."""
+        """Note the sink that a Read Request names; ``said`` is what it may mean."""
         stag, to, size = said[0][:3]
         if size:
             # An STag that is the same in either byte order does not show which one is meant.

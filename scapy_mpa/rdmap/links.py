@@ -81,7 +81,7 @@ class Pending(NamedTuple):
 
 
 class WaitingRequests:
-    """Requests in their order, by what their answers say of them: the last ``most``."""
+    """Requests in order, by what their answers say about them: the last ``most``."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -103,7 +103,7 @@ class WaitingRequests:
             self._drop()
 
     def take(self, key: Hashable) -> Pending | None:
-        """The oldest Request with a key; those before it, which were never answered, go with it."""
+        """Return the oldest Request with a key; earlier ones, which were never answered, go with it."""
         numbers = self._by_key.get(key)
         if numbers is None:
             return None
@@ -187,7 +187,7 @@ class Requests:
         return names_of_requests(self._opcodes)
 
     def ask_read(self, said: Iterable[ReadRequest], pending: Pending, frame: int) -> None:
-        """A Read Request was sent; ``said`` is what it may mean."""
+        """Note a Read Request that was sent; ``said`` is what it may mean."""
         self._opcodes.add(READ_REQUEST)
         self._reads.add(tuple({(one.sink_stag, one.sink_to): None for one in said}), pending)
         self._count(frame, pending.time)

@@ -1,4 +1,4 @@
-"""Memory that one side named to its peer: who named it, its bounds and its life, and what the peer does with it.
+"""Memory that one side named to its peer: who named it, its bounds and its lifetime, and what the peer does with it.
 
 An upper layer's header names ranges of the sender's memory to the peer, a Read Request its sink (RFC 5040 §4.4).  In:
 these names, what ends them (an STag that the peer's Send invalidates, the reply to the call that named them), and the

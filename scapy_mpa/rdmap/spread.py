@@ -14,7 +14,7 @@ _BITS = 11
 
 
 class Spread:
-    """Takes whole numbers, none of them negative: what is below 0 counts as 0."""
+    """Collects whole numbers, none of them negative: those below 0 count as 0."""
 
     __slots__ = ("_counts", "_values", "count", "least", "most", "total")
 

@@ -94,7 +94,7 @@ def _part(query: Query, fpdus: bool, share: Share | None) -> ReportPart:
 
 
 def part_read(one: Pass, share: Share | None = None, *, is_heard: bool = True) -> ReportPart:
-    """Read the captures of a pass, or its share of them; what it found.
+    """Read the captures of a pass, or its share of them; return what it found.
 
     Unless somebody hears of connections (``is_heard``), only what the report says is kept of those that are over.
     """
@@ -171,7 +171,7 @@ def report_of(parts: Sequence[ReportPart], index: FrameIndex) -> Report:
 
 
 def _report_notes(notes: Sequence[Note], findings: Findings) -> None:
-    """Have the report say what reading the captures left to be said."""
+    """Add what was noted while the captures were read to the report."""
     for note in notes:
         findings.add(
             note.rule, None, note.frame, note.time, 0, note.detail, count=note.times, last_frame=note.last_frame

@@ -41,7 +41,7 @@ class Sorted(Generic[T]):
         self._runs: list[list[IO[bytes]]] = []
 
     def add(self, item: T, weight: int = 1) -> None:
-        """Take a tuple; ``weight`` tells how many ordinary ones it is worth.
+        """Add a tuple; ``weight`` tells how many ordinary ones it counts for.
 
         Raises OSError if a file cannot be written.
         """

@@ -52,7 +52,7 @@ class Leaving(NamedTuple):
 
 
 class AtOnce(NamedTuple):
-    """FPDUs one after the other, and where the first begins: the frame that brought them placed them, by any way."""
+    """FPDUs one after the other, and where the first begins: the frame that delivered them placed them, in any way."""
 
     offset: int
     run: FPDURun
@@ -111,7 +111,7 @@ class _Clock:
         return leaves
 
     def pass_run(self, end: int, frame: int) -> None:
-        """FPDUs up to an offset, which were delivered by the frame that brought them: none before them waits."""
+        """Pass FPDUs up to an offset, which were delivered by the frame that brought them: none before them waits."""
         self._in_order = max(self._in_order, frame)
         self._by_length = self._by_marker = frame
         self._end = end
@@ -158,7 +158,9 @@ class HalfBuffers(NamedTuple):
 
     @property
     def parts(self) -> int:
-        """The parts of FPDUs in segments: each is copied by itself, and takes a run of the CRC machine (B.2.1)."""
+        """The number of parts of FPDUs in segments: each is copied separately, and takes a run of the CRC machine
+        (B.2.1).
+        """
         return sum(segments * count for segments, count in self.spread.items())
 
     def as_dict(self) -> dict[str, Any]:
@@ -261,7 +263,9 @@ def buffers_of(report: Report, directions: Sequence[Role] = ROLES) -> dict[tuple
 
 
 def add_buffers(values: dict[str, Any], found: dict[tuple[int, Role], HalfBuffers]) -> dict[str, Any]:
-    """The JSON of a report, its connections one by one, with ``buffers`` in each half, null in one without FPDUs."""
+    """Return the JSON of a report, its connections one by one, with ``buffers`` in each half, null in one without
+    FPDUs.
+    """
     return {**values, "connections": (_with_buffers(one, found) for one in values["connections"])}
 
 

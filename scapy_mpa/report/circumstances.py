@@ -14,7 +14,7 @@ from scapy_mpa.values.startup import PartOfFrame
 
 
 class StatedLimit(NamedTuple):
-    """The longest message that one side said it takes: ``protocol`` is where, ``octets`` of payload."""
+    """The longest message that one side said it accepts: ``protocol`` says where, ``octets`` are of payload."""
 
     protocol: str
     octets: int

@@ -177,7 +177,7 @@ class Connection:
 
     @property
     def name(self) -> str:
-        """Initiator and Responder, with the path where only that tells it from another connection."""
+        """Initiator and Responder, with the path where only that distinguishes it from another connection."""
         return f"{self.initiator.endpoint} > {self.responder.endpoint}{self.network}"
 
     @property
@@ -353,7 +353,7 @@ class Connection:
 
 
 def mark_twins(connections: Sequence[Connection]) -> None:
-    """Have connections tell their path that have the same addresses and ports in two networks."""
+    """Have connections with the same addresses and ports in two networks show their paths."""
     if all(one.path is None for one in connections):
         return
     paths: dict[tuple[str, str], set[str | None]] = {}

@@ -207,7 +207,9 @@ def _about(item: Item, width: int) -> Iterator[str]:
 
 
 def dump_rows(item: Item, full: bool = False) -> Iterator[DumpRow]:
-    """The octets, or those that the frame asked for brought, in rows; long payloads are shortened unless ``full``."""
+    """Yield the octets, or those that the requested frame delivered, in rows; long payloads are shortened unless
+    ``full``.
+    """
     part = item.part
     first, end = (part.first, part.end) if part is not None and item.kind != "octets" else (0, len(item.octets))
     cut, before = item.cut, first

@@ -168,7 +168,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Frame:
-    """A frame of the capture, and what its segment brought to an MPA connection."""
+    """A frame of the capture, and what its segment delivered to an MPA connection."""
 
     segment: Segment
     connection: Connection
@@ -176,7 +176,7 @@ class Frame:
 
     @property
     def checksum_is_wrong(self) -> bool:
-        """True if its TCP checksum tells that the receiver dropped it."""
+        """True if its TCP checksum shows that the receiver dropped it."""
         return checksum_is_wrong(self.segment)
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Request beside Reply, field by field: what was offered, what was answered, and what was agreed on, in words.
+"""Request and Reply side by side, field by field: what was offered, answered and agreed on, in words.
 
 RFC 5044 §7.1.1 (M, C, R, Rev), RFC 6581 §9 (IRD and ORD, Control Flags A to D), and the Private Data as far as they are
 known (:mod:`scapy_mpa.ulp.privatedata`).

@@ -113,7 +113,9 @@ def places(half: HalfConnection) -> Iterator[NumberedFPDU]:
 
 
 def fpdu_item(connection: Connection, direction: Role, place: NumberedFPDU) -> Item:
-    """An FPDU with all that is said of it. Raises :class:`~scapy_mpa.errors.CaptureError` as reading it again does."""
+    """Return an FPDU with all that is said about it. Raises :class:`~scapy_mpa.errors.CaptureError` if it cannot be
+    read again.
+    """
     record, half = place.record, connection.half(direction)
     stream = stream_of(connection, half)
     is_cut = record.crc == "cut"
@@ -173,7 +175,9 @@ def findings_in(
     frames: set[int],
     fields: tuple[Field, ...],
 ) -> tuple[Finding, ...]:
-    """The findings that lie in these octets; of a rule broken often only one place is known, so the fields tell."""
+    """Return the findings in these octets; for a rule broken often only one place is known, so the fields show the
+    others.
+    """
     broken = {_SHOWN_BY.get((field.name, field.severity or "")) for field in fields}
     found = []
     for finding in connection.findings:
@@ -202,7 +206,7 @@ def startup_of(connection: Connection, direction: Role) -> tuple[StartupFrame, i
 
 
 def startup_item(connection: Connection, direction: Role) -> Item:
-    """The startup frame of a direction, which must be there, with all that is said of it."""
+    """Return the startup frame of a direction, which must exist, with all that is said about it."""
     found = startup_of(connection, direction)
     assert found is not None
     startup, seq, frame = found
@@ -220,7 +224,9 @@ def startup_item(connection: Connection, direction: Role) -> Item:
 
 
 def startup_frames(connection: Connection, direction: Role) -> list[int]:
-    """The frames that brought the startup frame of a direction, as far as they are found; none if there is none."""
+    """Return the frames that delivered the startup frame of a direction, as far as they are found; none if there is
+    none.
+    """
     found = startup_of(connection, direction)
     if found is None:
         return []

@@ -59,7 +59,7 @@ def upper_as_dict(upper: UpperLayer) -> dict[str, Any]:
 
 
 def stated_limits(upper: UpperLayer) -> dict[str, StatedLimit]:
-    """The longest Send that each side said it accepts, by receiver."""
+    """Return the longest Send that each side said it accepts, by receiver."""
     return {
         peer_of(direction): StatedLimit(upper.name, octets)
         for direction in ROLES

@@ -186,7 +186,7 @@ def _naming(octets: bytes, found: DataTransfer) -> Naming:
 
 
 def _descriptors(octets: bytes) -> tuple[list[NamedMemory], bool]:
-    """The memory that SMB2 messages name, and whether all of them can be read: encrypted ones cannot."""
+    """Return the memory that SMB2 messages name, and whether all of them can be read: encrypted ones cannot."""
     named: list[NamedMemory] = []
     at = 0
     for _ in range(_MOST_COMPOUNDED):

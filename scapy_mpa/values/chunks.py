@@ -1,4 +1,4 @@
-"""Octets in many short pieces: what is known of them is kept, so that each piece is examined once."""
+"""Octets in many short pieces: what is known about them is kept, so that each piece is examined once."""
 
 from __future__ import annotations
 

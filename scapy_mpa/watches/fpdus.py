@@ -201,7 +201,7 @@ class FPDUWatch:
         return self.sizes.grew(fpdu) if fpdu.ulpdu_length > self.sizes.longest else ()
 
     def _limit(self, fpdu: LocatedFPDU) -> Sequence[Breach]:
-        """Judge ULPDU_Length by itself (RFC 5044 §3)."""
+        """Judge ULPDU_Length on its own (RFC 5044 §3)."""
         place = fpdu.offset, *fpdu.known
         if not fpdu.ulpdu_length:
             return (Breach("ulpdu-length-zero", *place, "ULPDU_Length 0"),)

@@ -179,7 +179,7 @@ def closed_by(mine: DirectionEnd, peer: DirectionEnd) -> Closed | None:
 
 
 def _sent_in_vain(mine: DirectionEnd, peer: DirectionEnd) -> int:
-    """Return how often octets were sent again that the peer, which said nothing more, never acknowledged."""
+    """Return how often octets were retransmitted that the peer, which was silent from then on, never acknowledged."""
     again = mine.retransmissions
     if again.count < FEWEST_IN_VAIN:
         return 0

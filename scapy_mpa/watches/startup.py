@@ -464,7 +464,7 @@ def _took_for_whole(initiator: StartupSide, opening: Arrival, reply: FoundFrame)
 
 
 def may_begin_with_fpdu(octets: bytes) -> bool:
-    """Return True if octets, as far as they are there, may be an FPDU without Markers: by length and DDP header."""
+    """Return True if octets, as far as they exist, may be an FPDU without Markers: by length and DDP header."""
     if len(octets) < 2 + HEADER_OCTETS:
         return True  # nobody knows
     return is_plain_header(octets[2:], octets[0] << 8 | octets[1])
@@ -576,7 +576,7 @@ def copies_of_frame(rivals: Sequence[Rival], found: FoundFrame) -> Iterator[Brea
 
 
 def start_not_found(seq: int) -> str:
-    """Return the sentence about a sequence number of which the user said that Full Operation begins there."""
+    """Return the sentence about a sequence number at which, the user said, Full Operation begins."""
     return f"no half connection without startup frames has the sequence number {seq} (start={seq})"
 
 

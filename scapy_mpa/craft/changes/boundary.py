@@ -1,4 +1,4 @@
-"""Boundary values: a field of a message, or of a startup frame, at a value at which programs that compute with it fail.
+"""Boundary values: a field of a message, or of a startup frame, at a value that often breaks arithmetic.
 
 These are 0, 1, the largest values, and 2^n and its neighbours where types of n bits end. The message stands after all
 that its side says, with the MSN that is next, so that a peer comes to it by way of a valid exchange; everything after
@@ -112,7 +112,7 @@ def powers(most: int) -> list[int]:
 
 
 def _with(octets: bytes, place: _Place, value: int) -> bytes:
-    """The octets with this value in a field; as they are if they end before it does."""
+    """Return the octets with this value in a field; unchanged if they end before it."""
     end = place.at + place.octets
     return octets[: place.at] + value.to_bytes(place.octets, "big") + octets[end:] if len(octets) >= end else octets
 

@@ -1,4 +1,4 @@
-"""Changes to what is said: messages, their order, what the peer answers, and the end of the connection."""
+"""Changes to the conversation: messages, their order, what the peer answers, and the end of the connection."""
 
 from __future__ import annotations
 
