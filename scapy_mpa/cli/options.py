@@ -588,14 +588,14 @@ _READS: tuple[_Decorator, ...] = (
         "--frames",
         type=FrameRange(),
         metavar="A-B",
-        help="Only connections open in these frames, and only their findings, FPDUs and messages of these frames. All "
-        "frames are analysed: numbers and verdicts stay the same.",
+        help="Only connections open in these frames, and only their findings, FPDUs and messages in these frames. All "
+        "frames are analysed, so numbers and verdicts stay the same.",
     ),
     click.option(
         "--read-frames",
         type=FrameRange(),
         metavar="A-B",
-        help="Read these frames alone, as if no others had been captured.",
+        help="Read only these frames, as if no others had been captured.",
     ),
     click.option(
         "--profile",
