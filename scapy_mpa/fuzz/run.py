@@ -75,7 +75,7 @@ class Fuzzer:
             raise MPAError("none of the requested changes belongs to these areas")
 
     def recipe(self, number: int) -> Recipe:
-        """What is drawn for a case."""
+        """Return what is drawn for a case."""
         if number < len(self._singles):
             return single(self.seed, number, self._singles[number], self.baselines)
         return recipe(self.seed, number, self.baselines, self._drawn, self._of_packets, self.most)

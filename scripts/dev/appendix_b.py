@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What alignment and Markers are worth: the claims of RFC 5044 B.2, B.2.1 and B.2.2, measured.
+"""The benefit of alignment and Markers: the claims of RFC 5044 B.2, B.2.1 and B.2.2, measured.
 
 python -m scripts.dev.appendix_b [--connections 100 1000] [--picture appendix-b.svg]
 

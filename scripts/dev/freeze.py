@@ -125,7 +125,7 @@ def _arguments(what: str, asked: dict[str, Any]) -> list[str]:
 
 
 class Hashed(NamedTuple):
-    """What a list of hashes has of one capture: (hash, flags) of each command, and the rules found."""
+    """The entry of one capture in a list of hashes: (hash, flags) of each command, and the rules found."""
 
     commands: dict[str, tuple[str, str]]
     rules: set[str]
@@ -188,7 +188,7 @@ def compare_command(before: Path, after: Path, listed: int) -> None:
 
 
 def _crashes(one: Hashed, other: Hashed, command: str) -> Iterator[str]:
-    """What of a command that differs is no exit status."""
+    """Yield the differences of a command that are not exit statuses."""
     for side, hashed in (("A", one), ("B", other)):
         status = hashed.commands.get(command, ("", "missing"))[1].partition(",")[0]
         if not status.isdigit():

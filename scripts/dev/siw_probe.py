@@ -71,7 +71,7 @@ class Guest(NamedTuple):
 
     @property
     def environment(self) -> dict[str, str]:
-        """That of its program."""
+        """The environment of its program."""
         names = ("HOSTPORT", "CMDPORT", "HOSTPORT2")
         return {**os.environ, **dict(zip(names, map(str, self.ports), strict=True))}
 
@@ -159,7 +159,7 @@ def deviations(results: list[tuple[Run, dict[str, Any]]]) -> dict[str, Deviation
 
 
 def tables(runs: list[Run], folder: Path, withheld: frozenset[str], console: Console) -> None:
-    """How many cases came to which verdict, and what went wrong in those that failed: a row for each deviation."""
+    """Print how many cases came to which verdict, and what went wrong in those that failed: a row per deviation."""
     found = {run: [*read(run.results(folder))] for run in runs if run.results(folder).exists()}
     counts = Table("run", "cases", *_VERDICTS, box=box.MARKDOWN)
     for run, results in found.items():

@@ -40,7 +40,7 @@ def memory(process: subprocess.Popen[bytes]) -> int:
 
 
 def packets() -> int:
-    """How many packets have passed the loopback interface."""
+    """Return how many packets have passed the loopback interface."""
     (count,) = re.findall(r"^ *lo:\s*\d+\s+(\d+)", Path("/proc/net/dev").read_text(), re.MULTILINE)
     return int(count)
 
