@@ -282,7 +282,7 @@ class Analyzer:
             mpa.findings.add("ip-fragmented", mpa.role_of(d), seg.frame, seg.time, seg.seq, detail)
 
     def _comes_before(self, connection: TCPConnection, mpa: CapturedConnection, d: int, flags: int) -> bool:
-        """Return True if what was found comes before what a segment delivers, announces, or makes final in the other
+        """Return True if what was found comes before what a segment carries, announces, or makes final in the other
         direction.
         """
         other, copies = mpa.reader.readers[1 - d], connection.halves[1 - d].copies

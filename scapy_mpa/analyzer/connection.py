@@ -105,8 +105,8 @@ class Listener:
         """An FPDU was placed, or found bad; ``octets`` are all of its octets with Markers, for those that want them."""
 
     def placed_run(self, operation: FullOperation, run: PlainRun) -> None:
-        """Receive FPDUs that were placed, each by the frame that delivered it; it is delivered unless earlier octets
-        are missing.
+        """Receive FPDUs that were placed, each by the frame that carried it; it is delivered unless earlier octets are
+        missing.
         """
 
     def delivered(self, operation: FullOperation, row: FPDURow) -> None:

@@ -101,7 +101,7 @@ class CapturedHalf:
             self._count(piece[0], piece[1], 1, now)
 
     def _restore(self) -> None:
-        """Count octets of dropped segments that no other segment delivered: no frame shows that they were different."""
+        """Count octets of dropped segments that no other segment carried: no frame shows that they were different."""
         for index, segment in enumerate(self._captured):
             if not segment.is_dropped:
                 continue
@@ -146,7 +146,7 @@ class CapturedHalf:
         )
 
     def _is_cut(self, start: int, end: int) -> bool:
-        """Return True if octets of [start, end) are not in the file, as the copies that count delivered them."""
+        """Return True if octets of [start, end) are not in the file, as the copies that count carried them."""
         return self._has_cuts and any(
             self._captured[index].kept < min(after, end) for _, after, index in self._overlapping(start, end)
         )

@@ -18,7 +18,7 @@ from scapy_mpa.craft.tcppacket import SentHalf
 
 
 class Captured(NamedTuple):
-    """Octets [start, end) of a stream as a frame delivered them; ``damage`` holds the offsets of the wrong ones.
+    """Octets [start, end) of a stream as a frame carried them; ``damage`` holds the offsets of the wrong ones.
 
     ``is_dropped``: its TCP checksum shows that. The capture file has the octets before ``kept``; a snapshot length cut
     off the others.

@@ -252,7 +252,7 @@ class TCP:
         self._let_go(self._packet(start, octets, flags))
 
     def behind(self, octets: bytes) -> TcpPacket:
-        """Return the segment that delivers these octets after all that was handed over."""
+        """Return the segment that carries these octets after all that was handed over."""
         start = max([self.snd_nxt, *(packet.end for packet in self._waiting)])
         return self._packet(start, octets, ACK | PSH)
 

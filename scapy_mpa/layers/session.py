@@ -94,7 +94,7 @@ class MPASession(DefaultSession, Listener):
             "delivered" (in the order of the stream, nothing after octets that were not captured).
         passthrough: Whether packets that do not belong to an MPA connection are passed on too.
         messages: Whether one packet comes for each RDMAP message instead of each FPDU: ``RDMAPMessage`` over the lower
-            layers of the frame that completed it, in the order of delivery. ``packet.frames`` are those that delivered
+            layers of the frame that completed it, in the order of delivery. ``packet.frames`` are those that carried
             it, ``packet.message`` is what is known about it; a Request, or a call of the upper layer, and its answer
             are ``packet.request`` and ``packet.answer`` of each other, once both have arrived.
         held_limit: The most octets that a half connection holds back; for messages, all together.

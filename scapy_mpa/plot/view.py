@@ -480,7 +480,7 @@ def _segments(track: HalfTrack, brought: Column, begun: int, is_full_operation: 
 
 
 def _parts(segments: DrawnSegments, kept: Column) -> OctetParts:
-    """Return which octets each of the ``kept`` segments delivered first, and which it repeated."""
+    """Return which octets each of the ``kept`` segments carried first, and which it repeated."""
     import numpy as np
 
     start, end = np.maximum(segments.start, 0), segments.end

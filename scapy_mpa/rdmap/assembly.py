@@ -79,7 +79,7 @@ class DDPSegment(NamedTuple):
 
 
 class Writes(NamedTuple):
-    """Segments of RDMA Writes that one frame delivered, placed and delivered to DDP, one after the other.
+    """Segments of RDMA Writes that one frame carried, placed and delivered, one after the other.
 
     ``headers`` are their DDP headers, ``lengths`` those of their ULPDUs; ``time`` is in nanoseconds since the epoch;
     ``offset`` and ``end`` are stream offsets of all of their FPDUs.

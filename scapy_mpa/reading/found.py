@@ -36,7 +36,7 @@ _Event: TypeAlias = (
 #: (turn, connection, direction, stream offset, row, frames, place and number of its octets, FPDUs listed before it).
 _Turn: TypeAlias = "tuple[int, int, int, int, _PlainRow, tuple[int, ...], int, int, int]"
 
-#: This many frames that delivered octets of an FPDU weigh as much as the rest of it.
+#: This many frames that carried octets of an FPDU weigh as much as the rest of it.
 _FRAMES_A_WEIGHT = 8
 
 

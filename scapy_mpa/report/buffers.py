@@ -52,7 +52,7 @@ class Leaving(NamedTuple):
 
 
 class AtOnce(NamedTuple):
-    """FPDUs one after the other, and where the first begins: the frame that delivered them placed them, in any way."""
+    """FPDUs one after the other, and where the first begins: the frame that carried them placed them, in any way."""
 
     offset: int
     run: FPDURun
@@ -111,7 +111,7 @@ class _Clock:
         return leaves
 
     def pass_run(self, end: int, frame: int) -> None:
-        """Pass FPDUs up to an offset, which were delivered by the frame that brought them: none before them waits."""
+        """Pass FPDUs up to an offset, which were delivered by the frame that carried them: none before them waits."""
         self._in_order = max(self._in_order, frame)
         self._by_length = self._by_marker = frame
         self._end = end
@@ -285,7 +285,7 @@ def buffer_lines(
         if one is None:
             continue
         counts = connection.half(direction).counts
-        again = f" ({counts.retransmitted_segments} brought nothing new)" if counts.retransmitted_segments else ""
+        again = f" ({counts.retransmitted_segments} carried nothing new)" if counts.retransmitted_segments else ""
         yield (
             f"  buffers, {direction} sends: {plural(one.fpdus, 'FPDU')}, {plural(counts.segments, 'segment')}{again}, "
             f"of which {counts.header_aligned_segments} begin with an FPDU, {counts.fpdu_aligned_segments} hold whole "
@@ -298,7 +298,7 @@ def buffer_lines(
         passes = f"{each} CRC passes" if one.crc else "no CRC pass"
         yield f"    an FPDU spans {each} segments ({listed}{more}): {each} copies and {passes} each"
         share = 100 * one.at_once / one.octets if one.octets else 100.0
-        yield f"    {one.at_once} of {one.octets} octets ({share:.1f} %) placed by the frame that brought them"
+        yield f"    {one.at_once} of {one.octets} octets ({share:.1f} %) placed by the frame that carried them"
         for way in WAYS:
             held = one.held[way]
             at = f" at frame {held.peak_frame}" if held.peak_frame is not None else ""

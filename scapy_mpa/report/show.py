@@ -224,7 +224,7 @@ def startup_item(connection: Connection, direction: Role) -> Item:
 
 
 def startup_frames(connection: Connection, direction: Role) -> list[int]:
-    """Return the frames that delivered the startup frame of a direction, as far as they are found; none if there is
+    """Return the frames that carried the startup frame of a direction, as far as they are found; none if there is
     none.
     """
     found = startup_of(connection, direction)
@@ -236,5 +236,5 @@ def startup_frames(connection: Connection, direction: Role) -> list[int]:
 
 
 def _startup_pieces(connection: Connection, direction: Role, seq: int, length: int, frame: int) -> list[FramePiece]:
-    """Return the frames that delivered a startup frame: the one that completed it, and as many before it as needed."""
+    """Return the frames that carried a startup frame: the one that completed it, and as many before it as needed."""
     return connection.index.latest_pieces(frame, _STARTUP_FRAMES, connection.half(direction).key, seq, length)

@@ -24,7 +24,7 @@ _SIGNS = ((SYN, "SYN"), (FIN, "FIN"), (RST, "RST"))
 
 
 class Part(NamedTuple):
-    """A number of octets of an FPDU, and the frame that first delivered them."""
+    """A number of octets of an FPDU, and the frame that first carried them."""
 
     frame: int
     octets: int

@@ -88,7 +88,7 @@ class FPDURecord(_FPDUFields):
         """Return all octets of the FPDU as captured, including Markers, PAD and CRC.
 
         If a snapshot length cut some of them off (``crc`` is "cut"), these are the octets before the first missing one.
-        The frames that delivered them are read again. Raises :class:`~scapy_mpa.errors.MPAError` if that is impossible.
+        The frames that carried them are read again. Raises :class:`~scapy_mpa.errors.MPAError` if that is impossible.
         """
         return self._context().octets(self)
 

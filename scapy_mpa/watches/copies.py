@@ -144,13 +144,13 @@ class CopyWatch:
                 yield from self._overlap(rival, at, fpdu)
         for rival, fpdu in dropped.values():
             bad, good = rival.other[0], rival.chosen
-            detail = f"frame {bad} delivered the FPDU with a bad CRC, frame {good[0]} with a good one"
+            detail = f"frame {bad} carried the FPDU with a bad CRC, frame {good[0]} with a good one"
             yield Breach("crc-dropped", fpdu.offset, *good, detail)
 
     def _drop(self, rival: Rival) -> Breach:
         """Report a segment whose receiver dropped it for another one."""
         arrival = self._doubtful.pop(rival.other[0], None)
-        instead = f"; frame {rival.chosen[0]} delivered its octets"
+        instead = f"; frame {rival.chosen[0]} carried its octets"
         if rival.other_reason == DropReason.CHECKSUM:
             at = rival.start if rival.differs_at is None else rival.differs_at
             return Breach("tcp-checksum", at, *rival.other, DROPPED + instead)
@@ -187,7 +187,7 @@ class CopyWatch:
             return
         is_good = fpdu.crc == GOOD
         if is_good and fits:
-            detail = f"frames {early[0]} and {late[0]} delivered different FPDUs, both with good CRCs"
+            detail = f"frames {early[0]} and {late[0]} carried different FPDUs, both with good CRCs"
         elif is_good or fits:
             good, bad = (rival.chosen, rival.other) if is_good else (rival.other, rival.chosen)
             detail = f"the octets of frame {bad[0]} fit TCP but no FPDU, unlike those of frame {good[0]}"
