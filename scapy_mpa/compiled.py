@@ -18,7 +18,7 @@ from pathlib import Path
 PURE = "SCAPY_MPA_PURE"
 
 _PACKAGE = Path(__file__).resolve().parent
-#: What stands in a compiled module in front of the hash of what it was made from.
+#: What stands in a compiled module before the hash of what it was made from.
 _MARK = b"scapy-mpa made from "
 
 

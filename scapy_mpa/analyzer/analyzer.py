@@ -41,15 +41,15 @@ from scapy_mpa.watches.startup import garbled_key, start_not_found
 
 
 class FollowedConnection:
-    """A TCP connection with who reads it, and the MPA connection that it turned out to carry.
+    """A TCP connection with its reader, and the MPA connection that it turned out to carry.
 
     Attributes:
         reader: reads its octets.
         mpa: the MPA connection, None if there is none as far as is known.
-        path_mtu: what routers report of the packets of each direction, None as long as nobody asks.
+        path_mtu: what routers report of the packets of each direction, None until somebody asks.
         syns: what the SYN of each direction announced.
         strays: segments beside it that belong to no connection, the first MOST_RESETS.
-        is_stray: whether it is none: its segments lie in the midst of another one.
+        is_stray: whether it is not a connection: its segments lie in the middle of another one.
         is_reported: whether its segments are reported with the MPA connection beside it.
         is_left_out: whether the report has no room for it.
         is_holding: whether it may hold octets.
@@ -110,7 +110,7 @@ class Analyzer:
     Args:
         records: whether a row is kept of each FPDU.
         listener: hears of startup frames and FPDUs, if anybody does.
-        assumptions: what the user told because no startup frame does.
+        assumptions: what the user stated because no startup frame does.
         limits: how much is held back and followed at most.
         make_findings: makes the findings of a connection, which share a quota, or those of none, without one.
         deviations: what is known of senders by an analysis of the same capture: for who receives octets only once, they
@@ -120,7 +120,7 @@ class Analyzer:
         connections: the MPA connections; they are numbered when all is known.
         findings: those of no connection.
         tcp_connections: how many TCP connections were met and are over, MPA or not.
-        has_doubt: whether a sender may deviate that was not looked into, as the listener receives octets only once.
+        has_doubt: whether a sender may deviate that was not examined, as the listener receives octets only once.
     """
 
     def __init__(
@@ -151,9 +151,9 @@ class Analyzer:
         self._diagnosis_budget = DiagnosisBudget()
         self._flows = Flows(self._follow, self._end)
         self._followed = Followed(limits.connections)
-        #: Connections that hold octets, as far as was looked at.
+        #: Connections that hold octets, as far as was examined.
         self._holding: dict[int, TCPConnection] = {}
-        #: How many octets they held when that was looked at, and how many came since.
+        #: How many octets they held when that was examined, and how many came since.
         self._held = 0
         #: MPA connections of which something was found since the last time.
         self._pending: list[CapturedConnection] = []
@@ -198,9 +198,9 @@ class Analyzer:
                 mpa.take(d)
 
     def _receive_in_turn(self, followed: FollowedConnection, d: int, seg: Segment) -> bool:
-        """Receive a segment about which nobody has anything to say; if somebody has, nothing changes: return False.
+        """Receive a segment with nothing to report; if there is something, change nothing and return False.
 
-        It acknowledges, or goes on with plain FPDUs where all octets end.  :meth:`_receive` does the same, and more.
+        It acknowledges, or continues with plain FPDUs where all octets end.  :meth:`_receive` does the same, and more.
         """
         reader, mpa = followed.reader, followed.mpa
         connection = reader.connection
@@ -282,7 +282,9 @@ class Analyzer:
             mpa.findings.add("ip-fragmented", mpa.role_of(d), seg.frame, seg.time, seg.seq, detail)
 
     def _comes_before(self, connection: TCPConnection, mpa: CapturedConnection, d: int, flags: int) -> bool:
-        """Return True if what was found comes before what a segment brings, announces, or makes final of the other."""
+        """Return True if what was found comes before what a segment carries, announces, or makes final in the other
+        direction.
+        """
         other, copies = mpa.reader.readers[1 - d], connection.halves[1 - d].copies
         has_hole = copies.held > 0 and other is not None and copies.reaches_beyond(copies.edge(other.main.edge))
         is_other = other is None or other.main.waits or has_hole
@@ -378,7 +380,7 @@ class Analyzer:
         connection.user = None
 
     def _withdraw(self, connection: TCPConnection, followed: FollowedConnection) -> None:
-        """A connection turned out to be none: what looked like MPA on it is reported with the one beside it."""
+        """Withdraw a connection that turned out not to be MPA: what looked like it is reported beside it."""
         mpa, followed.mpa, followed.path_mtu = followed.mpa, None, None
         if mpa is not None:
             self.connections.remove(mpa)
@@ -409,7 +411,7 @@ class Analyzer:
             self._report_other(connection, followed, flow.key)
 
     def _begin_once_more(self, connection: TCPConnection, followed: FollowedConnection) -> None:
-        """MPA was left after a rejection, and begins once more on the same TCP connection, maybe several times."""
+        """MPA was left after a rejection, and begins again on the same TCP connection, maybe several times."""
         if followed.reader.last is followed.reader:
             return
         chain = followed.reader.last.chain
@@ -429,7 +431,7 @@ class Analyzer:
             self._starts_found |= followed.reader.starts_found
 
     def _report_data(self, mpa: CapturedConnection) -> None:
-        """Report of octets that begin like a startup frame that they are none."""
+        """Report that octets which begin like a startup frame are not one."""
         for role, found in zip(ROLES, (mpa.request, mpa.reply), strict=True):
             if found is not None:
                 name = " > ".join(endpoints(mpa.keys[role]))
@@ -523,7 +525,7 @@ def _disturbs(one: TCPConnection, other: TCPConnection) -> bool:
 
 
 def _report_with(one: TCPConnection, other: TCPConnection) -> None:
-    """Let segments in the midst of an MPA connection be reported with it."""
+    """Report segments in the middle of an MPA connection with that connection."""
     strays: list[Stray] = other.user.strays
     if not one.user.is_reported and _disturbs(one, other):
         strays.extend(one.strays[: MOST_RESETS - len(strays)])

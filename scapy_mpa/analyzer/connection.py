@@ -84,11 +84,11 @@ _OF_BOTH |= {rule.id for rule in GROUPS["Memory"]}
 
 
 class Listener:
-    """Hears of startup frames and FPDUs as soon as they mean something.
+    """Receives startup frames and FPDUs as soon as they are known.
 
     Attributes:
         wants_octets: whether it wants the octets of FPDUs. These come once: a sender that turns out to deviate is not
-            read anew then, unless it was known before.
+            read again then, unless it was known before.
         takes_runs: whether :meth:`placed_run` hands it FPDUs that are plain, without their octets.
     """
 
@@ -105,13 +105,15 @@ class Listener:
         """An FPDU was placed, or found bad; ``octets`` are all of its octets with Markers, for those that want them."""
 
     def placed_run(self, operation: FullOperation, run: PlainRun) -> None:
-        """FPDUs were placed, each by the frame that brought it, which delivers it unless octets before are missing."""
+        """Receive FPDUs that were placed, each by the frame that carried it; it is delivered unless earlier octets are
+        missing.
+        """
 
     def delivered(self, operation: FullOperation, row: FPDURow) -> None:
-        """An FPDU that was placed at an earlier frame is delivered now; who wants no octets is not told."""
+        """Deliver an FPDU that was placed at an earlier frame; not called for listeners that want no octets."""
 
     def forget(self, mpa: CapturedConnection) -> None:
-        """A connection is over, and is let go."""
+        """Release a connection that is over."""
 
 
 class HalfFindings:
@@ -157,7 +159,7 @@ class FullOperation:
 
     Args:
         mpa: its connection.
-        direction: who sends.
+        direction: the sender.
         key: addresses and ports of its segments.
         reader: what reads its FPDUs.
         emss: octets that a segment holds, as both SYNs announce it; 0 if that is not known.
@@ -350,11 +352,11 @@ class FullOperation:
         self._judge(self.counts.judged())
 
     def is_steady(self) -> bool:
-        """True if all that came was taken, and its sender may go on with plain FPDUs."""
+        """True if all that came was taken, and its sender may continue with plain FPDUs."""
         return self.reader.is_steady() and self.counts.is_judged and self._listener is None
 
     def take_next(self, offset: int, seg: Segment) -> bool:
-        """Read and take a segment that goes on where all octets end, if it holds plain FPDUs and nothing else."""
+        """Read and take a segment that continues where all octets end, if it holds plain FPDUs and nothing else."""
         if self.reader.main.at != offset or not self.segments.is_expected(hop_limit_of(seg.key, seg.buffer, seg.tcp)):
             return False
         if not self.reader.read_next(seg):
@@ -457,7 +459,7 @@ class FullOperation:
             return
         received = peer.half.peer.acknowledged_at(moment[0])
         found = self.invalidated.invalidation_of(stag, peer.fpdus.ddp.end, received)
-        # This direction may be read long after its peer, which may have named the STag anew since.
+        # This direction may be read long after its peer, which may have named the STag again since.
         if found is None or peer.fpdus.ddp.untagged_frame > found.frame:
             return
         # So may octets of it that are missing, unless they had been acknowledged before.
@@ -727,7 +729,7 @@ class CapturedConnection:
         self.operations: dict[Role, FullOperation] = {}
         #: The same by the direction of the TCP connection.
         self._operations: list[FullOperation | None] = [None, None]
-        #: The segments of each direction, as long as it may be read anew.
+        #: The segments of each direction, as long as it may be read again.
         self._arrivals: list[list[Arrival]] = [[], []]
         self._path_mtu = path_mtu
         #: The directions whose startup frame was reported: a bit for each.
@@ -833,7 +835,7 @@ class CapturedConnection:
         return {self.role_of(side): found for side, found in enumerate(self.reader.inferences)}
 
     def inference_of(self, direction: Role) -> Inferred | None:
-        """Return what a direction was found to be, None if a startup frame says it or nothing does."""
+        """Return what was inferred about a direction, None if a startup frame says it or nothing does."""
         return self.reader.inferences[self.side_of(direction)]
 
     def side_of(self, direction: Role) -> int:
@@ -841,7 +843,7 @@ class CapturedConnection:
         return self.initiator_side if direction == "initiator" else 1 - self.initiator_side
 
     def role_of(self, side: int) -> Role:
-        """Return who sends in a direction of the TCP connection."""
+        """Return the sender of a direction of the TCP connection."""
         return "initiator" if side == self.initiator_side else "responder"
 
     def markers(self, direction: Role) -> bool | None:
@@ -911,7 +913,7 @@ class CapturedConnection:
         self.reader.limits_met.clear()
 
     def steady_operation(self, d: int) -> FullOperation | None:
-        """Return a direction if nothing of it waits to be taken, and its sender may go on with plain FPDUs."""
+        """Return a direction if nothing of it waits to be taken, and its sender may continue with plain FPDUs."""
         operation, peer = self._operations[d], self._operations[1 - d]
         if operation is None or peer is None or self.reader.arrivals[d] or self.reader.is_examined[d]:
             return None
@@ -930,7 +932,7 @@ class CapturedConnection:
                     self._listener.startup(self, self.role_of(d), found)
 
     def _begin(self, d: int, before: FullOperation | None) -> FullOperation:
-        """Begin Full Operation in a direction, perhaps anew: its sender deviates."""
+        """Begin Full Operation in a direction, perhaps again: its sender deviates."""
         if not self.operations:
             self._take_keys()
             self.findings.judge_by(self.profile.name)
@@ -1080,7 +1082,7 @@ class CapturedConnection:
         return Rejection(reply.start, (reply.frame, reply.time), reply.startup)
 
     def _judge_startup(self, ends: Sequence[DirectionEnd], now: Moment) -> None:
-        """Report what startup frames, and what came instead of them, show."""
+        """Report what the startup frames, or what came instead of them, show."""
         reader = self.reader
         sides: list[StartupSide] = []
         for d in (self.initiator_side, 1 - self.initiator_side):

@@ -1,4 +1,4 @@
-"""Opens ESP packets with the keys that somebody gave, in tunnel or transport mode (RFC 4303 §3.4).
+"""Opens ESP packets with the given keys, in tunnel or transport mode (RFC 4303 §3.4).
 
 The fragments of a datagram come together before (§3.4.1).  What cannot be opened is noted.
 """
@@ -13,7 +13,7 @@ from scapy_mpa.ipsec.algorithms import ESP_HEADER_LENGTH
 from scapy_mpa.ipsec.associations import Associations
 from scapy_mpa.ipsec.cipher import Cipher, IntegrityError, Opened, PayloadError
 
-#: Sequence numbers below the highest that are looked at for repeats (RFC 4303 §3.4.3 asks for 32 at least).
+#: Sequence numbers below the highest that are examined for repeats (RFC 4303 §3.4.3 asks for 32 at least).
 _WINDOW: Final = 1024
 #: Senders whose sequence numbers are followed.
 _MOST_FOLLOWED: Final = 4096

@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 #: Segments handed on at a time when captures are merged.
 _MERGED_BATCH = 1024
-#: Octets of blocks that these may keep, besides what each capture has at hand anyway.
+#: Octets of blocks that these may keep, besides what each capture holds anyway.
 _MERGED_OCTETS = 1 << 24
 #: Later than any packet.
 _NEVER = 1 << 80

@@ -1,4 +1,4 @@
-"""IP datagrams put together again from their fragments (RFC 791 §3.2, RFC 8200 §4.5, RFC 5722).
+"""IP datagrams reassembled from their fragments (RFC 791 §3.2, RFC 8200 §4.5, RFC 5722).
 
 In: fragments, in the order of capture. Out: the datagram, at the fragment that completes it. A fragment that repeats
 another one is ignored. One that overlaps others differently has the whole datagram left out, with all of its fragments

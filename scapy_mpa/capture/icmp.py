@@ -1,6 +1,6 @@
 """ICMP messages about the path MTU (RFC 792, 1191, 4443, 8201), read for the TCP packet that they quote.
 
-What a router sends has at least the IP header of the packet and eight octets behind it, which are ports and sequence
+What a router sends has at least the IP header of the packet and eight octets after it, which are ports and sequence
 number of a TCP segment (RFC 792; RFC 4443 has as much as fits).  Anything else is no such message: other types and
 codes, quotes of other protocols, a quote that was cut before, and a message that did not go to the sender of what it
 quotes.

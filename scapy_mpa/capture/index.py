@@ -1,4 +1,4 @@
-"""Frames of a capture by number, read again when somebody wants their octets.
+"""Frames of a capture by number, read again when their octets are needed.
 
 The index holds eight octets a frame and is made when the first frame is asked for.
 """
@@ -29,11 +29,11 @@ from scapy_mpa.values.segment import SYN, Segment
 #: How many frames back the fragments of a datagram are looked for, in one step after the other; what ESP holds is in
 #: its own frame, mostly.
 _LOOK_BACK = (0, 32, 512, 8192, 131072)
-#: What is so near behind is put together by going on.
+#: A target this close is reached by reading on.
 _NEAR = 512
 #: Copies of the octets of an FPDU that are tried in place of others.
 _MOST_COPIES = 64
-#: So many frames that were read are kept.
+#: Frames that were read and are kept.
 _RECENT = 16
 
 
@@ -65,12 +65,12 @@ class FrameIndex:
         self._positions = array("Q")
         #: The reader of each frame, if there are several.
         self._reader_of = array("I")
-        #: The frames of each reader, ascending, if somebody asked.
+        #: The frames of each reader, ascending, if requested.
         self._frames_of: list[array[int]] = []
         #: The frames read last, and what fragments completed: one that holds many FPDUs is asked for as often.
         self._recent: dict[int, Segment | None] = {}
         self._whole: dict[int, Segment | None] = {}
-        #: The fragments put together last, and the frame up to which they were.
+        #: The fragments reassembled last, and the frame up to which they were.
         self._fragments = self._fresh()
         self._put_together = 0
 
@@ -98,7 +98,7 @@ class FrameIndex:
         return found
 
     def batches(self) -> Iterator[list[Segment]]:
-        """Yield all segments once more, in lists, in the order of the frames.
+        """Yield all segments again, in lists, in the order of the frames.
 
         Raises :class:`~scapy_mpa.errors.CaptureError` if the captures cannot be read again.
         """
@@ -384,7 +384,7 @@ def is_pipe(source: CaptureSource) -> bool:
 
 
 def rewind(sources: CaptureSource | Sequence[CaptureSource]) -> None:
-    """Have captures begin anew that have been read to their end.
+    """Have captures begin again that have been read to their end.
 
     Raises :class:`~scapy_mpa.errors.CaptureError` for one that cannot be read again.
     """

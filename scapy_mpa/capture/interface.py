@@ -102,7 +102,7 @@ class InterfaceOrigin(Origin):
         return [f"interface {printable(self.name)}: the kernel dropped {self._dropped} of {self._seen} packets"]
 
     def close(self) -> None:
-        """Let go of the socket."""
+        """Release the socket."""
         self._socket.close()
 
     def _records(self) -> Iterator[bytes]:
@@ -126,7 +126,7 @@ class InterfaceOrigin(Origin):
             yield bytes(view[:captured])
 
     def _count(self) -> None:
-        """Ask the kernel for its counters, which begin anew then."""
+        """Ask the kernel for its counters, which begin again then."""
         seen, dropped = _STATISTICS.unpack(self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _STATISTICS.size))
         self._seen += seen
         self._dropped += dropped

@@ -9,7 +9,7 @@ from scapy_mpa.capture.fragments import Fragment
 PROTOCOL_ICMP, PROTOCOL_ICMPV6 = 1, 58
 PROTOCOL_IPV4, PROTOCOL_TCP, PROTOCOL_UDP, PROTOCOL_IPV6, PROTOCOL_GRE, PROTOCOL_MPLS = 4, 6, 17, 41, 47, 137
 PROTOCOL_ESP = 50
-#: What may hold a TCP segment: only these are put together from fragments.
+#: What may hold a TCP segment: only these are reassembled from fragments.
 _PROTOCOLS = frozenset(
     (PROTOCOL_IPV4, PROTOCOL_TCP, PROTOCOL_UDP, PROTOCOL_IPV6, PROTOCOL_GRE, PROTOCOL_ESP, PROTOCOL_MPLS)
 )

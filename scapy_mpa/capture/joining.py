@@ -30,7 +30,7 @@ from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 if TYPE_CHECKING:
     from scapy_mpa.ipsec.associations import Associations
 
-#: What somebody asks for: to see by the times in the files, or one of the two for all of them.
+#: What is asked for: decide by the times in the files, or one of the two for all of them.
 Joining: TypeAlias = Literal["auto", "follow", "merge"]
 JOININGS: Final[tuple[Joining, ...]] = ("auto", "follow", "merge")
 
@@ -87,7 +87,7 @@ def sources_of(
                 skipped.append(f"{error}; skipped")
             else:
                 ends.append(None)
-                captures.append(source)  # opening it raises this once more
+                captures.append(source)  # opening it raises this again
     if not captures:
         raise CaptureError(f"no capture can be read: {skipped[-1].removesuffix('; skipped')}")
     groups = _groups(captures, ends, joining)
@@ -124,7 +124,7 @@ def _expanded(source: CaptureSource, skipped: list[str]) -> Iterator[tuple[Captu
 
 
 def _matching(name: str) -> list[str] | None:
-    """Return the files that match a pattern; None for a name that is none."""
+    """Return the files that match a pattern; None for a name that is not a pattern."""
     import glob
 
     from scapy_mpa.capture.folders import natural
@@ -183,7 +183,7 @@ def ends_of(source: CaptureSource, limits: Limits) -> Ends | None:
 
 
 def _ends_in(file: FileIO, reader: Reader) -> Ends | None:
-    """The same of a file that is open once more than for the reader, which has read the head."""
+    """The same for a file that is open a second time, besides for the reader, which has read the head."""
     positions = reader.positions()
     if not is_compressed(_octets_at(file, 0, MAGIC_LENGTH)):
         size = os.fstat(file.fileno()).st_size
@@ -210,7 +210,7 @@ def _ends_in(file: FileIO, reader: Reader) -> Ends | None:
 
 
 def _octets_at(file: FileIO, at: int, count: int) -> bytes:
-    """Return so many octets from a place on, fewer at the end."""
+    """Return this many octets from a position on, fewer at the end."""
     file.seek(at)
     return file.read(count) or b""
 

@@ -32,7 +32,7 @@ class Sources(list[CaptureSource]):
         ends: the time of the last record of each.
         lenient: whether what cannot be read of one is reported, and the rest is read.
         skipped: a line for each file that was found and cannot be read.
-        esp: the keys of what travels under ESP, if somebody gave them.
+        esp: the keys of what travels under ESP, if they were given.
         udp_ports: UDP ports of tunnels besides the usual ones, and which they are.
     """
 
@@ -68,7 +68,7 @@ class Sources(list[CaptureSource]):
 
 
 def as_sources(sources: CaptureSource | Sequence[CaptureSource]) -> Sources:
-    """The captures that were named, be it one or several: these are merged unless somebody has looked into them."""
+    """The captures that were named, be it one or several: these are merged unless somebody has examined them."""
     if isinstance(sources, Sources):
         return sources
     if isinstance(sources, Sequence) and not isinstance(sources, str):

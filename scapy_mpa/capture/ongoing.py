@@ -2,7 +2,7 @@
 
 In: what names one of these. Out: segments, as :class:`~scapy_mpa.capture.files.Captures` has them, as soon as they are
 there. Where there is nothing more, whoever reads waits until somebody ends that; what is there by then is read, and
-no more. What was read is let go: no frame can be looked up again.
+no more. What was read is released: no frame can be looked up again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from scapy_mpa.values.segment import Segment
 if TYPE_CHECKING:
     from scapy_mpa.ipsec.associations import Associations
 
-#: Seconds between two looks at what has not gone on.
+#: Seconds between two examines what has not gone on.
 DEFAULT_POLL: Final = 0.5
 #: Octets at the beginning of a file by which it is known again: the first record, with its time, is among them.
 _HEAD: Final = 512
@@ -81,7 +81,7 @@ class Polling:
 
 
 def is_readable(descriptor: int, seconds: float) -> bool:
-    """Return True if there is something to read, or the other end is closed, within so many seconds."""
+    """Return True if there is something to read, or the other end is closed, within this many seconds."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(seconds * 1000))
@@ -110,18 +110,18 @@ class Origin(ABC):
         return []
 
     def close(self) -> None:  # noqa: B027
-        """Let go of what is open."""
+        """Release what is open."""
 
 
 class GrowingFile:
     """A file that somebody writes, to be read as it grows.
 
-    It ends when it is not the last one any more and does not grow, when it was written anew, or when polling is over.
+    It ends when it is not the last one any more and does not grow, when it was written again, or when polling is over.
 
     Args:
         path: of the file.
         polling: how more is waited for.
-        is_last: whether no other file comes behind this one.
+        is_last: whether no other file comes after this one.
     """
 
     def __init__(self, path: Path, polling: Polling, is_last: Callable[[], bool]) -> None:
@@ -154,7 +154,7 @@ class GrowingFile:
         try:
             there, mine = self._path.stat(), os.fstat(self._file.fileno())
         except OSError:
-            return False  # it was removed, and what has it open may go on
+            return False  # it was removed, and a program that has it open may continue
         return (there.st_dev, there.st_ino) != (mine.st_dev, mine.st_ino) or mine.st_size < self._place
 
     def is_of(self, name: str) -> bool:
@@ -166,7 +166,7 @@ class GrowingFile:
         raise OSError("a growing capture can be read only once")
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Release the file."""
         self._file.close()
 
 
@@ -202,7 +202,7 @@ class FileOrigin(Origin):
             yield self.name, self._file
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Release the file."""
         self._file.close()
 
 
@@ -224,7 +224,7 @@ class _Read(NamedTuple):
 class FolderOrigin(Origin):
     """A folder, with all folders in it: its captures by their names, and those that come, one after the other.
 
-    A file is over when there is another one behind it and it has stopped growing. One that is written anew under its
+    A file is over when there is another one after it and it has stopped growing. One that is written again under its
     old name, as a ring of files is, counts as another one. ``x.pcap.gz`` is ``x.pcap``, compressed when it was over.
 
     Args:
@@ -273,18 +273,18 @@ class FolderOrigin(Origin):
         return self._remarks if self._left_out is None else [*self._remarks, self._left_out]
 
     def _see(self, name: str) -> None:
-        """A file is read now, and need not be read again unless it is written anew."""
+        """A file is read now, and need not be read again unless it is written again."""
         self._read[name] = _Read.of(name)
 
     def _next(self) -> str | None:
-        """The next file that was not read yet: one that was never there before, else one that was written anew."""
+        """The next file that was not read yet: one that was never there before, else one that was written again."""
         try:
             there, self._left_out, self._inspected = captures_in(self.name, self._inspected)
         except CaptureError:
             there = []  # the folder is gone, or will be there again
         names = {*there}
         for gone in self._read.keys() - names:
-            # A ring removes its oldest files, and what reads it may go on for long.
+            # A ring removes its oldest files, and reading it may continue for long.
             if names.isdisjoint(gone + ending for ending in _COMPRESSED):
                 del self._read[gone]
         for name in there:
@@ -314,7 +314,7 @@ class FolderOrigin(Origin):
         return None
 
     def close(self) -> None:
-        """Let go of the file that is read."""
+        """Release the file that is read."""
         if self._file is not None:
             self._file.close()
 

@@ -85,7 +85,7 @@ class OnDemandFile:
         return self._place
 
     def rest(self) -> None:
-        """Close the file until somebody reads on."""
+        """Close the file until the next read."""
         self._files.close_one(self)
 
 

@@ -43,10 +43,10 @@ from scapy_mpa.values.segment import CarriedSegment, Segment
 if TYPE_CHECKING:
     from scapy_mpa.ipsec.cipher import Opened
 
-#: IP packets in one another, and fragments of fragments, that are looked into.
+#: IP packets in one another, and fragments of fragments, that are examined.
 MAX_NESTING = 8
 
-#: In place of the index of the TCP header: no segment; what must be put together from fragments first; a packet of a
+#: In place of the index of the TCP header: no segment; what must be reassembled from fragments first; a packet of a
 #: link type that is not known.
 NO_SEGMENT, FRAGMENT, UNKNOWN_LINK = -1, -2, -3
 
@@ -213,7 +213,7 @@ def _segment_in(
                 fragments.notes.add("capture-cut", frame, time, "the TCP header was not captured in full")
             return _tcp_segment(frame, time, packet.addresses, octets, packet.at, end, wire_end)
         if packet.protocol in _ICMP:
-            # What came in fragments is not looked into.
+            # What came in fragments is not examined.
             return path_mtu_in(frame, time, packet, octets, end, wire_end) if octets is whole.buffer else None
         layer = inner_packet(packet.protocol, octets, packet.at, end, fragments.udp_ports, trail)
     return None

@@ -28,7 +28,7 @@ SECTION_HEADER, INTERFACE_DESCRIPTION, OBSOLETE_PACKET, SIMPLE_PACKET, ENHANCED_
 
 BYTE_ORDER_MAGIC = {bytes.fromhex("4d3c2b1a"): "<", bytes.fromhex("1a2b3c4d"): ">"}
 _MAJOR_VERSION = 1
-#: Type and length stand before, the length again behind.
+#: Type and length stand before, the length again after.
 SHORTEST_BLOCK, _TRAILER = 12, 4
 #: Octets of a block before what has no fixed length, and from its start to its end without that.
 FIXED_LENGTHS = {

@@ -96,7 +96,7 @@ class Reader(ABC):
                 yield self._record_in(octets, position - place, position)
 
     def segment_at(self, position: int) -> Segment | None:
-        """The TCP segment of the record at a place in the file, numbered 0; None if it is none.
+        """The TCP segment of the record at a place in the file, numbered 0; None if there is none.
 
         One that holds only a fragment of a segment gives what :meth:`batches` gives for it. Raises
         :class:`~scapy_mpa.errors.CaptureError` if the file cannot be read from there.
@@ -157,7 +157,7 @@ class Reader(ABC):
         """All octets of the record where the file stands; raises as :meth:`_record_at` does."""
 
     def _blocks(self) -> Iterator[tuple[memoryview, int]]:
-        """Yield (octets, the place of the first), unused ones again with more behind them, until there is damage."""
+        """Yield (octets, the place of the first), unused ones again with more after them, until there is damage."""
         carry, skip = b"", 0
         while block := self._octets.read(BLOCK_SIZE):
             if len(block) < len(carry) > _SMALL:
@@ -186,7 +186,7 @@ class Reader(ABC):
             self.damage = f"the last {self.unit} is cut after {len(carry)} octets"
 
     def _as_much_as(self, size: int, block: bytes) -> bytes:
-        """The block, and more until there are so many octets."""
+        """The block, and more until there are this many octets."""
         parts, have = [block], len(block)
         while have < size and (more := self._octets.read(BLOCK_SIZE)):
             parts.append(more)

@@ -5,7 +5,7 @@ latter. Decompression streams: what it takes of memory depends neither on the fi
 Compressed data that are damaged raise OSError where they are, after all octets before them were read.
 
 So do data that expand further than those of any capture (:class:`Expansion`): a file of some kilobytes might stand for
-hours of work otherwise. They are looked at in stretches of so many decompressed octets (``Limits.decompression``), so
+hours of work otherwise. They are examined in stretches of this many decompressed octets (``Limits.decompression``), so
 that neither a real capture before them counts, nor is a short run of zeros too much. However long packets are and
 whatever is in them, their headers differ: a capture of zeros in packets of 1448, 64000 and 261946 octets compresses
 1:107, 1:614 and 1:874 with gzip, 1:237, 1:4779 and 1:9578 with zstd, where nothing but zeros compresses 1:1029 and
@@ -54,7 +54,7 @@ _GZIP_OUTPUT = 1 << 16
 _ZSTD_WINDOW = 1 << 27
 
 
-#: What stands behind a line that says so.
+#: What stands after a line that says so.
 EXPANSION = "(decompression)"
 
 
@@ -145,7 +145,7 @@ class _Plain:
 
 
 class _Decompressed(ABC):
-    """Compressed data, read and, by beginning anew, read again."""
+    """Compressed data, read and, by beginning again, read again."""
 
     kind: str
     #: Octets that may come of one compressed octet, on the average of a stretch: more than in any capture.
@@ -190,7 +190,7 @@ class _Decompressed(ABC):
         return octets
 
     def seek(self, place: int, /) -> object:
-        """Read on to a place, from the beginning if it lies behind."""
+        """Read on to a place, from the beginning if it is earlier."""
         if place < self._place:
             self._file.seek(0)
             # As at first: stretches must end where they did.

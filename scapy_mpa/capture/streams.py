@@ -32,11 +32,11 @@ STREAM_BLOCK: Final = 1 << 16
 
 
 class Streams(Sources):
-    """The octets of one connection, in place of captures of it; one side alone is enough.
+    """The octets of one connection, instead of captures; one side is enough.
 
     Args:
-        initiator: what names the octets that the Initiator sent: a path, ``-`` for standard input, or an open file.
-        responder: the same of the Responder.
+        initiator: the octets that the Initiator sent: a path, ``-`` for standard input, or an open file.
+        responder: the same for the Responder.
 
     Raises:
         CaptureError: neither is named, or both are standard input.
@@ -68,7 +68,7 @@ class Streams(Sources):
 
 
 def answered(batches: Iterable[list[Segment]]) -> Iterator[list[Segment]]:
-    """Yield blocks with acknowledgements: nothing of a file comes once more, so none of it is waited for."""
+    """Yield blocks with acknowledgements: nothing of a file comes again, so none of it is waited for."""
     reach = dict.fromkeys(STREAM_KEYS.values(), 0)
     for batch in batches:
         found: list[Segment] = []

@@ -3,7 +3,7 @@
 Two captures of one tap are one; those of two taps are distinguished.
 A packet is a copy if a packet in another file is the same from its IP header on, octet for octet, and was captured at
 the same time. Each packet of one file has one copy in each other file at most, and none in its own: a retransmission is
-there once more in every file, and stays. What is alike by addresses, identification and TCP header, but has another TTL
+there again in every file, and stays. What is alike by addresses, identification and TCP header, but has another TTL
 or checksum, or another time, passed two taps: that is counted and changes nothing.
 
 One capture holds each packet twice where a switch mirrors what comes in and what goes out, or where the host captures
@@ -31,8 +31,8 @@ _ALIKE: Final = 1_000_000_000
 #: Nanoseconds within which a packet comes twice in one capture, if its identification names it.  What is sent again has
 #: another one (RFC 6864 §4).
 _TWICE_NAMED: Final = 100_000_000
-#: Segments of a capture that are looked at in the beginning, and then while copies are found; those that pass before
-#: some more are looked at: a bound of time.
+#: Segments of a capture that are examined in the beginning, and then while copies are found; those that pass before
+#: some more are examined: a bound of time.
 _LOOK, _LOOK_AGAIN, _PASS = 2048, 512, 1 << 15
 #: Packets that are remembered.
 _MOST: Final = 1 << 16
@@ -164,7 +164,7 @@ class PacketsTwice:
 
 
 class _Sender:
-    """A direction in which packets may come twice: how many came, and how many of them once more."""
+    """A direction in which packets may come twice: how many came, and how many of them again."""
 
     __slots__ = ("is_named", "name", "packets", "twice")
 
@@ -194,7 +194,7 @@ class Repeats:
         self._seen: dict[int, tuple[int, int]] = {}
         self._order: deque[tuple[int, int]] = deque()
         self._now = 0
-        #: Segments that are looked at until it is decided whether to go on, copies among them, those that pass unseen.
+        #: Segments that are examined until it is decided whether to go on, copies among them, those that pass unseen.
         self._left, self._found, self._pass = _LOOK, 0, 0
         self._has_copies = False
 
@@ -256,7 +256,7 @@ class Repeats:
     def _forget(self, now: int) -> None:
         order, seen = self._order, self._seen
         if now < self._now - SAME_TIME:
-            # Another capture was put behind, or a clock was set.
+            # Another capture was put after, or a clock was set.
             order.clear()
             seen.clear()
         self._now = now

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 #: What both sides say first.
 OPENING = ("initiator send 30", "responder send 30")
-#: The same behind a ready-to-receive message (RFC 6581 §9.2).
+#: The same after a ready-to-receive message (RFC 6581 §9.2).
 RTR = ("initiator write '' stag=0", *OPENING)
 #: What the side says then that the case is about: its second FPDU and its third.
 MIDDLE = ("{by} send 60", "{by} write 100")

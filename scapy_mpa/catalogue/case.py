@@ -73,7 +73,7 @@ class Case:
     #: As in ``CaseOutcome``.
     raises: tuple[str, ...]
     peer: Peer
-    #: Who does it.
+    #: The side that does it.
     by: Role = "initiator"
     #: "": that of the first rule, of those it ``breaks`` first.
     clause: str = ""

@@ -30,8 +30,8 @@ _NANOSECONDS = 1_000_000_000
 class Malformed:
     """A case by its name: a valid connection with one thing changed, and what a conforming peer does about it.
 
-    ``crc`` and ``lengths`` say whether CRC and length fields are made right again after the change, or ``left`` as they
-    were, where the case has that choice (``case.left``). Raises MPAError for a name or a choice that does not exist.
+    ``crc`` and ``lengths`` say whether CRC and length fields are repaired after the change, or ``left`` as they were,
+    where the case has that choice (``case.left``). Raises MPAError for a name or a choice that does not exist.
     """
 
     def __init__(self, case: str | Case, *, crc: Repair = "repaired", lengths: Repair = "repaired") -> None:
@@ -88,7 +88,7 @@ class Malformed:
 
     @property
     def is_of_catalogue(self) -> bool:
-        """True if it is a case of the catalogue, of which it is known what the analysis must find."""
+        """True if it is a case of the catalogue, for which it is known what the analysis must find."""
         return self.case.name in CASES
 
     @property
@@ -97,11 +97,11 @@ class Malformed:
         return "".join(one if one.isalnum() or one in "-_.=," else "-" for one in self.case.name) + self.suffix
 
     def forget(self) -> None:
-        """Let go of the frames; they are made again when they are needed."""
+        """Release the frames; they are made again when they are needed."""
         self._captured = None
 
     def packets(self) -> PacketList:
-        """All packets, as Scapy's, without that of a second interface, which is no Ethernet (``captured.foreign``)."""
+        """Return all packets as Scapy's, without that of a second interface, not Ethernet (``captured.foreign``)."""
         from scapy.plist import PacketList
 
         return PacketList(list(self), name=repr(self))
@@ -121,7 +121,7 @@ class Malformed:
         return analyze(file, fpdus=False, **options(self.case.options))
 
     def finding_of(self, rule: str) -> Finding | None:
-        """The finding that the analysis has of this rule, None if it has none."""
+        """Return the analysis' finding of this rule, None if there is none."""
         return next((found for found in self.analyze().all_findings() if found.rule.id == rule), None)
 
     def as_dict(self, capture: str | None = None) -> dict[str, Any]:

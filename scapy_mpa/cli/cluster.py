@@ -27,7 +27,7 @@ _MOST_WORKERS = 1024
 
 
 def divides_among_machines(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the options of who does the work, beyond one process; goes below what reads captures."""
+    """Add the options for workers beyond one process; goes below what reads captures."""
     for option in (
         click.option(
             "--shared",

@@ -190,7 +190,7 @@ def _list() -> None:
         ("Impairments (--impair), with their parameters; direction, connection and number limit each of them:",)
     )
     for name, kind in IMPAIRMENTS.items():
-        # After a comma a line may go on.
+        # After a comma, a line may continue.
         defaults = ", ".join(f"{key}={str(value).lower()}" for key, value in kind.parameters.items())
         print_lines((f"  {name}: {defaults}", f"      {kind.meaning}"))
     print_lines(("", "Segmentations (--set segmentation=KIND):"))

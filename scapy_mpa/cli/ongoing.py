@@ -237,7 +237,7 @@ class _OpenTable:
                 self._live.console.print(Text.from_ansi(part), soft_wrap=True)
 
     def draw(self, analysis: OngoingAnalysis) -> None:
-        """Draw it anew, if that is due."""
+        """Draw it again, if that is due."""
         now = monotonic()
         if now - self._drawn < _PICTURE:
             return

@@ -99,7 +99,7 @@ class AfterBeginning(int):
 class Time(ParamType[int]):
     """A moment: seconds since the epoch, or a date and time as ISO 8601 has it, of UTC unless it says another zone.
 
-    With + before it, or a unit behind it (s, ms, us), a number counts from where a connection began.
+    With + before it, or a unit after it (s, ms, us), a number counts from where a connection began.
     """
 
     name = "time"
@@ -212,7 +212,7 @@ class Reading(NamedTuple):
     named: tuple[str, ...] = ()
     #: In their place, what is read while it is written.
     ongoing: OngoingCaptures | None = None
-    #: Who reads them, if it is not this process.
+    #: The cluster that reads them, if it is not this process.
     cluster: Cluster | None = None
 
     @property
@@ -588,14 +588,14 @@ _READS: tuple[_Decorator, ...] = (
         "--frames",
         type=FrameRange(),
         metavar="A-B",
-        help="Only connections open in these frames, and only their findings, FPDUs and messages of these frames. All "
-        "frames are analysed: numbers and verdicts stay the same.",
+        help="Only connections open in these frames, and only their findings, FPDUs and messages in these frames. All "
+        "frames are analysed, so numbers and verdicts stay the same.",
     ),
     click.option(
         "--read-frames",
         type=FrameRange(),
         metavar="A-B",
-        help="Read these frames alone, as if no others had been captured.",
+        help="Read only these frames, as if no others had been captured.",
     ),
     click.option(
         "--profile",

@@ -20,14 +20,14 @@ from scapy_mpa.cli.colours import allows_colours
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-#: Seconds before anything is shown, and between two looks at the files.
+#: Seconds before anything is shown, and between two examines the files.
 _PATIENCE, _INTERVAL = 2.0, 0.25
 #: What a process has open, as Linux shows it.
 _OPEN, _STATE = "/proc/self/fd", "/proc/self/fdinfo"
 
 
 def shows_progress() -> bool:
-    """Return True if stderr is a terminal on which a line can be written anew."""
+    """Return True if stderr is a terminal on which a line can be rewritten."""
     return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 

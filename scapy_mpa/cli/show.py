@@ -44,7 +44,7 @@ class _FPDUType(ParamType[FPDUNumber]):
 @click.command("show", cls=Command)
 @reads_captures_or_streams
 @click.option(
-    "--frame", type=click.IntRange(1), metavar="N", help="Show everything that this frame of the capture delivered."
+    "--frame", type=click.IntRange(1), metavar="N", help="Show everything that this frame of the capture carried."
 )
 @click.option(
     "--seq",

@@ -192,7 +192,7 @@ def _logger(file: BinaryIO, is_read: bool) -> Callable[[str], None]:
 
 
 def _sum_up(session: LiveSession, *, has_told: bool) -> None:
-    """Print what became of the last connections; a failure alone where it was not told as it happened."""
+    """Print what became of the last connections; only a failure that was not printed as it happened."""
     counts = session.counts
     total = sum(counts.values())
     said = [plural(total, "connection")]

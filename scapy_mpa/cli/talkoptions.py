@@ -19,7 +19,7 @@ from scapy_mpa.system.names import printable
 #: Services, of which a connection asks one thing, and all upper layers.
 SERVICES = ("nfs-null", "nvme-connect")
 ULPS = ("none", "rping", "echo", *SERVICES)
-#: Octets of the longest name of a subsystem, without the zero behind it (NVMe 1.4 §7.9).
+#: Octets of the longest name of a subsystem, without the zero after it (NVMe 1.4 §7.9).
 _LONGEST_NAME = 223
 _SECONDS = click.FloatRange(0, 1_000_000)
 #: What adds an option to a command.

@@ -54,7 +54,7 @@ class Begun(ParamType[str]):
 
 
 class TimeType(ParamType[float]):
-    """A time: seconds, or a number with s, m or h behind it, such as 60s or 5m."""
+    """A time: seconds, or a number with s, m or h after it, such as 60s or 5m."""
 
     name = "time"
 

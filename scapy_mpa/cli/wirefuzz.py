@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: Seconds for an Initiator to connect, and for a peer to come back.
 _PATIENCE = 10.0
-#: For each case that is given so many may be left out.
+#: This many cases may be left out for each that is given.
 _MOST_LEFT_OUT = 20
 
 
@@ -144,7 +144,7 @@ def _write_program(wire: OnTheWire, case: WireCase, by: Role) -> None:
 
 
 def _on_from(numbers: range) -> range:
-    """These numbers, and those behind them for cases that are left out."""
+    """These numbers, and those after them for cases that are left out."""
     return range(numbers.start, min(numbers.stop + _MOST_LEFT_OUT * len(numbers), MOST_CASES))
 
 

@@ -35,7 +35,7 @@ class Mark(NamedTuple):
 
 
 class PartitionWriter:
-    """Writes the segments of some captures, block by block, into a file of a folder, for so many ``shares``.
+    """Writes the segments of some captures, block by block, into a file of a folder, for ``shares`` shares.
 
     ``chunks`` says where what lies, after :meth:`finish`.
     """
@@ -53,7 +53,7 @@ class PartitionWriter:
         self._held = 0
 
     def add(self, segments: Sequence[Segment], octets: int) -> None:
-        """Take the segments of a block that has so many octets. Raises OSError."""
+        """Take the segments of a block that has this many octets. Raises OSError."""
         known = self._share_of
         if len(known) > _MOST_REMEMBERED:
             known.clear()
@@ -68,7 +68,7 @@ class PartitionWriter:
                 share = known[key] = share_of(key, self._shares)
             if share not in rows:
                 rows[share], pieces[share], sizes[share] = [], [], 0
-            # The IP header comes along: its TTL or Hop Limit is looked at.
+            # The IP header comes along: its TTL or Hop Limit is examined.
             first = start if tcp < 0 else max(0, tcp - (20 if len(key) == 12 else 40))
             shift = sizes[share] - first
             tcp = tcp if tcp < 0 else tcp + shift

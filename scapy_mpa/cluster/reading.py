@@ -5,7 +5,7 @@ What one capture says of another is all that could make a difference between rea
 * captures that overlap in time may hold the same packets (:mod:`~scapy_mpa.capture.twice`), or are merged: these are
   one unit from the beginning (:func:`units_of`);
 * an IP datagram may begin in one capture and end in the next: when both were read, their tasks tell (``waiting`` and
-  ``fragmented``), and they are read once more, as one unit (:func:`torn`).
+  ``fragmented``), and they are read again, as one unit (:func:`torn`).
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def joined(units: Sequence[list[int]], together: Sequence[tuple[int, int]]) -> l
 def torn(units: Sequence[UnitRead]) -> list[tuple[int, int]]:
     """Return which units, from one number to another, cannot be read separately.
 
-    An IP datagram begins in the one and may go on in the other; or both have a note that counts what is in several
+    An IP datagram begins in the one and may continue in the other; or both have a note that counts what is in several
     captures.
     """
     found = []

@@ -43,7 +43,7 @@ _SHARES_OF_WORKER = 2
 
 
 class Cluster(NamedTuple):
-    """Workers: so many processes of this machine, or those of the scheduler with an ``address``.
+    """Workers: this many processes on this machine, or those of the scheduler with an ``address``.
 
     ``shared`` is the folder that all of them can write; without, one of this machine.
     """

@@ -2,7 +2,7 @@
 
 It is named as fsspec does (https://filesystem-spec.readthedocs.io): a path, ``s3://bucket/folder``, ``hdfs://...``.
 Every file gets a name that nothing else has, and a task passes that name on when the file is complete. So what a worker
-left half written, or wrote before it died and its task began anew elsewhere, is read by nobody.
+left half written, or wrote before it died and its task began again elsewhere, is read by nobody.
 
 What is in it is pickled, which runs what it says when it is read. So all of it is sealed with a key that the tasks of
 this run alone have, and what does not bear the seal is not read.

@@ -19,7 +19,7 @@ _SHOWN = 16
 
 
 class Change(NamedTuple):
-    """Octets one behind the other that a segment brought other than they were sent.
+    """Octets one after the other that a segment brought other than they were sent.
 
     Attributes:
         offset: of the first, from the beginning of Full Operation at the sender's tap.
@@ -200,7 +200,7 @@ def _offsets(half: HalfConnection) -> Iterator[tuple[int, int]]:
 
 
 def _split(change: Change, octets: int) -> tuple[Change, Change | None]:
-    """A change up to so many octets, and the rest of it."""
+    """The first octets of a change, and the rest of it."""
     if change.octets <= octets:
         return change, None
     head = change._replace(octets=octets, before=change.before[:octets], after=change.after[:octets])

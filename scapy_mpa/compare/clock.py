@@ -21,7 +21,7 @@ _FEWEST: Final = 6
 #: Shorter times tell nothing of a drift (nanoseconds), nor do clocks drift further (a thousandth).
 _SHORTEST: Final = _SECOND
 _MOST_DRIFT: Final = 1e-3
-#: So many times the scatter is significant.
+#: A drift of this many times the scatter is significant.
 _SIGNIFICANT: Final = 4.0
 
 #: Segments of one way: the time at the first tap, and by how much the time at the second is later (nanoseconds).

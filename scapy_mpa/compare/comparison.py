@@ -128,7 +128,7 @@ def compare(
 
     Raises:
         CaptureError: Nothing of a capture can be read, or there is no room for its octets.
-        MPAError: A mapping is none.
+        MPAError: A mapping is invalid.
     """
     mapping = [*mapping]
     mapped = Mapping(mapping)

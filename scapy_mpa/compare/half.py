@@ -147,7 +147,7 @@ class ComparedHalf:
         self.markers = taps.markers
         self.resets = taps.sent.resets, taps.received.resets
         self.acknowledgements = taps.sent.acknowledgements, taps.received.acknowledgements
-        # Where Markers were taken out the octets behind the first are others by number.
+        # Where Markers were taken out the octets after the first are others by number.
         self.is_compared = shift is not None and (None in self.markers or self.markers[0] == self.markers[1])
         self._taps = taps
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median_low
 from typing import Literal, NamedTuple, TypeAlias
 
-#: So many copies are weighed against each other.
+#: At most this many copies are weighed against each other.
 _COPIES = 16
 _LONGEST = 1 << 17
 

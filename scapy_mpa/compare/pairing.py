@@ -16,7 +16,7 @@ from scapy_mpa.values.segment import addresses_of, endpoints, reverse_key
 
 #: An address and a port, as octets.
 Endpoint: TypeAlias = tuple[bytes, bytes]
-#: Segments that are looked at to find by how much sequence numbers differ, and how many must agree.
+#: Segments that are examined to find by how much sequence numbers differ, and how many must agree.
 _VOTERS, _ENOUGH = 4096, 3
 #: Shorter payloads are often the same by chance.
 _TELLING = 24
@@ -54,7 +54,7 @@ class Mapping:
     """How a NAT maps addresses: those at the first tap, and those at the second."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
-        """Read ``A=B`` texts. Raises MPAError for what is none, and for an address that is mapped twice."""
+        """Read ``A=B`` texts. Raises MPAError for an invalid mapping, and for an address that is mapped twice."""
         self._hosts: dict[bytes, bytes] = {}
         self._endpoints: dict[Endpoint, Endpoint] = {}
         for text in texts:

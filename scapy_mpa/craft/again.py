@@ -1,6 +1,6 @@
 """A captured conversation, rebuilt: the ULPDUs of a connection as the steps of a new conversation.
 
-Each FPDU is a step of its own, as long as it was; or whole RDMAP messages are, which are cut anew (``as_messages``).
+Each FPDU is a step of its own, as long as it was; or whole RDMAP messages are, which are cut again (``as_messages``).
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class SaidAgain(Protocol):
 def steps_of(
     said: Iterable[SaidAgain], *, as_messages: bool = False, pause_ns: int | None = None, version: int = 1
 ) -> Iterator[Step]:
-    """The steps that say it again.
+    """Yield the steps that send it again.
 
     Args:
         said: in order.
-        as_messages: whether whole RDMAP messages are put together, where they come out the same.
+        as_messages: whether whole RDMAP messages are reassembled, where they come out the same.
         pause_ns: the shortest time (nanoseconds) between two ULPDUs that is kept as a pause; None: none is.
         version: of DDP and RDMAP.
     """
@@ -69,7 +69,7 @@ def steps_of(
 
 
 class _Begun(NamedTuple):
-    """A message of which there is a part: its header, and what there is of it."""
+    """An incomplete message: its header, and the part of it that exists."""
 
     header: TaggedHeader | UntaggedHeader
     parts: list[Message]
@@ -134,7 +134,7 @@ class _Whole:
 
 
 def _goes_on(begun: _Begun, header: TaggedHeader | UntaggedHeader, ulpdu: bytes) -> bool:
-    """Return True if a segment follows what there is of a message."""
+    """Return True if a segment continues an incomplete message."""
     first, length = begun.header, len(begun.payload)
     control = begun.parts[0].payload[:CONTROL_LENGTH]
     if (control[0] & ~LAST, control[1]) != (ulpdu[0] & ~LAST, ulpdu[1]):

@@ -81,7 +81,7 @@ class CapturedHalf:
             self._locate(k)
 
     def _commit(self, index: int, now: int) -> None:
-        """Hold what a segment brings that is new."""
+        """Store the new octets of a segment."""
         segment = self._captured[index]
         at, end = segment.start, segment.end
         pieces = self._pieces
@@ -101,7 +101,7 @@ class CapturedHalf:
             self._count(piece[0], piece[1], 1, now)
 
     def _restore(self) -> None:
-        """Count octets of dropped segments that no other segment brought: no frame shows that they were others."""
+        """Count octets of dropped segments that no other segment carried: no frame shows that they were different."""
         for index, segment in enumerate(self._captured):
             if not segment.is_dropped:
                 continue
@@ -146,7 +146,7 @@ class CapturedHalf:
         )
 
     def _is_cut(self, start: int, end: int) -> bool:
-        """Return True if octets of [start, end) are not in the file, as the copies that count brought them."""
+        """Return True if octets of [start, end) are not in the file, as the copies that count carried them."""
         return self._has_cuts and any(
             self._captured[index].kept < min(after, end) for _, after, index in self._overlapping(start, end)
         )
@@ -170,7 +170,9 @@ class CapturedHalf:
         return self._is_in_file(length + 2, min(length + 8, self._ends[k]))
 
     def _is_named(self, k: int) -> bool:
-        """Return True if the start of FPDU k is known by itself: it is the first, or a Marker of it is in the file."""
+        """Return True if the start of FPDU k is known on its own: it is the first, or one of its Markers is in the
+        file.
+        """
         if not self._named[k] or not self._has_cuts or (k == 0 and self._anchored):
             return self._named[k]
         origin = self._half.origin or 0

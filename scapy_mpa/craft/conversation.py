@@ -51,7 +51,7 @@ C = TypeVar("C", bound="Conversation")
 
 
 class Conversation:
-    """Say what is said in order; the parameters are those of ``Setup``.
+    """Build a conversation step by step; the parameters are those of ``Setup``.
 
     Every method returns the conversation itself. Raises ConversationError for what a rule forbids.
     """
@@ -212,7 +212,7 @@ class Conversation:
         return self._say(side, Message(RAW, payload))
 
     def say(self: C, step: Say) -> C:
-        """A message as it is."""
+        """Add a message as it is."""
         return self._say(step.role, step.message)
 
     def pause(self: C, seconds: float = 0.001) -> C:
@@ -256,7 +256,7 @@ class Conversation:
         pad: bytes | None = None,
         ulpdu_length: int | None = None,
     ) -> C:
-        """Have a step that says something say it otherwise; what is None stays as it is.
+        """Change a step that sends something; what is None stays as it is.
 
         Args:
             step: its number, from 0; negative ones count from the last.

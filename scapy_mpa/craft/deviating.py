@@ -46,7 +46,7 @@ class DeviatingStream:
         half = self._half
         assert half.origin is not None
         startup = half.origin - half.startup[0] if half.startup is not None else None
-        # Offsets of the TCP stream count from the octet behind the SYN.
+        # Offsets of the TCP stream count from the octet after the SYN.
         candidate = spoken(self._names.split("+"), self._agreed, Bases(half.origin + 1, startup))
         if candidate is None:
             raise ConversationError(f"the {half.role} cannot deviate in {self._names}: that would have no effect here")

@@ -152,7 +152,7 @@ class Exchange:
         return [index for index, step in enumerate(self.steps) if self._speaker(step) == role]
 
     def queues(self, role: Role) -> Queues:
-        """The Message Sequence Numbers that a side is at, behind all that it says."""
+        """The Message Sequence Numbers that a side is at, after all that it says."""
         queues = Queues()
         for step in self._conversation().steps:
             if isinstance(step, Say) and step.role == role:
@@ -188,12 +188,12 @@ class Exchange:
         return found
 
     def packets_so_far(self) -> list[TcpPacket]:
-        """The packets, with the changes of packets made so far; what is said cannot be changed from then on."""
+        """Return the packets, with all changes of packets so far; the conversation is fixed from then on."""
         self._laid, self.packets = self._changed(), []
         return self._laid
 
     def sent(self) -> list[TcpPacket]:
-        """Carry it out: the packets, before what is captured of them is changed."""
+        """Carry it out: return the packets, before what is captured of them is changed."""
         packets = [*in_time(iter(self._changed()))]
         for change in self.taps:
             packets = change(packets)
@@ -272,7 +272,7 @@ class Exchange:
 
 
 def _as_step(step: turns.Step) -> Step:
-    """A step of a conversation: a message as it is, all else as text."""
+    """Return a step of a conversation: a message as it is, all else as text."""
     if isinstance(step, Say):
         return step
     if isinstance(step, turns.Streaming):

@@ -19,7 +19,7 @@ _FRAGMENTATION_NEEDED, _PACKET_TOO_BIG = (3, 4), (2, 0)
 def too_big(frame: bytes, mtu: int, router: str, *, seq: int | None = None, quoted: int = 8) -> bytes:
     """Return what ``router`` answers to a frame that is longer than ``mtu``.
 
-    It quotes the IP header without options and ``quoted`` octets behind it, with another sequence number than the
+    It quotes the IP header without options and ``quoted`` octets after it, with another sequence number than the
     packet's if ``seq`` is one. Checksums are right.
     """
     ip_at = _MACS + 2

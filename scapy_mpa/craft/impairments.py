@@ -240,7 +240,7 @@ def impairment(value: object) -> Impairment:
     """An impairment from text (``reorder``, ``lose:probability=0.1,retransmit=false``), or from a mapping with
     ``kind``.
 
-    Raises MPAError for what is none.
+    Raises MPAError for an invalid one.
     """
     if isinstance(value, Impairment):
         return value
@@ -379,7 +379,7 @@ class _Farthest(random.Random):
     """Draws for what happens for certain: as far, and as much, as there may be."""
 
     def getrandbits(self, k: int) -> int:
-        """The largest number of so many bits."""
+        """The largest number of this many bits."""
         return (1 << k) - 1
 
 
@@ -392,7 +392,7 @@ def impaired(
         kind: its name.
         number: that of the packet to which it happens, for certain; None: to any, as its parameters say.
         seed: decides about what is random.
-        direction: who sends what it happens to; None: the side that the exchange is changed by.
+        direction: the sender of what it happens to; None: the side that the exchange is changed by.
         parameters: those that are not as usual, and those of its function alone.
     """
     whose = IMPAIRMENTS[kind]

@@ -98,7 +98,7 @@ class Queues:
         return msn
 
     def follow(self, ulpdu: Message) -> None:
-        """Go on from the MSN of a ULPDU that is said as it is, if it is of a queue, and its CRC is right."""
+        """Continue from the MSN of a bare ULPDU, if it belongs to a queue and its CRC is right."""
         header = decode_ddp(ulpdu.payload[:UNTAGGED_HEADER_LENGTH])
         if isinstance(header, UntaggedHeader) and ulpdu.crc is None and QUEUE_OF.get(header.opcode) == header.qn:
             self._last[header.qn] = header.msn

@@ -36,7 +36,7 @@ def pseudo_header_sum(frame: bytes, maker: FrameMaker) -> int:
     """Return what a host that leaves TCP checksums to its network card puts into the field of ``frame`` (RFC 9293
     §3.1).
 
-    It is the sum over the pseudo-header alone, which the card goes on from.
+    It is the sum over the pseudo-header alone, from which the card continues.
     """
     first, last = (12, 20) if maker.ip_version == 4 else (8, 40)
     addresses = frame[maker.ip_at + first : maker.ip_at + last]

@@ -137,7 +137,7 @@ class Sealing:
 
 
 def key_lines(sealings: Iterable[Sealing]) -> str:
-    """The keys of all of them, as Wireshark's esp_sa and ``--esp`` have them."""
+    """Return the keys of all of them, as Wireshark's esp_sa and ``--esp`` have them."""
     return "".join(f"{line_of(one.association)}\n" for one in sealings)
 
 

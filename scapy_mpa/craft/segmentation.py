@@ -152,7 +152,7 @@ SEGMENTATIONS: dict[str, str] = {kind: meaning for kind, (_, meaning) in _TABLE.
 
 
 def segmentation(value: object) -> Segmentation:
-    """A Segmentation from its name, or from a mapping of its fields. Raises MPAError for what is none."""
+    """A Segmentation from its name, or from a mapping of its fields. Raises MPAError for an invalid one."""
     if isinstance(value, Segmentation):
         made = value
     elif isinstance(value, str):

@@ -69,7 +69,7 @@ def random_cuts(start: int, end: int, rng: random.Random, shortest: int, longest
 
 
 def displace(items: Sequence[T], rng: random.Random, probability: float, distance: int) -> list[T]:
-    """Reorder locally: an item is late with ``probability``, by 1 to ``distance`` of the items behind it."""
+    """Reorder locally: an item is late with ``probability``, by 1 to ``distance`` of the items after it."""
     places = [
         index + 1.5 + below(rng, distance) if rng.random() < probability else index for index in range(len(items))
     ]

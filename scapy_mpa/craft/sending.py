@@ -43,7 +43,7 @@ class Clock:
         return now
 
     def wait(self, duration: int) -> None:
-        """The next packet comes so much later."""
+        """Delay the next packet by this much."""
         self._next += duration
 
 

@@ -71,7 +71,7 @@ class Setup:
     #: RFC 6581's, one mapping for both or a pair. None: in the Request, IRD and ORD 8 where the profile has it; in the
     #: Reply, what fits the Request. False: none.
     enhanced: Any = (None, None)
-    #: IRD and ORD as SMB Direct stated them before RFC 6581, in front of private_data: {ird, ord, byte_order}.
+    #: IRD and ORD as SMB Direct stated them before RFC 6581, before private_data: {ird, ord, byte_order}.
     legacy: Any = (None, None)
     #: The Reply rejects.
     reject: bool = False
@@ -87,7 +87,7 @@ class Setup:
     alter: tuple[Alter | None, Alter | None] = (None, None)
     #: What each side does wrong, by its name in ``framing.senders``, two of them joined by +.
     deviation: tuple[str, str] = ("", "")
-    #: Who sends the SYN.
+    #: The sender of the SYN.
     opens: Role = "initiator"
     #: How each side cuts its stream, one for both or a pair.
     segmentation: Any = "aligned"

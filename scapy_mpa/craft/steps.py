@@ -92,7 +92,7 @@ def _say(conversation: Conversation, words: list[str], known: tuple[str, ...]) -
 
 
 def _unknown(what: str, word: str, known: Iterable[str]) -> str:
-    """A word that is none of those known: the nearest of them first."""
+    """The error for an unknown word, with the nearest known one first."""
     names = [*known]
     near = get_close_matches(word, names, 1)
     return f"{f'did you mean {near[0]}? ' if near else ''}{what} {', '.join(names[:-1])} or {names[-1]}"

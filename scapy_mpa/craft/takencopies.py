@@ -2,7 +2,7 @@
 
 A receiver may drop a segment without a word for the CRC of an FPDU in it (RFC 5044 §8); TCP then sends it again. So of
 two copies whose TCP checksums are right the later one counts, if it makes an FPDU good that the earlier one makes
-bad, and if it comes before the peer has acknowledged the octets in question: what comes behind that is dropped. Only
+bad, and if it comes before the peer has acknowledged the octets in question: what comes after that is dropped. Only
 octets of that FPDU are taken from the later copy; other FPDUs in the same segment were good at once. What came between
 the two, and was equal to the first, was a repeat.
 """
@@ -18,7 +18,7 @@ from scapy_mpa.craft.tcppacket import SentHalf
 
 
 class Captured(NamedTuple):
-    """Octets [start, end) of a stream as a frame brought them; ``damage`` are the offsets of those that are wrong.
+    """Octets [start, end) of a stream as a frame carried them; ``damage`` holds the offsets of the wrong ones.
 
     ``is_dropped``: its TCP checksum shows that. The capture file has the octets before ``kept``; a snapshot length cut
     off the others.

@@ -26,11 +26,11 @@ class Talk:
     """A TCP connection between ``client``, who opens it, and ``server``.
 
     Args:
-        halves: the half connections, by who sends them.
+        halves: the half connections, by sender.
         clock: gives the time of each packet in nanoseconds since the epoch, as ``itertools.count(start, step)`` does.
         timestamps: the TCP option is in use, which costs 12 octets of each segment.
         mtu: of the path, in octets; ``emss`` is what headers leave of it.
-        windows: small windows, in octets, by who receives and so offers them; None: a large one.
+        windows: small windows, in octets, by the receiver that offers them; None: a large one.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Talk:
         return self._carry("client")
 
     def send(self, side: Side, octets: bytes) -> Iterator[TcpPacket]:
-        """Octets that fit in one segment: a startup frame, say."""
+        """Send octets that fit in one segment, such as a startup frame."""
         return self.transfer(side, octets, [(0, len(octets))])
 
     def transfer(self, side: Side, octets: bytes, cuts: Iterable[Cut], start: int = 0) -> Iterator[TcpPacket]:

@@ -9,7 +9,7 @@ from the packets. ``Truth`` takes note of the packets one by one and gives, at t
   CRC of k is bad nothing is placed, and k + 1 has to be found by itself; if that is bad too, what follows it has to
   show that it was one. Behind octets that no frame brings, FPDUs are found by the next Marker; in a stream without
   Markers by searching.
-* delivered(k): the last complete(j) for j up to k; none behind octets that no frame brings.
+* delivered(k): the last complete(j) for j up to k; none after octets that no frame brings.
 
 Octets that a snapshot length cut off were on the wire: they count as captured. An FPDU with some of them is found if
 its ULPDU_Length is in the file, by a Marker only if that is too, or if it begins and ends with segments; nothing is
@@ -63,7 +63,7 @@ class Truth:
     def note(self, packet: TcpPacket, captured: int | None = None, tick: int = 1) -> None:
         """A packet is the next frame of the capture, which kept ``captured`` octets of it (None: all).
 
-        It counts time in ticks of so many nanoseconds.
+        It counts time in ticks of this many nanoseconds.
         """
         self._times.append(packet.time - packet.time % tick)
         if packet.is_injected:
@@ -154,7 +154,7 @@ class _ConnectionTruth:
         elif has_startup and request < NEVER:
             return
         else:
-            # It begins in the middle, or has no startup frames: who speaks first is called the Initiator.
+            # It begins in the middle, or has no startup frames: the side that sends first is called the Initiator.
             sides = {"initiator": first, "responder": first.peer}
             # Without startup frames Full Operation may begin with the first octet after SYN.
             floor = 0

@@ -29,7 +29,7 @@ class Wanted(NamedTuple):
 
 
 def is_number(value: object) -> TypeGuard[int]:
-    """Return True if it is a whole number; true and false are none."""
+    """Return True if it is a whole number; true and false are not."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 

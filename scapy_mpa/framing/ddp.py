@@ -181,7 +181,9 @@ def opcode_name(ulpdu: Octets) -> str | None:
 
 
 def message_and_place(header: TaggedHeader | UntaggedHeader) -> tuple[str, str]:
-    """The message that a DDP header is of, and what tells it from others: STag and TO, or MSN, of Sends with QN."""
+    """Return the message of a DDP header, and what distinguishes it from others: STag and TO, or MSN, for Sends with
+    QN.
+    """
     name = OPCODE_NAMES[header.opcode] or f"message with opcode {header.opcode}"
     if isinstance(header, TaggedHeader):
         return name, f"STag {header.stag:#010x}, TO {header.to:#x}"
@@ -190,7 +192,7 @@ def message_and_place(header: TaggedHeader | UntaggedHeader) -> tuple[str, str]:
 
 
 def is_tagged(ulpdu: Octets) -> bool:
-    """Return True if its T bit makes a ULPDU a tagged DDP segment; an empty one is none."""
+    """Return True if its T bit makes a ULPDU a tagged DDP segment; an empty one is not."""
     return bool(ulpdu) and bool(ulpdu[0] & TAGGED)
 
 

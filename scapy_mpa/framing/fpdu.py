@@ -75,7 +75,7 @@ class FPDUPlace(NamedTuple):
     #: The first octet of its CRC field, or of what follows it if it has none.
     crc_at: int
     end: int
-    #: Octets that are counted behind its end before the next Marker.
+    #: Octets that are counted after its end before the next Marker.
     due: int
 
 
@@ -110,7 +110,7 @@ def lay_out(
 
 
 def _over(octets: int, at: int, due: int, between: int, markers: list[int]) -> tuple[int, int]:
-    """Return the place after so many octets that are no Markers, and add the Markers that stand before the last."""
+    """Return the place after this many octets that are not Markers, and add the Markers that stand before the last."""
     while octets:
         if not due:
             markers.append(at)
@@ -205,7 +205,7 @@ def _without_pad(fpdu: FPDUPlace, octets: Octets) -> bytes:
     """Return the octets before the CRC field, Markers included, without PAD."""
     kept, skip = bytearray(), fpdu.pad
     at = fpdu.crc_at
-    # From the end: PAD is what comes last, but for Markers that stand in it or behind it.
+    # From the end: PAD is what comes last, but for Markers that stand in it or after it.
     before = [fpdu.offset - MARKER_LENGTH, *(marker for marker in fpdu.markers if marker < fpdu.crc_at)]
     for marker in reversed(before):
         low = marker + MARKER_LENGTH
@@ -267,7 +267,7 @@ def write_fpdu(
         offset: octets from SeqStart to its first.
         due: octets that are counted before the next Marker.
         length_field: its first octets.
-        pad: what stands behind the ULPDU.
+        pad: what stands after the ULPDU.
         crc: its last octets.
         markers: (RESERVED, FPDUPTR) of its first Markers; FPDUPTR None is computed.
 
@@ -380,7 +380,7 @@ def decode_fpdu(
 ) -> Fpdu | None:
     """The FPDU at the beginning of ``octets``, which begin at stream ``offset`` (None: no Markers).
 
-    None if more octets are needed; octets after the FPDU are not looked at. PAD, RESERVED and FPDUPTR are
+    None if more octets are needed; octets after the FPDU are not examined. PAD, RESERVED and FPDUPTR are
     returned as sent, and judged elsewhere; a CRC is read as RFC 5044 has it. RFC 5044 §4.
 
     Args:

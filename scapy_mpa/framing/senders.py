@@ -101,7 +101,7 @@ DEVIATIONS: tuple[SenderDeviation, ...] = (
         {"length_counts_itself": True},
     ),
     SenderDeviation("length-with-pad", "ULPDU_Length that counts PAD", "fpdu-format", {"length_counts_pad": True}),
-    # Where nobody looks at the CRC field it might as well be the end of a ULPDU, and no CRC field behind it.
+    # Where nobody examines the CRC field it might as well be the end of a ULPDU, and no CRC field after it.
     SenderDeviation(
         "length-with-crc", "ULPDU_Length that counts the CRC field", "fpdu-format", {"length_counts_crc": True}, "crc"
     ),
@@ -173,7 +173,7 @@ def _can_show(needs: str, dialect: Dialect) -> bool:
 
 @lru_cache(maxsize=64)
 def candidates(agreed: Dialect, bases: Bases, count: int) -> tuple[Candidate, ...]:
-    """Every dialect that so many deviations, one or two, make of what was agreed on, if it can show."""
+    """Every dialect that this many deviations, one or two, make of what was agreed on, if it can show."""
     found = (spoken(names, agreed, bases) for names in combinations(BY_NAME, count))
     return tuple(one for one in found if one is not None and _shows(one))
 

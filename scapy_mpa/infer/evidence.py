@@ -34,7 +34,7 @@ _MOST_LENGTH_BITS: Final = 8
 COMPARED_HEADERS: Final = 8
 #: FPDUs after which a hypothesis needs no more: a bound of time.
 ENOUGH_FPDUS: Final = 64
-#: Octets of a ULPDU that :func:`header_bits` looks at.
+#: Octets of a ULPDU that :func:`header_bits` examines.
 HEADER_OCTETS: Final = 18
 
 _INVALIDATING = (4, 6)
@@ -121,7 +121,7 @@ def header_bits(octets: bytes, at: int, header: Header) -> int:
 
 
 def succession_bits(earlier: Sequence[Header], header: Header) -> int:
-    """Bits of evidence in how a header goes on from those before it: same buffer, next offset, next message."""
+    """Bits of evidence in how a header continues those before it: same buffer, next offset, next message."""
     for before in reversed(earlier[-COMPARED_HEADERS:]):
         if before.control & 0x80 != header.control & 0x80:
             continue

@@ -5,7 +5,7 @@ good or whose Markers and DDP header agree), no Markers but CRCs (a length whose
 lead from one DDP header that makes sense to the next).  Each FPDU found confirms; what the hypothesis is worth is
 counted in bits (:mod:`~scapy_mpa.infer.evidence`).  What is worth too little is not believed.
 
-Who looks at 2^n places finds something that is worth n bits in one of them.  So the places are paid for, and what is
+A search of 2^n places finds something worth n bits in one of them.  So the places are paid for, and what is
 left has to be 40 bits: one TCP connection in 2^40 that carries anything else is taken for MPA, or, if it carries
 nothing but small numbers and zeros, which resemble Markers and headers, one in 2^34 (the tests count them, with CRCs
 of few bits).  As a rule 24 bits are paid, for as many places as there ever are, and for fields that other protocols
@@ -54,7 +54,7 @@ from scapy_mpa.infer.evidence import (
     succession_bits,
 )
 
-#: Bits that must be left when the places that were looked at are paid for: one connection in 2^40 is taken for MPA.
+#: Bits that must be left when the places that were examined are paid for: one connection in 2^40 is taken for MPA.
 _LEFT_BITS: Final = 40
 #: Bits that these places cost if nobody counts them: for as many as there ever are, and for fields that other protocols
 #: fill alike.
@@ -67,17 +67,17 @@ HALF_BITS: Final = 44
 FEWEST_HEADERS: Final = 3
 #: FPDUs without CRC and Markers that must follow one another for each sequence of them that leads nowhere.
 _FEWEST_FOR_BROKEN = 32
-#: Candidates that are looked at for one hypothesis, no more than there are octets: a bound of time.
+#: Candidates that are examined for one hypothesis, no more than there are octets: a bound of time.
 _MOST_CANDIDATES = 4096
-#: Runs looked at, the longest first: a bound of time.
+#: Runs examined, the longest first: a bound of time.
 _MOST_RUNS = 256
-#: Octets of the shortest run looked at: those of the shortest FPDU.
+#: Octets of the shortest run examined: those of the shortest FPDU.
 _SHORTEST_RUN = plain_length(1)
-#: One Marker in so many may have anything in RESERVED.
+#: One Marker in this many may have anything in RESERVED.
 _MOST_DEVIATING = 8
 #: Places of Markers, from the first octet to the last, of which one may.
 _FEWEST_BESIDE_DEVIATING = 4
-#: One Marker in so many may lead nowhere, without CRCs.
+#: One Marker in this many may lead nowhere, without CRCs.
 _MOST_ASTRAY = 4
 #: Places tried one after another, of the first octets that follow one another: a bound of time.
 _MOST_PLACES = 1 << 13
@@ -119,7 +119,7 @@ class Inferred(NamedTuple):
     ``grid`` is what offsets of Markers leave modulo 512 (0 without Markers); ``origin`` what FPDUPTR counts from, None
     if no FPDU shows it; ``confirmations`` the FPDUs that confirm it (none, if only Markers of FPDUs that were not
     captured whole do), ``bits`` what they are worth; ``first`` the offset of the first of them; ``span`` the most
-    octets that follow one another and are all theirs; ``cost`` the bits that the places cost that were looked at.
+    octets that follow one another and are all theirs; ``cost`` the bits that the places cost that were examined.
     """
 
     markers: bool
@@ -134,7 +134,7 @@ class Inferred(NamedTuple):
 
     @property
     def shows_markers(self) -> bool:
-        """True if it is certain that there are Markers, or that there are none: so many octets hold one."""
+        """True if it is certain that there are Markers, or that there are none: this many octets hold one."""
         return self.markers or self.span >= MARKER_INTERVAL + MARKER_LENGTH
 
 
@@ -219,7 +219,7 @@ def _by_grid(runs: Sequence[Run], grids: Sequence[int], crc: bool) -> Inferred |
 
 
 def _cost(runs: Sequence[Run], grids: int) -> int:
-    """The bits that it costs to look at each Marker of so many grids, and where both FPDUs begin that it may name."""
+    """The bits that it costs to look at each Marker of this many grids, and where both FPDUs begin that it may name."""
     places = 2 * grids * sum(len(run.octets) // MARKER_INTERVAL + 1 for run in runs)
     return max(0, places - 1).bit_length()
 
@@ -228,7 +228,7 @@ def _grids(runs: Sequence[Run]) -> list[int]:
     """Return where Markers may stand modulo 512, the likeliest first: nearly all bits that are sent zero are zero
     there.
     """
-    # Runs are laid one behind another at their own places modulo 512; the zeros between them contradict nothing.
+    # Runs are laid one after another at their own places modulo 512; the zeros between them contradict nothing.
     laid = bytearray()
     for run in runs:
         laid += bytes((run.offset - len(laid)) % MARKER_INTERVAL) + run.octets

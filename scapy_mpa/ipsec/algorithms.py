@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 NULL: Final = "NULL"
-#: Octets of SPI and sequence number, in front of what is encrypted (RFC 4303 §2).
+#: Octets of SPI and sequence number, before what is encrypted (RFC 4303 §2).
 ESP_HEADER_LENGTH: Final = 8
 
 

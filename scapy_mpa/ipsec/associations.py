@@ -148,7 +148,7 @@ def _parsed(line: str, where: str) -> Association:
 
 
 def _association(fields: list[str]) -> Association:
-    """Raises ValueError for what is none."""
+    """Raises ValueError for an invalid one."""
     if len(fields) not in (_FIELDS, _FIELDS_WITH_ESN):
         raise ValueError(f"{len(fields)} fields; a security association has {_FIELDS} or {_FIELDS_WITH_ESN}")
     protocol, source, destination, spi, encryption, key_text, integrity, integrity_key = fields[:_FIELDS]

@@ -1,4 +1,4 @@
-"""``MPAConnection``: a whole MPA connection at the Scapy prompt, told step by step, packet by packet when iterated.
+"""``MPAConnection``: a whole MPA connection at the Scapy prompt, built step by step, packet by packet when iterated.
 
     c = MPAConnection(initiator="10.0.0.1", responder="10.0.0.2", m=(1, 1))
     c.send("initiator", b"hello").write("responder", 9000)
@@ -43,15 +43,15 @@ _NANOSECONDS = 1_000_000_000
 
 
 class MPAConnection(Conversation, Gen[Packet]):
-    """A connection to be put together; it yields its packets each time it is iterated, the same ones for the same seed.
+    """A connection to build; it yields its packets each time it is iterated, the same ones for the same seed.
 
     Its parameters are those of ``craft.setup.Setup``, as in ``m=(1, 0), segmentation="packed", vlan=7``; pairs are the
     Initiator's value and the Responder's. ``impair`` is what happens to the packets on their way, as in
     ``["reorder", "lose:probability=0.1"]`` (see ``craft.impairments``).
 
-    Say what is said in order: ``stream``, ``start``, ``send``, ``write``, ``read`` (``read_request``,
-    ``read_response``), ``atomic``, ``immediate``, ``terminate``, ``ulpdu``, ``pause``, ``path_mtu``, ``close``. What
-    breaks a rule of MPA raises ConversationError, unless ``allow`` names the rule.
+    Add steps in order: ``stream``, ``start``, ``send``, ``write``, ``read`` (``read_request``, ``read_response``),
+    ``atomic``, ``immediate``, ``terminate``, ``ulpdu``, ``pause``, ``path_mtu``, ``close``. A step that breaks a rule
+    of MPA raises ConversationError, unless ``allow`` names the rule.
     """
 
     def __init__(self, *, impair: str | Iterable[object] = (), **parameters: Any) -> None:
@@ -72,14 +72,13 @@ class MPAConnection(Conversation, Gen[Packet]):
     ) -> MPAConnection:
         """Return what both sides of a captured connection sent, as steps that can be changed and written.
 
-        ``told()`` lists the steps, ``change`` has one say something else. Startup frames, addresses, ports, Markers,
-        CRCs and how it ended are those that were captured; segments, losses and what came twice are not: TCP sends it
-        anew.
+        ``told()`` lists the steps, and ``change`` replaces one. Startup frames, addresses, ports, Markers, CRCs and the
+        end are as captured; segments, losses and duplicates are not: TCP sends everything again.
 
         Args:
             capture: A path or an open binary file, or a list of them.
             connection: Its number, as ``scapy-mpa analyze`` has it.
-            as_messages: Whether a step is an RDMAP message, cut anew; else each FPDU is one, as long as it was.
+            as_messages: Whether a step is an RDMAP message, cut again; else each FPDU is one, as long as it was.
             pauses: The shortest time in seconds between two FPDUs that is kept as a step; None: none is.
             impair: As for ``MPAConnection``.
             parameters: In place of what was captured, such as ``m=(1, 1)``.
@@ -96,7 +95,7 @@ class MPAConnection(Conversation, Gen[Packet]):
         return said_again(found, make, as_messages=as_messages, pauses=pauses, parameters=parameters)
 
     def message(self: C, side: Role, layers: Layers, *, solicited: bool = False, invalidate: int | None = None) -> C:
-        """A Send of an upper layer's message; raises ConversationError for a whole FPDU."""
+        """Add a Send with a message of an upper layer; raises ConversationError for a complete FPDU."""
         if isinstance(layers, FPDU):
             raise ConversationError("an FPDU was given: give what its Send carries, as fpdu[RDMAPSend].payload does")
         return super().message(side, layers, solicited=solicited, invalidate=invalidate)
@@ -114,7 +113,7 @@ class MPAConnection(Conversation, Gen[Packet]):
         return True
 
     def __getitem__(self, index: Any) -> Any:
-        """A packet by its number, from 0, or some of them."""
+        """Return a packet by its number, from 0, or a slice of them."""
         return self.packets()[index]
 
     def __repr__(self) -> str:

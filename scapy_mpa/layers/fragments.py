@@ -51,7 +51,7 @@ class _Datagram:
 
 
 class PacketFragments:
-    """Takes packets; gives them back as they are, or, for fragments, the datagram once it is whole."""
+    """Takes packets and returns them unchanged, or, for fragments, the datagram once it is complete."""
 
     def __init__(self, limit: int = FRAGMENTS_LIMIT) -> None:
         self.limit = limit

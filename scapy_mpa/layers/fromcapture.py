@@ -1,4 +1,4 @@
-"""A captured connection as the parameters and the steps of one that can be said again."""
+"""A captured connection as the parameters and the steps of one that can be sent again."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _end(endpoint: str) -> tuple[str, int]:
 
 
 def _isn(connection: Connection, role: Role) -> int | None:
-    """The sequence number before that of what this side said first of MPA; None if nothing was captured."""
+    """Return the sequence number before the first one of this side's MPA octets; None if nothing was captured."""
     seq = connection.request_seq if role == "initiator" else connection.reply_seq
     if seq is None:
         seq = connection.half(role).seq_start

@@ -20,7 +20,7 @@ class Transition(NamedTuple):
 
 
 class LearnedMachine:
-    """A Mealy machine; state 0 is that of a fresh connection.
+    """A Mealy machine; state 0 is the state of a fresh connection.
 
     Attributes:
         states: the transitions of each state, by input; a machine that is not complete lacks some.

@@ -83,7 +83,7 @@ class LearnStopped(MPAError):
 
 
 class PeerLost(LearnStopped):
-    """The peer does not answer a valid startup any more, and is not brought back."""
+    """The peer no longer answers a valid startup, and is not brought back."""
 
 
 class AnswersDiffer(LearnStopped):
@@ -319,7 +319,7 @@ class LearnSubject:
         if deadly is None:
             self.lost.append(word)
             if len(self.lost) > _MOST_LOST:
-                raise PeerLost("the peer is gone now and then, and not again after the same inputs")
+                raise PeerLost("the peer is gone now and then, but not again after the same inputs")
         else:
             prefix, answer = deadly
             for longer in [known for known in self.answers if known[: len(prefix)] == prefix]:
@@ -342,7 +342,7 @@ class LearnSubject:
     def _restart(self, word: InputWord) -> None:
         if not brings_back(self._target, self._is_reached):
             after = f", after: {' '.join(word)}" if word else ""
-            raise PeerLost(f"the peer does not answer a valid startup any more{after}")
+            raise PeerLost(f"the peer no longer answers a valid startup{after}")
 
     def _note_initial(self, answer: PeerAnswer) -> None:
         if self.connections > 1 and answer != self.initial:

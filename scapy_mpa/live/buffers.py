@@ -13,7 +13,7 @@ from typing import NamedTuple
 #: TO is a 64-bit number, MSN a 32-bit one, and both wrap (RFC 5041 §4.2, §4.3).
 TO_LIMIT = 1 << 64
 _MSN_MASK = 0xFFFFFFFF
-#: An MSN so far ahead of the expected one is behind it.
+#: An MSN this far ahead of the expected one is behind it.
 _BEHIND = 1 << 31
 
 
@@ -110,7 +110,7 @@ class RegisteredBuffer:
         return bytes(self.octets[index : index + length])
 
     def put(self, to: int, octets: bytes) -> None:
-        """Place octets; none of them if not all are in bounds (RFC 5041 §7.1)."""
+        """Place octets, or none of them unless all are in bounds (RFC 5041 §7.1)."""
         index = self.place_of(to, len(octets))
         self.octets[index : index + len(octets)] = octets
 
@@ -157,7 +157,7 @@ class UntaggedQueue:
         self._last_length = -1
 
     def post(self, count: int = 1) -> None:
-        """Give so many buffers more."""
+        """Add this many buffers."""
         self.posted += count
 
     def place(

@@ -41,7 +41,7 @@ from scapy_mpa.live.settings import EndpointSettings
 from scapy_mpa.live.speaker import NOT_THE_SAME, PeerGivesUp, Speaker, UpperLayerError
 from scapy_mpa.live.telling import Telling, ToldConnection
 
-#: Octets read at a time, FPDUs handed to the socket between two looks at what came, messages that wait to be sent
+#: Octets read at a time, FPDUs handed to the socket between two examines what came, messages that wait to be sent
 #: above which nothing more is read.
 _AT_ONCE, _FPDUS_AT_ONCE, _MOST_WAITING = 1 << 18, 32, 64
 #: Connections whose summary is kept.
@@ -52,7 +52,7 @@ _MSG_EOR = getattr(socket, "MSG_EOR", 0)
 #: Exit statuses: nothing is wrong, the peer broke a rule, it cannot be talked to.
 FINE, BROKEN, USELESS = 0, 1, 2
 
-#: From so many seconds without an octet on, a peer that closes may have waited for us in vain.
+#: After this many seconds without an octet, a peer that closes may have waited for us in vain.
 _LONG_SILENCE = 0.9
 
 #: Makes the upper layer of a connection.
@@ -65,13 +65,13 @@ class TalkSettings:
 
     Attributes:
         endpoint: MPA's.
-        rdmap: RDMAP's; None: ULPDUs are sent and told as they are, and nothing is placed or answered.
+        rdmap: RDMAP's; None: ULPDUs are sent and reported as they are, and nothing is placed or answered.
         buffers: (STag, TO, octets) of memory that is registered on each connection.
-        timeout: so long nothing may come while something is waited for; the TCP connection has to stand by then.
-        linger: so long the peer may take to close after we did.
+        timeout: how long nothing may arrive while something is awaited; the TCP connection has to stand by then.
+        linger: how long the peer may take to close after we did.
         reject: a Responder rejects what it is asked.
         emss: octets that a segment is taken to have at most; None: as TCP says.
-        settle: so long an Initiator waits behind the Reply before its first FPDU.
+        settle: how long an Initiator waits after the Reply before its first FPDU.
     """
 
     endpoint: EndpointSettings = field(default_factory=EndpointSettings)
@@ -111,7 +111,7 @@ class LiveConnection:
         role: ours.
         settings: see there.
         make_speaker: the upper layer.
-        told: takes what happens.
+        told: receives what happens.
 
     Attributes:
         status: what the command's exit status is for it.
@@ -225,7 +225,7 @@ class LiveConnection:
             else:
                 self._end()
             self._changed.set()
-            # Who reads much lets others write.
+            # A busy reader lets others write.
             await asyncio.sleep(0)
 
     def _take(self, octets: bytes) -> None:

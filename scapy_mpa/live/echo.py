@@ -14,7 +14,7 @@ _WINDOW = 4
 
 
 class EchoServer:
-    """Says back what is said; a Send with Solicited Event as such."""
+    """Sends back what it receives; a Send with Solicited Event comes back as one."""
 
     def __init__(self, rdmap: RDMAPEndpoint) -> None:
         self._rdmap = rdmap

@@ -82,10 +82,10 @@ class MPAEndpoint:
     Attributes:
         role: as above.
         settings: as above.
-        state: one of the six above.
-        agreement: how Full Operation is, None until it is agreed on.
-        error: what was raised of the peer, None if nothing was.
-        must_close: TCP is to be closed as soon as ``data_to_send()`` has been written.
+        state: one of the six states above.
+        agreement: the parameters of Full Operation, None until they are agreed on.
+        error: the error that was raised about the peer, None if there was none.
+        must_close: True if TCP must be closed as soon as ``data_to_send()`` has been written.
     """
 
     def __init__(self, role: Role, settings: EndpointSettings | None = None) -> None:
@@ -132,7 +132,7 @@ class MPAEndpoint:
 
     @property
     def emss(self) -> int:
-        """Octets that a TCP segment takes now (RFC 5044 §4.5); whoever owns the connection sets it as it changes."""
+        """The octets that a TCP segment holds now (RFC 5044 §4.5); its owner sets it when it changes."""
         return self._emss
 
     @emss.setter
@@ -150,7 +150,7 @@ class MPAEndpoint:
     def may_send(self) -> bool:
         """True if ``send()`` is allowed now.
 
-        Not before Full Operation, nor for a Responder before it has a valid FPDU of the Initiator (§7.1.2, rule 4); not
+        False before Full Operation, for a Responder before it has a valid FPDU from the Initiator (§7.1.2, rule 4), and
         after a Terminate; after an error of code 2 or 3, last messages may be sent (§8).
         """
         if self._outgoing is None or self._outgoing.has_ended or self.must_close or self.agreement is None:
@@ -159,7 +159,7 @@ class MPAEndpoint:
 
     @property
     def held(self) -> int:
-        """Octets of the peer's that wait for more: of a startup frame, or of one FPDU."""
+        """The number of octets from the peer that wait for the rest of a startup frame or of an FPDU."""
         return self._startup.held if self._incoming is None else self._incoming.held
 
     @property
@@ -179,9 +179,9 @@ class MPAEndpoint:
 
     @property
     def fallback(self) -> EndpointSettings | None:
-        """Settings to try again with on a new connection, None if there is no reason to.
+        """Settings for another attempt on a new connection, None if there is no reason for one.
 
-        The Responder closed on an enhanced Request without a word: it may know RFC 5044 alone (RFC 6581 §10).
+        The Responder silently closed on an enhanced Request: it may know only RFC 5044 (RFC 6581 §10).
         """
         error, request = self.error, self.request
         if not self.settings.falls_back or self.role == "responder" or error is None or request is None:
@@ -195,8 +195,8 @@ class MPAEndpoint:
     def start(self, now: float) -> list[Event]:
         """Enter the Startup Phase: the Initiator's Request is queued, the Responder waits for one.
 
-        Octets that follow the last streaming message are to be handed to ``receive`` after this.  In
-        draft-culley-iwarp-mpa-02 Full Operation begins at once, and the event is returned.
+        Pass octets that follow the last streaming message to ``receive`` after this. In draft-culley-iwarp-mpa-02, Full
+        Operation begins at once, and the event is returned.
         """
         if self.state != "streaming":
             raise LocalProtocolError("MPA has already been started")
@@ -211,7 +211,7 @@ class MPAEndpoint:
         return []
 
     def accept(self, private_data: bytes | None = None, *, enhanced: EnhancedData | None = None) -> list[Event]:
-        """Answer the Request by a Reply without R; what is None is as the settings have it.
+        """Answer the Request with a Reply without R; None means the value of the settings.
 
         Returns ``Established``, or ``Rejected`` where the Initiator's IRD is below what the settings require.  Raises
         LocalProtocolError if there is no Request, or the Reply would not be valid.
@@ -219,7 +219,7 @@ class MPAEndpoint:
         return self._answer(private_data, enhanced, rejects=False)
 
     def reject(self, private_data: bytes | None = None) -> list[Event]:
-        """Answer the Request by a Reply with R, and leave MPA (§7.1.2, rule 2); returns ``Rejected``."""
+        """Answer the Request with a Reply with R, and leave MPA (§7.1.2, rule 2); returns ``Rejected``."""
         return self._answer(private_data, None, rejects=True)
 
     def send(self, ulpdu: bytes) -> None:
@@ -227,12 +227,12 @@ class MPAEndpoint:
         self._put(self._sending().lay(ulpdu, self._emss))
 
     def terminate(self, layer: int, etype: int, code: int) -> None:
-        """Queue a Terminate (RFC 5040 §4.8), after which TCP is to be closed; raises as ``send`` does."""
+        """Queue a Terminate (RFC 5040 §4.8), after which TCP must be closed; raises as ``send`` does."""
         self._put(self._sending().terminate(layer, etype, code))
         self.must_close = True
 
     def send_streaming(self, octets: bytes) -> None:
-        """Queue octets of the ULP's own, before ``start()`` or after a rejection; LocalProtocolError otherwise."""
+        """Queue octets of the ULP itself, before ``start()`` or after a rejection; LocalProtocolError otherwise."""
         if self.state not in ("streaming", "rejected"):
             raise LocalProtocolError(f"streaming data cannot be sent while MPA is {self.state}")
         self._queue.append(bytes(octets))
@@ -249,9 +249,9 @@ class MPAEndpoint:
     # --- TCP's calls ---
 
     def receive(self, octets: Octets, now: float) -> list[Event]:
-        """Octets of the peer, in order; returns what they mean.
+        """Receive octets from the peer, in order; return what they mean.
 
-        Raises RemoteProtocolError, once; its ``events`` came before it.  Octets after it are dropped.
+        Raises RemoteProtocolError once; its ``events`` happened before it. Later octets are dropped.
         """
         if self._peer_has_ended:
             raise LocalProtocolError("octets after the end of the peer's stream")
@@ -268,11 +268,11 @@ class MPAEndpoint:
             raise
 
     def receive_eof(self, now: float) -> list[Event]:
-        """The peer's FIN (§7.2).  Raises RemoteProtocolError if it comes inside an FPDU, or in the Startup Phase."""
+        """Receive the peer's FIN (§7.2). Raises RemoteProtocolError inside an FPDU, or in the Startup Phase."""
         return self._end("fin")
 
     def receive_reset(self, now: float) -> list[Event]:
-        """The peer's RST, or another end of the connection that TCP reports; raises as ``receive_eof`` does."""
+        """Receive the peer's RST, or another end of the connection that TCP reports; raises as ``receive_eof`` does."""
         return self._end("rst")
 
     def expire(self, now: float) -> None:
@@ -356,7 +356,7 @@ class MPAEndpoint:
 
     @property
     def resets(self) -> bool:
-        """True if the connection is to be ended by RST, where it is to be closed: what no endpoint does by itself."""
+        """True if the connection must be reset instead of being closed, which no endpoint does on its own."""
         return self._wrong is not None and self._wrong.ends == "rst"
 
     # --- Full Operation ---
@@ -376,7 +376,7 @@ class MPAEndpoint:
         return events
 
     def _begin(self, events: list[Event]) -> list[Event]:
-        """The same events, once the first FPDU among them, if there is one, was looked at."""
+        """The same events, once the first FPDU among them, if there is one, was examined."""
         at = next((index for index, event in enumerate(events) if isinstance(event, ULPDUReceived)), None)
         if at is None:
             return events

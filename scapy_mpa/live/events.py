@@ -20,7 +20,7 @@ class StreamDataReceived:
 
 @dataclass(frozen=True, slots=True)
 class RequestReceived:
-    """A Responder has a valid Request.  Unless it accepts by itself, ``accept()`` or ``reject()`` comes next."""
+    """A Responder has a valid Request. Unless it accepts automatically, ``accept()`` or ``reject()`` comes next."""
 
     request: StartupFrame
 
@@ -45,7 +45,7 @@ class Established:
     #: Of DDP and RDMAP, which "MPA MUST provide" to them (§3).
     version: int
     #: The ready-to-receive message that this endpoint, as Initiator, has queued as its first FPDU (RFC 6581 §9.2).  A
-    #: Send took MSN 1 of queue 0, a Read Request MSN 1 of queue 1: the upper layer goes on with MSN 2.
+    #: Send took MSN 1 of queue 0, a Read Request MSN 1 of queue 1: the upper layer continues with MSN 2.
     rtr: RtrType | None = None
     #: The ULP's own Private Data of the peer.
     private_data: bytes = b""

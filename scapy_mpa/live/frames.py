@@ -1,4 +1,4 @@
-"""Collects the octets of one startup frame, and says what is wrong with it as soon as that shows (RFC 5044 §7.1.1).
+"""Collects the octets of one startup frame, and reports a fault as soon as it shows (RFC 5044 §7.1.1).
 
 What is wrong is what :mod:`scapy_mpa.framing.deviations` says of a captured frame: rules of severity ``error`` are
 raised, the others become events.
@@ -80,7 +80,7 @@ class FrameReader:
 
     @property
     def profile(self) -> str:
-        """The name of the profile that its Rev says, as far as it is there."""
+        """The name of the profile that its Rev names, as far as it has arrived."""
         return profile_of_revision(self._octets[KEY_LENGTH + 1]).name if self.length > KEY_LENGTH + 1 else "rfc5044"
 
     def take(self, octets: Octets) -> Octets | None:

@@ -60,7 +60,7 @@ class IncomingHalf:
     def take(self, octets: Octets) -> list[Event]:
         """Take octets; returns the ULPDUs of the FPDUs that they complete, and what is odd about those.
 
-        Raises RemoteProtocolError with the events in front of it for what a receiver must not pass: code 2, code 3, a
+        Raises RemoteProtocolError with the events before it for what a receiver must not pass: code 2, code 3, a
         ULPDU that is too long.  It must not be handed anything then.
         """
         held = self._held

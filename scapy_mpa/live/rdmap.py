@@ -1,7 +1,7 @@
 """RDMAP of one connection, without a socket: ULPDUs in, ULPDUs out (RFC 5040, RFC 5041, RFC 7306).
 
 What comes is placed, answered and checked as RFC 5041 §7 and RFC 5040 §7 say; what the upper layer has to know comes
-back as events. What is to be sent waits as messages and is cut into ULPDUs one by one, when somebody asks for the next,
+back as events. What is to be sent waits as messages and is cut into ULPDUs one by one, when the next is asked for,
 so that a long message takes no more memory than its payload::
 
     rdmap = RDMAPEndpoint(lambda: endpoint.mulpdu)
@@ -11,7 +11,7 @@ so that a long message takes no more memory than its payload::
     while (ulpdu := rdmap.next_ulpdu()) is not None: ...
 
 Answers go before messages of our own, but never into the middle of one. A Request of ours waits while as many as ORD
-are under way, and what was said behind it waits with it.
+are under way, and what was said after it waits with it.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ _IMMEDIATE_OCTETS = 8
 
 
 class RDMAPError(MPAError):
-    """The peer said what RDMAP or DDP does not allow; a Terminate that says so is to be sent.
+    """The peer sent what RDMAP or DDP does not allow; a Terminate that says so must be sent.
 
     Attributes:
         reason: what the Terminate says.
@@ -103,7 +103,7 @@ class RDMAPError(MPAError):
 
 
 class RDMAPUsageError(MPAError, ValueError):
-    """The upper layer on this side asked for what cannot be said."""
+    """The upper layer on this side asked for what cannot be sent."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class ImmediateDelivered:
 
 @dataclass(frozen=True)
 class WritePlaced:
-    """A segment of an RDMA Write was placed; RDMAP tells the ULP nothing of it, logs may (RFC 5040 §5.1)."""
+    """A segment of an RDMA Write was placed; RDMAP does not report it to the ULP, but a log may (RFC 5040 §5.1)."""
 
     stag: int
     to: int
@@ -191,7 +191,7 @@ class TerminateReceived:
 
 
 class ULPDUTaken(NamedTuple):
-    """A ULPDU came to an endpoint that looks into none (``TransparentRDMAP``)."""
+    """A ULPDU came to an endpoint that examines none (``TransparentRDMAP``)."""
 
     ulpdu: bytes
 
@@ -324,7 +324,7 @@ class RDMAPEndpoint:
         self._end(layer, etype, code)
 
     def say(self, message: Message) -> None:
-        """Any message, a bare ULPDU too; raises RDMAPUsageError behind a Terminate."""
+        """Any message, a bare ULPDU too; raises RDMAPUsageError after a Terminate."""
         if self.is_ended:
             raise RDMAPUsageError(f"{message.name}: the stream was ended by a Terminate (RFC 5040 §5.4)")
         self._own.append(message)
@@ -338,7 +338,7 @@ class RDMAPEndpoint:
             self._reads.append(_UnderWay(ReadRequest(0, 0, 0, 0, 0), 0))
 
     def next_msn(self, queue: int) -> int:
-        """The MSN of the next message that is said on a queue."""
+        """Return the MSN of the next message that is sent on a queue."""
         return self._queues.copy().next(queue)
 
     @property
@@ -395,7 +395,7 @@ class RDMAPEndpoint:
             self._receive[ulpdus.ATOMIC_RESPONSE_QUEUE].post()
 
     def _end(self, layer: int, etype: int, code: int, ulpdu: bytes = b"", reads: bool = False) -> None:
-        """Say by a Terminate that the stream ends, in place of all that was to be said; once only."""
+        """End the stream with a Terminate, instead of everything that was still to be sent; only once."""
         if self.is_ended:
             return
         header = ulpdu[: header_length(ulpdu)] if ulpdu else b""
@@ -422,7 +422,7 @@ class RDMAPEndpoint:
         """Take a ULPDU in the order of the stream; returns what the upper layer has to know.
 
         Raises RDMAPError for what RDMAP or DDP does not allow: a Terminate that quotes it is the next ULPDU, nothing
-        else is said, and what comes behind it is dropped (RFC 5041 §7.1).
+        else is said, and what comes after it is dropped (RFC 5041 §7.1).
         """
         if self.is_ended:
             return []
@@ -457,9 +457,9 @@ class RDMAPEndpoint:
         return self._take_untagged(header, ulpdu)
 
     def _take_write(self, header: TaggedHeader, payload: bytes) -> list[RDMAPEvent]:
-        # STag and TO of a segment without octets are not looked at (RFC 5041 §5.2).
+        # STag and TO of a segment without octets are not examined (RFC 5041 §5.2).
         if payload:
-            # DDP has no code for missing rights; an STag that must not be written is none for that.
+            # DDP has no code for missing rights; an STag that must not be written is not valid for writing.
             self._buffer(header.stag, Access.WRITE, INVALID_STAG, INVALID_STAG).put(header.to, payload)
         return [WritePlaced(header.stag, header.to, len(payload), header.last)]
 
@@ -576,7 +576,7 @@ class RDMAPEndpoint:
 
 
 class Lent:
-    """Octets of a buffer as they are when they are sent; takes no memory of its own."""
+    """Octets of a buffer as they are when they are sent; they take no extra memory."""
 
     def __init__(self, view: memoryview) -> None:
         self._view = view

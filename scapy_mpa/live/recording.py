@@ -24,7 +24,7 @@ _LEAST_MSS = 88
 _MADE_UP = "synthetic packet: scapy-mpa recorded what a socket sent and received"
 _MACS = {"client": b"\x02\0\0\0\0\x01", "server": b"\x02\0\0\0\0\x02"}
 _MASK = 0xFFFFFFFF
-#: The sequence numbers of one connection lie so far from those of the next one.
+#: The sequence numbers of one connection lie this far from those of the next one.
 _ISN_STEP = 0x9E3779B1
 
 

@@ -87,7 +87,9 @@ class CapturedSide(NamedTuple):
 
     @property
     def begins_with_rtr(self) -> bool:
-        """The side's first FPDU is a ready-to-receive message, which the endpoint sends by itself (RFC 6581 §9.2)."""
+        """True if the side's first FPDU is a ready-to-receive message, which the endpoint sends on its own (RFC 6581
+        §9.2).
+        """
         frames = self.connection.request, self.connection.reply
         return self.role == "initiator" and all(one is not None and one.enhanced and one.enhanced.a for one in frames)
 
@@ -107,7 +109,7 @@ def captured_side(capture: str, connection: int, role: Role) -> Iterator[Capture
 
     Raises CaptureError as :func:`scapy_mpa.analyze` does, MPAError if there is no such connection, or it sent nothing.
     """
-    # What reads captures is imported for who reads one.
+    # What reads captures is imported only when one is read.
     from scapy_mpa.reading.found import FoundFPDUs
 
     with FoundFPDUs(capture) as found:
@@ -131,7 +133,7 @@ class _Delivered(NamedTuple):
 
 
 class _Messages:
-    """Puts the messages of one side together; TCP brings their segments in order."""
+    """Reassembles the messages of one side; TCP delivers their segments in order."""
 
     def __init__(self) -> None:
         self._heads: dict[int, bytes] = {}
@@ -196,7 +198,7 @@ class _Names:
 
 
 class Replay(Script):
-    """Says what a captured side said, to a live peer, by an endpoint that answers nothing itself.
+    """Replays a captured side to a live peer, with an endpoint that answers nothing itself.
 
     Args:
         rdmap: by which it speaks: a ``TransparentRDMAP``.
@@ -232,7 +234,7 @@ class Replay(Script):
         return ""
 
     def take(self, event: RDMAPEvent) -> None:
-        """Keep what the peer said until the capture comes to it.
+        """Keep what the peer sent until the capture reaches it.
 
         Raises PeerGivesUp for a Terminate, and UpperLayerError for very many messages that the capture does not have.
         """

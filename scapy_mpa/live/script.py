@@ -48,19 +48,19 @@ _LARGEST_SINK = 1 << 26
 
 
 class Wait(NamedTuple):
-    """Go on when so much has come: of this kind of event."""
+    """Continue when this much of this kind of event has arrived."""
 
     kind: str
 
 
 class Timed(NamedTuple):
-    """Go on after so many seconds."""
+    """Continue after this many seconds."""
 
     seconds: float
 
 
 class At(NamedTuple):
-    """Go on so many seconds after the first item."""
+    """Continue this many seconds after the first item."""
 
     seconds: float
 
@@ -144,13 +144,13 @@ _KINDS: dict[type, str] = {
 
 
 class Script:
-    """Says items one after the other, as they can be said.
+    """Sends items one after the other, when they can be sent.
 
     Args:
         rdmap: by which it speaks.
         items: what to say, drawn as it is said; ``None`` in it means that more may come later.
         wait: seconds to listen after the last of them.
-        ends: nothing more comes behind the last item; without it the peer ends the connection.
+        ends: nothing more comes after the last item; without it the peer ends the connection.
         doubt: why a peer may fall silent, or close before everything was sent.
     """
 
@@ -207,7 +207,7 @@ class Script:
             self._came[_KINDS[type(event)]] += 1
 
     def go_on(self, now: float) -> float | None:
-        """Say what can be said."""
+        """Send what can be sent."""
         self._start = self._start or now
         while not self._is_over:
             if self._waits_for is not None:

@@ -58,7 +58,7 @@ class _Calls:
             self._rdmap.send(octets(call))
 
     def take(self, event: RDMAPEvent) -> None:
-        """An answer has come; raises UpperLayerError for one that is none."""
+        """Handle an answer; raises UpperLayerError for an invalid one."""
         if isinstance(event, SendDelivered):
             self._answer = event.payload
             self.begin()
@@ -91,7 +91,7 @@ class NVMeConnectClient(_Calls):
 
     Args:
         rdmap: by which it speaks.
-        subnqn: the name of the subsystem: that of discovery, unless told otherwise.
+        subnqn: the name of the subsystem: that of discovery, by default.
     """
 
     name = "nvme-connect"

@@ -23,7 +23,7 @@ _NEWEST_REVISION: Final = 2
 
 @dataclass(frozen=True)
 class EndpointSettings:
-    """An endpoint's parameters; times are in seconds.
+    """The parameters of an endpoint; times are in seconds.
 
     Raises LocalProtocolError for what contradicts itself.
     """

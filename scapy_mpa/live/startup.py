@@ -146,7 +146,7 @@ class InitiatorStartup:
         return error
 
     def _suits(self, deviation: Deviation) -> bool:
-        """Return True if a Responder's ORD that is above what the Request said does no harm here (RFC 6581 §9.1)."""
+        """Return True if a Responder's ORD above what the Request said does no harm here (RFC 6581 §9.1)."""
         return deviation.id == "ird-ord-responder-ord" and self._settings.ird_resources is not None
 
     def _look_behind(self, rest: Octets, operation: Operation, events: list[Event]) -> None:
@@ -228,7 +228,7 @@ class ResponderStartup:
         return [*events, RequestReceived(request)], b""
 
     def _refuse(self, octets: Octets) -> None:
-        """Octets behind the Request, before the Reply: Private Data too long, or an FPDU too early (§7.1.2)."""
+        """Octets after the Request, before the Reply: Private Data too long, or an FPDU too early (§7.1.2)."""
         if begins_with_header(octets, markers=False) is not False:
             detail = f"{len(octets)} octets after the Request, before the Reply was sent"
             raise RemoteProtocolError(detail, "startup-fpdu-before-reply", profile=self._reader.profile)

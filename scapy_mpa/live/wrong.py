@@ -1,6 +1,6 @@
 """Where an endpoint can be made to err on purpose: hooks that change the octets it is about to send.
 
-The endpoint itself goes on as if it had sent what it meant to.  Who tests a probe makes one of these
+The endpoint itself continues as if it had sent what it meant to.  A test of a probe makes one of these
 (:mod:`scapy_mpa.probe.breaking`); without one nothing here is in use.
 """
 
@@ -29,7 +29,7 @@ class Wrong(Protocol):
     """The errors of one endpoint on one connection.
 
     Attributes:
-        ends: how this side ends the connection behind what it queued last, "" if it does not.
+        ends: how this side ends the connection after what it queued last, "" if it does not.
         readies: the endpoint sends a ready-to-receive message of its own, where one is agreed on (RFC 6581 §9.2).
     """
 

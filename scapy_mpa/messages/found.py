@@ -20,7 +20,7 @@ class FoundMessages(ABC):
 
     Attributes:
         report: without FPDUs; only messages of the connections that are left in it are yielded.
-        remark: a line that says what was not looked into, None if there is nothing.
+        remark: a line that says what was not examined, None if there is nothing.
         messages: what is known of the messages of each connection of the report, by its number.
         directions: those of which messages are yielded.
         protocols: the upper layers of which messages are yielded; none names all.
@@ -34,12 +34,12 @@ class FoundMessages(ABC):
 
     @abstractmethod
     def __iter__(self) -> Iterator[MessageRow]:
-        """Yield the messages in the order of delivery; those never delivered come behind all others."""
+        """Yield the messages in the order of delivery; those never delivered come after all others."""
 
     def runs(self) -> Iterator[tuple[MessageRow, Sequence[int]]]:
         """Yield the same in fewer rows: each with the octets of the RDMA Writes it stands for, as ``messages_of`` says.
 
-        These are none where it is one message.
+        They are empty for a single message.
         """
         for row in self:
             yield row, ()

@@ -1,6 +1,6 @@
 """FPDUs of all half connections, as a receiver places them, become DDP Segments in the order of delivery.
 
-As long as the FPDUs of a connection are delivered as they come, or soon after, their segments are put together at once.
+As long as the FPDUs of a connection are delivered as they come, or soon after, their segments are reassembled at once.
 One that was placed ahead waits until it is delivered. Behind octets that were never captured nothing is delivered any
 more: what becomes of the segments there, is for a subclass to say.
 """
@@ -42,11 +42,11 @@ class HalfReading:
         self.half = half
         #: Neither Markers nor a sender that deviates: the ULPDU is one run of octets.
         self.is_plain = is_plain
-        #: What was placed and not delivered yet, or behind such, by stream offset: octets of the FPDU, and its segment.
+        #: What was placed and not delivered yet, or after such, by stream offset: octets of the FPDU, and its segment.
         self.ahead: dict[int, tuple[int, DDPSegment]] = {}
         #: A heap of their offsets.
         self._offsets: list[int] = []
-        #: The sequence number of the next FPDU; the stream offset behind the last one; how many there were.
+        #: The sequence number of the next FPDU; the stream offset after the last one; how many there were.
         self.next_seq = -1
         self.end = 0
         self.number = 0
@@ -86,7 +86,7 @@ class HalfReading:
 
 
 class MessageListener(CaptureListener):
-    """Hears of every FPDU, and has their segments put together.
+    """Receives every FPDU, and has their segments reassembled.
 
     Attributes:
         assembly: puts them together.
@@ -100,7 +100,7 @@ class MessageListener(CaptureListener):
     acks: FrameTimes
 
     def begin(self) -> None:
-        """Forget what was heard."""
+        """Forget what was received."""
         super().begin()
         self.readings: dict[FullOperation, HalfReading] = {}
         self._connections: dict[int, LinkedConnection] = {}
@@ -145,7 +145,7 @@ class MessageListener(CaptureListener):
         self._take(operation, reading, seq, segment)
 
     def placed_run(self, operation: FullOperation, run: PlainRun) -> None:
-        """RDMA Writes were placed, each in one FPDU; their octets are not wanted."""
+        """Receive RDMA Writes that were placed, each in one FPDU; their octets are not wanted."""
         reading = self.readings.get(operation)
         if reading is None:
             reading = self._read_half(operation)

@@ -1,4 +1,4 @@
-"""The messages of captures that go on: each is shown when it is whole, and let go.
+"""The messages of ongoing captures: each is shown when it is complete, and released.
 
 So a Request says nothing of its answer, which comes later. Behind octets that were never captured, segments are put
 together as they come: nothing is delivered there any more.
@@ -43,7 +43,7 @@ class OngoingMessages(MessageListener):
         super().__init__()
 
     def begin(self) -> None:
-        """Forget what was heard."""
+        """Forget what was received."""
         super().begin()
         self.times, self.acks = FrameTimes(keeps_all=False), FrameTimes(keeps_all=False, field="ack")
         self.assembly = Assembly(self, self._payload, self._held, self.acknowledged)

@@ -18,7 +18,7 @@ WAITING_CALLS = frozenset(("Asynchronous Event Request", CHANGE_NOTIFY))
 
 
 class MessageValues(NamedTuple):
-    """A message as it is kept, with nothing but what :mod:`marshal` knows; frames are 0 where there is none.
+    """A message as it is kept, with only types that :mod:`marshal` knows; frames are 0 where there is none.
 
     ``half`` is twice the number of its connection while the capture is read, and one more for the Responder's. Times
     are in nanoseconds since the epoch. ``ulp`` has the values of the upper layer's header, and a text for people.

@@ -50,7 +50,7 @@ def smb2_message(octets: bytes, at: int) -> SMB2Message | None:
 
 
 class UpperLayerWithSMB2(UpperLayer):
-    """The upper layer of a connection, which looks into what SMB Direct transfers."""
+    """The upper layer of a connection, which examines what SMB Direct transfers."""
 
     def see_send(self, octets: bytes, length: int, is_from_initiator: bool) -> UpperHeader | None:
         """Do as the base class; the values of SMB Direct's header include those of SMB2, if there is one."""

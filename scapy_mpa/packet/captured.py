@@ -10,7 +10,7 @@ from scapy.packet import Packet
 from scapy_mpa.values.records import FPDURecord
 
 #: Attributes of a packet that a session found: the packet that it answers, and the one that answers it; None if there
-#: is none, or it did not come yet.
+#: is none, or it has not arrived yet.
 LINKS = ("request", "answer")
 
 

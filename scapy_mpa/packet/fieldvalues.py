@@ -42,7 +42,7 @@ _ABOVE = (ISCSIHeader, NVMeConnectData)
 
 
 class _Template(NamedTuple):
-    """A message: its protocol, who sends it (None: both do), and what builds it."""
+    """A message: its protocol, its sender (None: both), and what builds it."""
 
     protocol: Protocol
     role: Role | None

@@ -13,7 +13,7 @@ of each Marker. Four fields are not on the wire:
 * ``origin``: what a computed FPDUPTR counts from, "header" (RFC 5044) or "first-octet" (both drafts).
 * ``crc_in_use``: False leaves a computed CRC zero and an FPDU's CRC unjudged; None if that is not known.
 
-An FPDU behind another, as in ``FPDU()/b"one"/FPDU()/b"two"``, is the next of the stream, not its ULPDU.
+An FPDU after another, as in ``FPDU()/b"one"/FPDU()/b"two"``, is the next of the stream, not its ULPDU.
 
 Octets alone do not show where Markers stand, so say it: ``FPDU(octets, marker_offset=...)``. If that was left out,
 ``summary()`` and ``show()`` say which ``marker_offset`` makes an FPDU of the octets.  They also say what is wrong:
@@ -194,7 +194,7 @@ class FPDU(_CapturedPacket):
 
     @classmethod
     def dispatch_hook(cls, _pkt: Any = None, *args: Any, **fields: Any) -> type[Packet]:
-        """Fewer octets than a ULPDU_Length are Raw."""
+        """Return Raw for fewer octets than a ULPDU_Length has."""
         cut = _pkt and len(_pkt) < LENGTH_FIELD_LENGTH and fields.get("marker_offset") is None
         return conf.raw_layer if cut else cls
 
@@ -206,7 +206,7 @@ class FPDU(_CapturedPacket):
     # Fields -> octets
 
     def do_build_payload(self) -> bytes:
-        """Build the ULPDU, and keep the FPDU that ``/`` has put behind this one apart."""
+        """Build the ULPDU, without the FPDU that ``/`` has put after this one."""
         self._following = b""
         below: Packet = self
         following = self.payload
@@ -255,7 +255,7 @@ class FPDU(_CapturedPacket):
 
     @property
     def crc_good(self) -> bool | None:
-        """Is the CRC right? None where CRCs are not in use, as far as is known (``crc_in_use``), or it was cut off."""
+        """True if the CRC is right; None if CRCs are not in use as far as known (``crc_in_use``), or it was cut off."""
         crc = self.getfieldval("crc")
         if self.getfieldval("crc_in_use") is False:
             return None
@@ -268,7 +268,7 @@ class FPDU(_CapturedPacket):
 
     @property
     def markers_good(self) -> bool | None:
-        """Does each Marker name the start of the FPDU, counted from ``origin``? None in a stream without Markers.
+        """True if each Marker names the start of the FPDU, counted from ``origin``; None in a stream without Markers.
 
         RESERVED and the low two bits of FPDUPTR do not count (RFC 5044 §4.2).
         """
@@ -289,7 +289,7 @@ class FPDU(_CapturedPacket):
         return wrong
 
     def right_crc(self) -> int | None:
-        """The CRC in place of a bad one; None if it is good, or zero where CRCs may not be in use."""
+        """The right CRC if it is bad; None if it is good, or zero where CRCs may not be in use."""
         crc = self.getfieldval("crc")
         # A zero field may mean that CRCs are not in use.
         if crc is None or not (crc or self.getfieldval("crc_in_use")):
@@ -305,8 +305,8 @@ class FPDU(_CapturedPacket):
     def likely_marker_offset(self) -> int | None:
         """The ``marker_offset`` of octets that were dissected without one, if they are an FPDU with Markers.
 
-        They are if they are no FPDU without Markers, each Marker names the FPDU's start, and the CRC is good or, where
-        CRCs are not in use, the FPDU has as many octets as there are.
+        They are if they do not form an FPDU without Markers, each Marker names the start of the FPDU, and the CRC is
+        good or, where CRCs are not in use, the FPDU has as many octets as there are.
         """
         octets = self.original
         if not octets or _with_markers(self):

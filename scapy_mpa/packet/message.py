@@ -29,7 +29,7 @@ class FoundMessage(NamedTuple):
 
 
 class RDMAPMessage(_CapturedPacket):
-    """A message: the frames that brought it, its DDP Segments, its octets of payload, and whether it is whole."""
+    """A message: the frames that carried it, its DDP Segments, its octets of payload, and whether it is complete."""
 
     name = "RDMAP message"
     fields_desc = [

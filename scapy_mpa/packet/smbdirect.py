@@ -89,7 +89,7 @@ def _padding_length(pkt: Packet) -> int:
 
 
 class SMBDirectDataTransfer(_UpperPacket):
-    """A message with data, or with credits alone (MS-SMBD §2.2.3).
+    """A message with data, or only with credits (MS-SMBD §2.2.3).
 
     DataOffset and DataLength that are None are computed, and the padding before the data is made to fit DataOffset, up
     to 8 KiB.

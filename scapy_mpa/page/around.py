@@ -15,7 +15,7 @@ from scapy_mpa.report.why import Neighbour, fpdu_name
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.values.records import FPDURecord
 
-#: FPDUs before the one that a finding is about, and as many behind it.
+#: FPDUs before the one that a finding is about, and as many after it.
 _AROUND = 2
 #: Findings of a connection that FPDUs are shown around, the gravest first.
 MOST_AROUND = 25
@@ -107,7 +107,7 @@ def _places(subject: Subject, records: dict[Role, dict[int, FPDURecord]]) -> Ite
         for number, record in some.items():
             before = some.get(number - 1)
             if number and before is None:
-                continue  # it is there for the one behind it
+                continue  # it is there for the one after it
             previous = Neighbour(number - 1, before) if before is not None else None
             assert fpdus is not None and half.seq_start is not None
             entry = int(fpdus.count.cumsum().searchsorted(number, side="right"))

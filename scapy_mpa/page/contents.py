@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 #: Connections that are described in detail, with a picture; with all pictures; in the table.
 MOST_DRAWN, MOST_WHOLE, MOST_LISTED = 20, 5, 1000
-#: FPDUs beyond which RDMA Reads, and memory, are not looked into: all messages are put together for it.
+#: FPDUs beyond which RDMA Reads, and memory, are not examined: all messages are reassembled for it.
 _MOST_READ = 100_000
 #: STags of a connection in its table.
 MOST_STAGS = 20
@@ -196,7 +196,7 @@ class Drawing:
         return []
 
     def close(self) -> None:
-        """Let go of the messages."""
+        """Release the messages."""
         if self._messages is not None:
             self._messages.close()
 
@@ -217,7 +217,7 @@ class Drawing:
         return self._asked
 
     def memory(self, connection: Connection) -> list[STagRow]:
-        """The memory that an upper layer named, or of which something is wrong, that first; none if nobody looked."""
+        """The memory that an upper layer named, or of which something is wrong, that first; none if it was not read."""
         if self._memory is None:
             named = [one for one in self.whole if one.upper_layer.protocol is not None or _breaks_memory(one)]
             self._memory = {}

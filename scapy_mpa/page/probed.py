@@ -57,7 +57,7 @@ def page_of_probe(
 
     Args:
         results: what became of the cases, in their order.
-        peer: who was tested, in words.
+        peer: the tested peer, in words.
         captures: the files of recordings, by case.
         remarks: what else is to be said of the run, a sentence each.
         total: how many cases there should have been.

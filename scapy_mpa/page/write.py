@@ -146,7 +146,7 @@ class _Page:
         self._places: set[str] = set()
 
     def close(self) -> None:
-        """Let go of what was read."""
+        """Release what was read."""
         self._drawing.close()
 
     def render(self, said: list[str]) -> str:
@@ -207,7 +207,7 @@ class _Page:
     # --- connections ---
 
     def _sections(self, left: int) -> Iterator[str]:
-        """The sections of the connections that are drawn; each leaves room for those behind it."""
+        """The sections of the connections that are drawn; each leaves room for those after it."""
         drawn = self._drawing.drawn
         for index, connection in enumerate(drawn):
             room = left // (len(drawn) - index)

@@ -274,7 +274,7 @@ def _drawn(runs: Iterator[_Run], kept: set[int] | None, connection: Connection, 
 
 
 class _LeftOut:
-    """Runs one behind the other that are not drawn: the first, how many, the messages by side and name, the end."""
+    """Runs one after the other that are not drawn: the first, how many, the messages by side and name, the end."""
 
     def __init__(self) -> None:
         self._first: _Run | None = None

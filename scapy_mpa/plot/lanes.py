@@ -71,7 +71,7 @@ _LOCATED_AS = (0, 0, 1, 2)
 
 
 class _Message(NamedTuple):
-    """FPDUs of a message one behind the other: its name, its first octet and the one behind its last, its times."""
+    """FPDUs of a message one after the other: its name, its first octet and the one after its last, its times."""
 
     name: str
     start: float

@@ -81,7 +81,7 @@ def _opcodes(*names: str) -> frozenset[int]:
     return frozenset(opcode for opcode, name in enumerate(OPCODE_NAMES) if name and name.startswith(names))
 
 
-#: All of them; what is none of the others comes last.
+#: All of them; what is not one of the others comes last.
 MESSAGE_KINDS = (
     MessageKind("Send", _opcodes("Send"), "send"),
     MessageKind("RDMA Write", _opcodes("RDMA Write"), "blue"),
@@ -173,7 +173,7 @@ def settings(look: Look) -> Iterator[None]:
 
 
 def figure_of(rows: int, row_height: float, more: float = 1.5) -> tuple[Figure, list[Axes]]:
-    """A figure with so many axes below each other; the height of each, and what is ``more`` than these, in inches."""
+    """A figure with this many axes below each other; the height of each, and what is ``more`` than these, in inches."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(_WIDTH, more + rows * row_height), layout="constrained")
@@ -190,7 +190,7 @@ class Sheet:
     """
 
     def __init__(self, things: int, height: float, *, each: int = 1, nothing: str = "there is nothing to draw") -> None:
-        """Have ``each`` axes of ``height`` inches for so many things; raises NothingToDraw if there are none."""
+        """Have ``each`` axes of ``height`` inches for this many things; raises NothingToDraw if there are none."""
         if not things:
             raise NothingToDraw(nothing)
         self.figure, self._axes = figure_of(things * each, height, 0.0)
@@ -343,7 +343,7 @@ class TimeUnit(NamedTuple):
 
 
 def time_unit(seconds: float) -> TimeUnit:
-    """The unit for what lasts so long."""
+    """The unit for a duration of this length."""
     if seconds >= 2:
         return TimeUnit("s", 1.0)
     return TimeUnit("ms", 1e3) if seconds >= 0.002 else TimeUnit("µs", 1e6)

@@ -69,7 +69,7 @@ class _Reading(CapturedMemory):
     """Reads captures for what is written to each STag."""
 
     def begin(self) -> None:
-        """Forget what was heard."""
+        """Forget what was received."""
         super().begin()
         self.takes_runs = False  # each segment is noted
         self.written: dict[tuple[int, int], _Placed] = {}

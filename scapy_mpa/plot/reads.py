@@ -92,7 +92,7 @@ def _no_reads(connection: Connection, window: Stretch) -> str:
 def requests_of(connections: Sequence[Connection]) -> Asked:
     """Return what each side of some connections of a report asked for, in the order of the messages.
 
-    The report must hold FPDUs. The captures are received once more if there are Requests; raises as
+    The report must hold FPDUs. The captures are received again if there are Requests; raises as
     :class:`~scapy_mpa.messages.reading.CapturedMessages` does.
     """
     found = _nothing_asked(connections)

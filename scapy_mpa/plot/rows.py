@@ -1,4 +1,4 @@
-"""The messages of connections of a report, read once more from the captures, for the pictures that show them."""
+"""The messages of connections of a report, read again from the captures, for the pictures that show them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ConnectionRows:
             yield row._replace(connection=numbers[row.connection])
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Release the files."""
         self._messages.close()
 
     def __enter__(self) -> ConnectionRows:

@@ -51,7 +51,7 @@ class Grid(NamedTuple):
         edges = self.first + np.arange(self.columns + 1) * self.width
         sums += np.bincount(first, weights=density * (edges[first + 1] - starts), minlength=self.columns)
         sums += np.bincount(last, weights=density * (ends - edges[last]), minlength=self.columns)
-        # Columns between the first and the last are full: what begins behind one ends before another.
+        # Columns between the first and the last are full: what begins after one ends before another.
         steps = np.bincount(first + 1, weights=density, minlength=self.columns + 1)
         steps -= np.bincount(last, weights=density, minlength=self.columns + 1)
         full: Column = sums + np.maximum(np.cumsum(steps)[: self.columns], 0.0) * self.width

@@ -1,7 +1,7 @@
 """What is drawn of a connection: segments, FPDUs and acknowledgements of its half connections as columns of numbers.
 
 What lies outside the frames and times that were asked for is left out. FPDUs are those of the report, segments are read
-once more; nothing is decoded again. Some 80 octets a segment, whatever FPDUs it brings.
+again; nothing is decoded again. Some 80 octets a segment, whatever FPDUs it brings.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ class Stretch(NamedTuple):
 
 
 class DrawnSegments(NamedTuple):
-    """Columns, one entry a segment: frame, seconds since the connection began, first octet, the one behind the last.
+    """Columns, one entry a segment: frame, seconds since the connection began, first octet, the one after the last.
 
-    ``is_new``: it brought octets that none before it had; ``is_late``: it came behind segments that follow it.
+    ``is_new``: it brought octets that none before it had; ``is_late``: it came after segments that follow it.
     """
 
     frame: Column
@@ -88,9 +88,9 @@ class DrawnSegments(NamedTuple):
 
 
 class DrawnFPDUs(NamedTuple):
-    """Columns, one entry an FPDU, or some of one kind that lie one behind the other and came in one frame.
+    """Columns, one entry an FPDU, or some of one kind that lie one after the other and came in one frame.
 
-    First octet, the one behind the last; how many; opcode; :data:`~scapy_mpa.values.records.LOCATED_BY`; whether its
+    First octet, the one after the last; how many; opcode; :data:`~scapy_mpa.values.records.LOCATED_BY`; whether its
     CRC is bad; whether it was placed early; whether it came after a RST, so that no receiver placed it;
     seconds since the connection began: of the frame that placed it (completed it), of the first frame that brought
     octets of it, and of its turn.
@@ -118,7 +118,7 @@ class DrawnAcks(NamedTuple):
 
 
 class DrawnParts(NamedTuple):
-    """Columns, an entry a stretch of octets that a segment brought: first octet, the one behind the last, when."""
+    """Columns, an entry a stretch of octets that a segment brought: first octet, the one after the last, when."""
 
     start: Column
     end: Column
@@ -480,7 +480,7 @@ def _segments(track: HalfTrack, brought: Column, begun: int, is_full_operation: 
 
 
 def _parts(segments: DrawnSegments, kept: Column) -> OctetParts:
-    """Return which octets each of the ``kept`` segments delivered first, and which it repeated."""
+    """Return which octets each of the ``kept`` segments carried first, and which it repeated."""
     import numpy as np
 
     start, end = np.maximum(segments.start, 0), segments.end
@@ -547,7 +547,7 @@ class _Gaps:
         self._ends: list[int] = []
 
     def open(self, start: int, end: int) -> None:
-        """Octets behind all others are missing."""
+        """Octets after all others are missing."""
         self._starts.append(start)
         self._ends.append(end)
 

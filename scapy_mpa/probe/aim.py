@@ -57,7 +57,7 @@ _INSTEAD = "{by} send 96"
 class Live(NamedTuple):
     """Memory of the peer that may be written to: octets from a Tagged Offset on.
 
-    ``is_sink``: an RDMA Read of the peer is to write there, and there may be more behind it.  ``is_kept``: it is there
+    ``is_sink``: an RDMA Read of the peer is to write there, and there may be more after it.  ``is_kept``: it is there
     on the next connection too, so that it must not be invalidated.
     """
 

@@ -175,7 +175,7 @@ class Broken:
         self._end = next((step.how for step in script_of(self._plan.sent(), case.by) if isinstance(step, Finish)), "")
         if not case.ends_by_itself:
             self._end = ""
-        #: FPDUs of its own, answers left out; behind which of them it ends the connection, where none is changed.
+        #: FPDUs of its own, answers left out; after which of them it ends the connection, where none is changed.
         self._own = 0
         self._last = _spoken(self._plan) if tuple(self._plan.steps) != self._plan.valid else 1
         self.ends = ""

@@ -71,7 +71,7 @@ class Carrier(Protocol):
         """Octets of ours that the peer has not acknowledged; None if that is not known."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release it."""
 
 
 class KernelTCP:
@@ -211,7 +211,7 @@ class Acceptor:
                 yield self._listener.accept()[0]
 
     def accept(self, seconds: float) -> KernelTCP:
-        """The next connection; raises NotReached if none comes within so many seconds."""
+        """The next connection; raises NotReached if none comes within this many seconds."""
         self._listener.settimeout(seconds)
         try:
             return KernelTCP(self._listener.accept()[0], self._timeout)

@@ -58,7 +58,7 @@ def chosen(
 
 
 def sampled(cases: Sequence[ProbeCase], count: int, seed: int) -> list[ProbeCase]:
-    """Return so many of the cases, drawn by the seed, in their order; the first and the last are sane ones.
+    """Return this many of the cases, drawn by the seed, in their order; the first and the last are conformant ones.
 
     Those are conformant, so that they show whether the peer works at all, before and after; where there are none among
     the cases, all are drawn.

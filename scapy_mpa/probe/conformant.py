@@ -33,7 +33,7 @@ _BEFORE_MARKER = 512 - 12 - 4 - 6 - 18
 #: FPDUs of a connection whose segments are impaired, how they are cut, and what is drawn.
 _MANY, _ANYWHERE, _SEED = 120, {"kind": "random", "shortest": 100, "longest": 400}, 1
 _READ = "{by} read-request 0 sink=0,0 source=0,0"
-#: So many Responses of no octets reach beyond the second Marker.
+#: This many Responses of no octets reach beyond the second Marker.
 _PAST_A_MARKER = 60
 _ITS_ULP_KNOWS = peer("accept", "It accepts the message; its upper layer may end the connection.")
 _NOTHING = (says("start"), answers(None))

@@ -171,7 +171,7 @@ class RawTCP:
         return self._tcp.unacknowledged
 
     def close(self) -> None:
-        """Let go of it; a connection that is not over is reset, so that the peer is free for the next."""
+        """Release it; a connection that is not over is reset, so that the peer is free for the next."""
         if self._is_done:
             return
         self._is_done = True
@@ -192,7 +192,7 @@ class RawTCP:
     # --- packets ---
 
     def _pump(self, seconds: float) -> None:
-        """Take what comes within so many seconds, until there is something to hand on; timers go on."""
+        """Take what arrives within this many seconds, until there is something to hand on; timers run on."""
         tcp = self._tcp
         for number in range(_AT_ONCE):
             now = _now()

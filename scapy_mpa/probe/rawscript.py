@@ -1,7 +1,7 @@
 """What one side of a case does if it builds its segments itself: each of them, whatever it is, in order.
 
 ``script_of`` reads the octets and the waits of a case; here come with them the segments that no kernel would send:
-those of forgers, of an earlier connection, a second SYN, a RST behind which the side goes on.
+those of forgers, of an earlier connection, a second SYN, a RST after which the side continues.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
 from scapy_mpa.probe.script import Send, Step, script_of
 
-#: So near the edge of the window a forged segment is about the edge.
+#: This close to the edge of the window a forged segment is about the edge.
 _NEAR = 16
 #: Milliseconds by which a timestamp has to be older to be an old one.
 _OLD = 1000
@@ -100,7 +100,7 @@ class _Plan:
             self._edge = max(self._edge, (packet.ack or 0) + (packet.window << shift))
 
     def forge(self, packet: TcpPacket) -> Forge:
-        """A segment that is none of the connection's, as it is to it."""
+        """A segment that does not belong to the connection, positioned relative to it."""
         half, own = packet.half, self._own
         start = packet.start + seq_diff(half.isn, own.isn)
         near = start - self._edge

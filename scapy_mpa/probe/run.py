@@ -40,15 +40,15 @@ from scapy_mpa.probe.target import Target, brings_back
 from scapy_mpa.receiver.window import Layout
 
 _WRITE_OF_NOTHING = "{by} write '' stag=0"
-#: Times that a clean connection is tried before a peer is called gone, and seconds before it is tried so once more.
+#: Times that a clean connection is tried before a peer is called gone, and seconds before it is tried so again.
 _TRIES, _POLL = 2, 0.1
 #: What is said on a valid connection to compare with, and what that is called.
 _CONTROLS = {_WRITE_OF_NOTHING: "an RDMA Write of nothing", "{by} send 30": "a Send of 30 octets"}
-#: So often may a peer go after such a connection; then it is not made any more.
+#: A peer may crash this often after such a connection; then none is made any more.
 _DEADLY = 2
 #: The rule of a sender that deviates throughout.
 _DIALECT = "deviating-sender"
-#: So many valid Requests of which none was answered show that no other will be.
+#: This many valid Requests without an answer show that no other will be.
 _ENOUGH = 3
 
 
@@ -169,7 +169,7 @@ class ProbeRun:
         self.lost: list[str] = []
 
     def results(self, cases: Sequence[ProbeCase]) -> Iterator[Result]:
-        """Give all of them, in order; raises CannotStart, and PeerGone behind the last result that there is."""
+        """Give all of them, in order; raises CannotStart, and PeerGone after the last result that there is."""
         if not self._has_begun:
             self.begin()
         for case in cases:
@@ -210,7 +210,7 @@ class ProbeRun:
         return replace(result, judgement=replace(judgement, deviations=shown, counted=counted), is_first=True)
 
     def _bring_back(self, name: str) -> None:
-        """Have the peer started anew, which was gone after a connection; raises PeerGone."""
+        """Have the peer started again, which was gone after a connection; raises PeerGone."""
         if not brings_back(self._target, self.is_well):
             after = f", after {name}" if name else ""
             raise PeerGone(f"peer gone: it no longer answers a clean connection{after}")
@@ -278,13 +278,13 @@ class ProbeRun:
         return False
 
     def _is_well_after(self, result: Result, *, is_last: bool) -> bool:
-        """The same, behind a case; that an Initiator is, its next Request shows as well."""
+        """The same, after a case; that an Initiator is, its next Request shows as well."""
         if self._target.role == "initiator" and not is_last and result.judgement.verdict in ("pass", "allowed"):
             return True
         return self.recovers()
 
     def recovers(self) -> bool:
-        """True if the peer is well again in time: a server that serves one connection may have to be started anew."""
+        """True if the peer is well again in time: a server that serves one connection may have to be started again."""
         until = time.monotonic() + self._settings.recovery
         while not self.is_well():
             left = until - time.monotonic()
@@ -320,7 +320,7 @@ class ProbeRun:
         return result
 
     def _counted(self, case: ProbeCase, reason: str, saw: str) -> ProbeJudgement:
-        """A failure that is none of the peer's octets."""
+        """A failure that is not in the peer's octets."""
         return self.deviations.count(case, ProbeJudgement("fail", reason, is_of_case=False, saw=saw))
 
     # --- one case ---
@@ -346,7 +346,7 @@ class ProbeRun:
         return worst, not is_gone
 
     def _give_once(self, case: ProbeCase) -> Result:
-        """Give it; what is not answered is tried once more on a fresh connection before it counts."""
+        """Give it; what is not answered is tried again on a fresh connection before it counts."""
         result = self._given(case)
         judgement = result.judgement
         is_missing = judgement.verdict == "no answer" or (judgement.verdict == "fail" and result.seen.has_stalled)
@@ -365,7 +365,7 @@ class ProbeRun:
         ours = judgement.rule if is_invalid else ""
         told = {one.rule for one in others if one.rule in STRUCTURE} | ({ours} & STRUCTURE)
         if _DIALECT in known:
-            # What its FPDUs look like to who does not know how it deviates is no deviation of its own.
+            # How its FPDUs look to a reader that does not know its deviation is not another deviation.
             told = {rule for rule in told if rule in known}
         else:
             told = told - VAGUE or told
@@ -479,7 +479,7 @@ class ProbeRun:
         """The valid connection that cases begin with, and on which this is said."""
         by = peer_of(self._target.role)
         # The first FPDU of the peer-to-peer model has to be the ready-to-receive message (RFC 6581 §9.2); a
-        # Responder has to have heard one.
+        # Responder must have received one.
         said: tuple[str, ...] = (step,)
         if name == "peer-to-peer" and step != _WRITE_OF_NOTHING:
             said = (_WRITE_OF_NOTHING, step)
@@ -508,7 +508,7 @@ class ProbeRun:
         return seen, exchange.is_unanswered, file.getvalue()
 
     def connection(self, case: ProbeCase | None = None) -> Carrier:
-        """A connection, as soon as there is one: a server that serves a single one is just being started anew."""
+        """A connection, as soon as there is one: a server that serves a single one is just being started again."""
         until = time.monotonic() + (self._settings.recovery if self._target.role == "responder" else 0)
         while True:
             try:

@@ -44,7 +44,7 @@ class SeenFPDU(NamedTuple):
         return len(self.ulpdu) + self.cut
 
     def shortened(self) -> SeenFPDU:
-        """The same with the octets that somebody looks at."""
+        """The same with the octets that somebody examines."""
         return self._replace(ulpdu=self.ulpdu[:_SHOWN_OCTETS], cut=self.ulpdu_length - len(self.ulpdu[:_SHOWN_OCTETS]))
 
 
@@ -87,7 +87,7 @@ class SeenPeer:
         error: why nothing is read on, None if all could be.
         end: how the peer ended it, None if it did not.
         end_after: seconds.
-        seconds: how long it was looked at.
+        seconds: how long it was examined.
         unacknowledged: octets of ours that the peer's TCP had not acknowledged by then; None if nobody knows.
         beyond_hole: the most octets of ours that the peer's TCP said it had beyond a hole (RFC 2018); None if nobody
             knows.
@@ -120,7 +120,7 @@ class SeenPeer:
     _read: _Known = field(default=_Known(), init=False, repr=False, compare=False)
 
     def shortened(self) -> SeenPeer:
-        """The same with no more FPDUs than somebody looks at, and its Terminate: what is kept of many cases."""
+        """The same with no more FPDUs than somebody examines, and its Terminate: what is kept of many cases."""
         last = [one for one in self.fpdus[_SHOWN_FPDUS:] if decode_terminate(one.ulpdu) is not None][:1]
         shown = [one.shortened() for one in (*self.fpdus[:_SHOWN_FPDUS], *last)]
         error = self.error
@@ -189,7 +189,7 @@ class Watcher:
             self._incoming = IncomingHalf(Layout(True, True), unnegotiated().profile, peer_of(by))
 
     def take(self, octets: bytes, seconds: float) -> None:
-        """Octets that came so many seconds after the connection stood."""
+        """Add octets that arrived this many seconds after the connection was established."""
         seen = self.seen
         seen.total += len(octets)
         seen.octets += octets[: max(0, _KEPT - len(seen.octets))]

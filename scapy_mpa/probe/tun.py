@@ -20,7 +20,7 @@ from scapy_mpa.errors import MPAError
 from scapy_mpa.system.names import printable
 from scapy_mpa.system.programs import started
 
-#: What the device is called, unless somebody says another name.
+#: What the device is called, unless another name is given.
 DEVICE = "mpa-probe"
 #: Octets of an IP packet, the same.
 MTU = 1500
@@ -74,7 +74,7 @@ class Tun:
         os.close(self._end)
 
     def read(self, seconds: float) -> bytes | None:
-        """The next IP packet that was sent to the address; None if none comes within so many seconds."""
+        """The next IP packet that was sent to the address; None if none comes within this many seconds."""
         ready, _, _ = select.select([self._end], [], [], max(seconds, 0.0))
         if not ready:
             return None

@@ -1,6 +1,6 @@
 """DDP Segments in the order of delivery become messages, which find what they have to do with each other.
 
-Untagged messages are put together by queue, MSN and MO, tagged ones by STag and TO up to the segment with L (RFC 5041
+Untagged messages are reassembled by queue, MSN and MO, tagged ones by STag and TO up to the segment with L (RFC 5041
 §5, RFC 5040 §5).  Of a message that is not whole there are parts, each with its offset.  Octets are kept only if they
 are asked for; then no more than a limit wait for the rest of their messages, and longer ones come in parts.
 """
@@ -51,7 +51,7 @@ _TAGGED_QUEUE = -1
 _NEVER = 1 << 64
 #: Accesses of each half connection that wait until it is known what their sender had received: a bound of memory.
 _MOST_SUSPECTS = 64
-#: Messages of which only the first octets are looked at, and those that nothing is looked up for.
+#: Messages of which only the first octets are examined, and those that nothing is looked up for.
 _LOOKED_AT_WHOLE = frozenset((_READ_REQUEST, _ATOMIC_REQUEST, _ATOMIC_RESPONSE))
 
 
@@ -79,7 +79,7 @@ class DDPSegment(NamedTuple):
 
 
 class Writes(NamedTuple):
-    """Segments of RDMA Writes that one frame brought, placed and delivered, one behind the other.
+    """Segments of RDMA Writes that one frame carried, placed and delivered, one after the other.
 
     ``headers`` are their DDP headers, ``lengths`` those of their ULPDUs; ``time`` is in nanoseconds since the epoch;
     ``offset`` and ``end`` are stream offsets of all of their FPDUs.
@@ -97,7 +97,7 @@ class MessageHalf:
     """One direction of a connection: its incomplete messages, its Requests, the memory it named.
 
     Attributes:
-        taken: the stream offset behind the last segment.
+        taken: the stream offset after the last segment.
         suspects: what the peer seems to have done wrong with memory of this half, if it had received no octets from
             ``taken`` on up to a stream offset of this half.
     """
@@ -229,7 +229,7 @@ class _Open:
         #: The frame by which all segments so far were placed, 0 if one never was.
         self.placed = segment.placed
         self.early = 0
-        #: Its first octets, as far as they are looked at; all of its octets, if they are asked for.
+        #: Its first octets, as far as they are examined; all of its octets, if they are asked for.
         self.head = b""
         self.octets = bytearray()
         self.after_error = self.is_cut = False
@@ -373,7 +373,7 @@ class Assembly:
         self.advance(half, offset, end)
         controls, _, stags, tos = zip(*TAGGED_HEADER.iter_unpack(headers), strict=True)
         payloads = [length - TAGGED_HEADER_LENGTH for length in lengths]
-        # Mostly all go on in the same memory.
+        # Mostly all continue in the same memory.
         if (
             _TAGGED_QUEUE not in half.open
             and all(control & LAST for control in set(controls))
@@ -439,7 +439,7 @@ class Assembly:
                 self._close(half, queue, False, "the rest of it is missing")
 
     def _lose(self, half: MessageHalf, offset: int) -> None:
-        """Octets before a stream offset were not captured, or those behind it came before."""
+        """Octets before a stream offset were not captured, or those after it came before."""
         half.memories.doubt(max(half.taken, offset), is_gap=True)
         half.suspects.clear()
         half.peer.memories.epoch += 1
@@ -471,7 +471,7 @@ class Assembly:
     def _follow(
         self, half: MessageHalf, queue: int, opcode: int, header: tuple[int, ...], segment: DDPSegment, last: bool
     ) -> None:
-        """A segment of a message that may have more of them."""
+        """Follow a segment of a message that may have more of them."""
         there = half.open.get(queue)
         note = None
         if there is not None:
@@ -711,7 +711,7 @@ class Assembly:
                 self._store.answer(asked.number, (first_frame, frame, there.first.first_time, time, there.length))
 
     def _name_sink(self, half: MessageHalf, said: list[ReadRequest], frame: int) -> None:
-        """A Read Request names its sink; ``said`` is what it may mean."""
+        """Note the sink that a Read Request names; ``said`` is what it may mean."""
         stag, to, size = said[0][:3]
         if size:
             # An STag that is the same in either byte order does not show which one is meant.

@@ -52,12 +52,12 @@ class Call:
         self.is_doubtful = self.waits = False
 
     def take_write(self, octets: int, count: int = 1) -> None:
-        """An RDMA Write of so many octets into memory that it named, or several together."""
+        """An RDMA Write of this many octets into memory that it named, or several together."""
         self.writes += count
         self.write_octets += octets
 
     def take_read(self, octets: int) -> None:
-        """An RDMA Read of so many octets from memory that it named."""
+        """An RDMA Read of this many octets from memory that it named."""
         self.reads += 1
         self.read_octets += octets
 
@@ -81,7 +81,7 @@ class Pending(NamedTuple):
 
 
 class WaitingRequests:
-    """Requests in their order, by what their answers say of them: the last ``most``."""
+    """Requests in order, by what their answers say about them: the last ``most``."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -103,7 +103,7 @@ class WaitingRequests:
             self._drop()
 
     def take(self, key: Hashable) -> Pending | None:
-        """The oldest Request with a key; those before it, which were never answered, go with it."""
+        """Return the oldest Request with a key; earlier ones, which were never answered, go with it."""
         numbers = self._by_key.get(key)
         if numbers is None:
             return None
@@ -130,7 +130,7 @@ class UnderWay:
         limit: the most that there may be, its ORD after negotiation; None if that is not known.
         now: how many there are.
         most: how many there were at most, from ``most_frame`` on.
-        levels: nanoseconds for which there were so many.
+        levels: nanoseconds for which there were that many.
         full: nanoseconds at the limit; ``full_times`` says from which frame on and for how many, the first times only.
         times: how often the limit was reached.
     """
@@ -187,7 +187,7 @@ class Requests:
         return names_of_requests(self._opcodes)
 
     def ask_read(self, said: Iterable[ReadRequest], pending: Pending, frame: int) -> None:
-        """A Read Request was sent; ``said`` is what it may mean."""
+        """Note a Read Request that was sent; ``said`` is what it may mean."""
         self._opcodes.add(READ_REQUEST)
         self._reads.add(tuple({(one.sink_stag, one.sink_to): None for one in said}), pending)
         self._count(frame, pending.time)

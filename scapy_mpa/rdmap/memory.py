@@ -1,4 +1,4 @@
-"""Memory that one side named to its peer: who named it, its bounds and its life, and what the peer does with it.
+"""Memory that one side named to its peer: who named it, its bounds and its lifetime, and what the peer does with it.
 
 An upper layer's header names ranges of the sender's memory to the peer, a Read Request its sink (RFC 5040 §4.4).  In:
 these names, what ends them (an STag that the peer's Send invalidates, the reply to the call that named them), and the
@@ -8,7 +8,7 @@ after its life (RFC 5041 §4.2, §7.1), and octets whose contents are indetermin
 Nothing is said of an STag that was never named, nor of a range without a length.  If something that may have named
 memory was not captured or cannot be read, nothing is said of any STag that was not invalidated since: other ranges of
 it may be alive (:meth:`NamedMemories.doubt`).  The two directions need not come in the order in which they were sent:
-where one waits for octets, the other goes on.  So a name has a *position*, the stream offset behind its message, and
+where one waits for octets, the other goes on.  So a name has a *position*, the stream offset after its message, and
 who ends memory says up to which position it had *received*.
 """
 
@@ -211,7 +211,7 @@ class STagMemory:
         protocol: the upper layer that named it, None if only Read Requests did.
         uses: what for: "read", "write", "reply", "sink", ...
         is_current: it was named, and no Send of the peer invalidated it since.
-        low: the first octet that was ever named; ``high`` is behind the last one.
+        low: the first octet that was ever named; ``high`` is after the last one.
         has_bounds: each name said a length.
         ended_frame: of what ended it, 0 while it is alive; ``how`` says it: "invalidated", "answered".
         doubts: how many doubts there were when all that upper layers named by it was known.
@@ -366,7 +366,7 @@ class STagMemory:
             below += 1
         if over is not None:
             self._overlap(access, over)
-        # What goes on where the run before ends is one run with it.
+        # What continues where the previous run ends is one run with it.
         new = first, end, access.first_frame, access.placed or access.frame
         if over is None and at and runs[at - 1][1] == first:
             at -= 1
@@ -376,7 +376,7 @@ class STagMemory:
             runs.remove(min(runs, key=lambda one: one[3]))
 
     def goes_on(self, first: int, end: int, placed: int, epoch: int) -> bool:
-        """Return True if octets are written inside a range, right behind the highest of this epoch, and note them."""
+        """Return True if octets are written inside a range, right after the highest of this epoch, and note them."""
         if self._epoch != epoch or not self._runs:
             return False
         low, high, begun, _ = self._runs[-1]
@@ -432,7 +432,7 @@ class NamedMemories:
 
     Attributes:
         most: how many STags are remembered.
-        room: how many more may be remembered by all who share it; one STag always may. None if nobody shares it.
+        room: how many more may be remembered by all who share it; one STag always may. None if it is not shared.
         report: takes each finding of named memory as it is made; None to keep the first ones with their STag.
         epoch: how many messages of the peer made what it wrote before them determinate.
         drop: takes an STag that is remembered no more, None if nobody wants it.
@@ -491,8 +491,8 @@ class NamedMemories:
         Args:
             memories: what it names.
             frame: the first frame of the message.
-            position: the stream offset behind it.
-            call: the call that it is, None if it is none.
+            position: the stream offset after it.
+            call: the call that it is, None if it is not a call.
             protocol: the upper layer whose header names it, None if a Read Request names its sink.
             is_sure: it is known to be a header of that protocol.
         """
@@ -538,7 +538,7 @@ class NamedMemories:
         return memory.judge(access) if self._knows(memory, access) else None
 
     def goes_on(self, stag: int, first: int, end: int, placed: int) -> bool:
-        """Return True if a Write goes on where the one before ended, and breaks nothing; and note it."""
+        """Return True if a Write continues where the previous one ended, and breaks nothing; and note it."""
         memory = self._by_stag.get(stag)
         return memory is not None and memory.doubts == self._doubts and memory.goes_on(first, end, placed, self.epoch)
 

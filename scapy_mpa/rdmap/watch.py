@@ -1,7 +1,7 @@
 """What both directions of a connection do with named memory, as an analysis reads them (RFC 5040 §5.5, RFC 5041 §7.1).
 
 In: FPDUs and runs of plain ones, each direction in stream order.  Out: breaches of who writes or reads.  Untagged
-messages are put together by :class:`~scapy_mpa.rdmap.assembly.Assembly`; of an RDMA Write nothing but place and length
+messages are reassembled by :class:`~scapy_mpa.rdmap.assembly.Assembly`; of an RDMA Write nothing but place and length
 is needed, so its segments are only counted.  Where an RDMA Read Response goes is judged by what it answers
 (:mod:`scapy_mpa.watches.outstanding`).  Where no upper layer is known the watch is over before the first tagged
 message, and takes nothing any more; mostly the first Send shows it, before anything was made to put messages together.
@@ -170,12 +170,12 @@ class MemoryWatch:
             del sender.frames[:MOST_ACKS], sender.acks[:MOST_ACKS]
 
     def _acknowledged(self, half: MessageHalf, frame: int) -> int:
-        """Return the stream offset up to which who sends a direction had received its peer's octets by a frame."""
+        """Return the stream offset up to which a direction's sender had received its peer's octets by a frame."""
         ack = self._senders[half.half].acknowledged_by(frame)
         return UNKNOWN if ack is None else self._offset_of(half.peer.half, ack, half.peer.taken)
 
     def passed(self, side: int, fpdu: LocatedFPDU, ulpdu: bytes | None = None) -> None:
-        """Take the next FPDU of a direction in stream order; ``ulpdu`` are first octets of its ULPDU, if at hand."""
+        """Take the next FPDU of a direction in stream order; ``ulpdu`` are first octets of its ULPDU, if available."""
         if fpdu.crc == BAD or fpdu.is_damaged:
             return
         if not self._is_begun:

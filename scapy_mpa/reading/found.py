@@ -1,4 +1,4 @@
-"""The FPDUs of a capture with their octets, in an order of which only the end of the capture tells.
+"""The FPDUs of a capture with their octets, in an order that is known only at its end.
 
 In the order of delivery an FPDU comes when it and all before it in its half connection are complete: the order of the
 stream, each half connection's in turn with the frames. An FPDU that is never delivered, because octets before it were
@@ -36,7 +36,7 @@ _Event: TypeAlias = (
 #: (turn, connection, direction, stream offset, row, frames, place and number of its octets, FPDUs listed before it).
 _Turn: TypeAlias = "tuple[int, int, int, int, _PlainRow, tuple[int, ...], int, int, int]"
 
-#: So many frames that brought octets of an FPDU weigh as much as the rest of it.
+#: This many frames that carried octets of an FPDU weigh as much as the rest of it.
 _FRAMES_A_WEIGHT = 8
 
 
@@ -86,7 +86,7 @@ class FoundFPDU(NamedTuple):
 
 
 def located_fpdu(octets: bytes, offset: int, markers: bool, ulpdu_length: int, wire_length: int) -> Fpdu:
-    """Return the fields of an FPDU at a stream offset, of one that was cut what is there, as ``decoded`` says it.
+    """Return the fields of an FPDU at a stream offset, as far as they exist if it was cut, as ``decoded`` has it.
 
     ``wire_length`` counts its octets on the wire, Markers included.
     """

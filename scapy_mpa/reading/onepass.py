@@ -55,7 +55,7 @@ class Pass:
     """Segments through an analyzer, once.
 
     Args:
-        query: what is looked at, what is assumed, how much is held back.
+        query: what is examined, what is assumed, how much is held back.
         listeners: who hears of segments, startup frames and FPDUs; each says what it wants.
         records: whether a row is kept of each FPDU.
         make_findings: makes the findings of a connection.
@@ -96,7 +96,7 @@ class Pass:
             listener.see(segments)
         self.analyzer.feed(segments)
         self.analyzer.pass_time(passed)
-        # Small files and pipes come in small blocks: what is at hand must not depend on that.
+        # Small files and pipes come in small blocks: what is available must not depend on that.
         if octets - self._released >= reader.BLOCK_SIZE // 2:
             self.analyzer.release()
             self._released = octets

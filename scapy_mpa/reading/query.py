@@ -55,7 +55,7 @@ EVERYTHING = Selection()
 
 
 class Query(NamedTuple):
-    """What is asked: the captures with how they become one and the keys of ESP, what is looked at of them, what they
+    """What is asked: the captures with how they become one and the keys of ESP, what is examined of them, what they
     cannot show (the profile is part of that), and how much is held back."""
 
     sources: Sources

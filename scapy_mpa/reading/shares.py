@@ -106,7 +106,7 @@ def _work(sender: Any, read: Callable[[Share], ReportPart], share: Share) -> Non
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         sender.send(read(share))
-    except Exception as error:  # noqa: BLE001 - it is raised where somebody sees it
+    except Exception as error:  # noqa: BLE001 - it is raised where it is seen
         sender.send(error)
 
 

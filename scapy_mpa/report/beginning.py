@@ -27,7 +27,7 @@ def event_lines(events: Sequence[StartupEvent]) -> Iterator[str]:
 
 
 def event_line(events: Sequence[StartupEvent]) -> str:
-    """All of them in one line, with seconds from the first one."""
+    """Return all of them in one line, with seconds from the first one."""
     said = []
     for one in events:
         # What both sides send has the name of who did.

@@ -16,6 +16,6 @@ _COLUMN = ", +0.000 ms"
 
 
 def in_blocks(text: str) -> str:
-    """A text as it is of streams; columns stay where they are."""
+    """Return a text in the form for streams; columns stay where they are."""
     text = _TIMES.sub("", _FRAMES.sub(r"block\1", text))
     return text.replace(_COLUMN, " " * len(_COLUMN))

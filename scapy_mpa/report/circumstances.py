@@ -14,13 +14,13 @@ from scapy_mpa.values.startup import PartOfFrame
 
 
 class StatedLimit(NamedTuple):
-    """The longest message that one side said it takes: ``protocol`` is where, ``octets`` of payload."""
+    """The longest message that one side said it accepts: ``protocol`` says where, ``octets`` are of payload."""
 
     protocol: str
     octets: int
 
 
-#: What each side said that it takes, as far as it did; the key is who receives.
+#: What each side said that it takes, as far as it did; the key is the receiver.
 StatedLimits = Mapping[str, StatedLimit]
 
 

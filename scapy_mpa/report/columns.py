@@ -142,7 +142,7 @@ def _tables(
 
 
 class _Sink:
-    """A file that can only be written, such as a pipe: what pyarrow asks for beside that is where it is."""
+    """A file that can only be written, such as a pipe: the only other thing that pyarrow asks for is its position."""
 
     closed = False
 

@@ -72,7 +72,7 @@ class Connection:
         self.has_twin = False
         self.rejected = mpa.rejected
         self._request, self._reply = mpa.request, mpa.reply
-        #: The startup frame of which only a part came.
+        #: The startup frame of which only a part arrived.
         self.part = mpa.part
         self.initiator = HalfConnection(mpa, "initiator", index)
         self.responder = HalfConnection(mpa, "responder", index)
@@ -84,7 +84,7 @@ class Connection:
         #: What the startup frames came to; None if neither was captured.
         self._judgement = mpa.judgement
         self.findings: list[Finding] = mpa.findings.sorted()
-        #: The ids of the rules that are looked at.
+        #: The ids of the rules that are examined.
         self.rules: Set[str] = _ALL_RULES
         #: The frames of the capture, to be read again, and what was assumed when they were read.
         self.index = index
@@ -177,7 +177,7 @@ class Connection:
 
     @property
     def name(self) -> str:
-        """Initiator and Responder, with the path where only that tells it from another connection."""
+        """Initiator and Responder, with the path where only that distinguishes it from another connection."""
         return f"{self.initiator.endpoint} > {self.responder.endpoint}{self.network}"
 
     @property
@@ -303,7 +303,7 @@ class Connection:
         dark: bool = False,
         stag: int | None = None,
     ) -> Figure:
-        """Draw the connection; the capture is read once more for it.
+        """Draw the connection; the capture is read again for it.
 
         Args:
             kind: One of "ladder", "lanes", "sequence", "latency", "reads", "held", "sizes", "throughput" and "memory".
@@ -353,7 +353,7 @@ class Connection:
 
 
 def mark_twins(connections: Sequence[Connection]) -> None:
-    """Have connections tell their path that have the same addresses and ports in two networks."""
+    """Have connections with the same addresses and ports in two networks show their paths."""
     if all(one.path is None for one in connections):
         return
     paths: dict[tuple[str, str], set[str | None]] = {}

@@ -1,4 +1,4 @@
-"""What one frame of the capture delivered to an MPA connection: ``scapy-mpa show --frame``."""
+"""What one frame of the capture carried of an MPA connection: ``scapy-mpa show --frame``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from scapy_mpa.values.words import plural
 
 
 def show_frame(report: Report, frame: int) -> Shown:
-    """All that the TCP segment of a frame brought to its MPA connection, in the order of its octets.
+    """Return everything that the TCP segment of a frame carried of its MPA connection, in the order of its octets.
 
     Raises as :func:`show_fpdu` does.
     """
@@ -123,7 +123,7 @@ def _overlap(seq: int, size: int, other: int, length: int) -> bool:
 
 
 def _in_frame(item: Item, seg: Segment) -> Item:
-    """The item with what a segment brought of it."""
+    """Return the item with what a segment carried of it."""
     begin, size = seg.seq + bool(seg.flags & SYN), seg.end - seg.start
     start = seq_diff(item.seq, begin)
     at, end = max(0, start), min(size, start + len(item.octets))
@@ -198,7 +198,7 @@ def _octets(
 
 
 def _supposed(octets: bytes, seq: int, stream: StreamReading) -> list[Field]:
-    """The fields of an FPDU that may begin here, and what follows it; none of them is an error."""
+    """Return the fields of an FPDU that may begin here, and what follows it; none of them is an error."""
     fields = [field._replace(severity=None) for field in fpdu_fields(octets, seq, stream)]
     end = fields[-1].offset + fields[-1].length
     if end < len(octets):

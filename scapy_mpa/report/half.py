@@ -42,7 +42,7 @@ _COUNTS_OF = attrgetter(*COUNT_KEYS)
 
 
 class FPDURun:
-    """FPDUs one behind the other that one frame brought.
+    """FPDUs one after the other that one frame carried.
 
     Attributes:
         row: announces them.
@@ -73,7 +73,7 @@ class FPDURun:
 
     @property
     def is_at_once(self) -> bool:
-        """True if the frame that brought them placed and delivered them."""
+        """True if the frame that carried them also placed and delivered them."""
         return self.row.placed == self.row.delivered == self.frame
 
     def records(self) -> Iterator[FPDURecord]:
@@ -82,7 +82,7 @@ class FPDURun:
 
 
 class FPDURecords(Sequence[FPDURecord]):
-    """The FPDUs of one half connection, in the order of the stream; made when they are looked at.
+    """The FPDUs of one half connection, in the order of the stream; made when they are examined.
 
     ``log`` is what they are made of, None if none was kept.
     """
@@ -112,7 +112,7 @@ class FPDURecords(Sequence[FPDURecord]):
                 yield record_of(row, frames, self.connection, self.direction, self._context, self.deviation)
 
     def entries(self) -> Iterator[FPDURecord | FPDURun]:
-        """Yield the records, but FPDUs that one frame brought, placed and delivered together."""
+        """Yield the records, but as runs those FPDUs that one frame carried, placed and delivered together."""
         if self.log is None:
             return
         for row, frames, run in self.log.entries():

@@ -28,7 +28,7 @@ SCHEMA_VERSION = 1
 
 
 class ItemPart(NamedTuple):
-    """The part of an item that a frame delivered: its octets [first, end), which begin at ``at`` in the segment.
+    """The part of an item that a frame carried: its octets [first, end), which begin at ``at`` in the segment.
 
     ``new`` are the ranges among them that no earlier frame had brought; ``differs`` tells that the others are not the
     octets that were kept.
@@ -168,7 +168,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Frame:
-    """A frame of the capture, and what its segment brought to an MPA connection."""
+    """A frame of the capture, and what its segment carried of an MPA connection."""
 
     segment: Segment
     connection: Connection
@@ -176,7 +176,7 @@ class Frame:
 
     @property
     def checksum_is_wrong(self) -> bool:
-        """True if its TCP checksum tells that the receiver dropped it."""
+        """True if its TCP checksum shows that the receiver dropped it."""
         return checksum_is_wrong(self.segment)
 
     def as_dict(self) -> dict[str, Any]:

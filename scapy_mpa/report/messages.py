@@ -36,7 +36,7 @@ _WORDS = {
 
 
 def message_fields(ulpdu: bytes) -> list[Field]:
-    """The fields of the message in an untagged DDP segment, behind DDP's header; none if it is too short for them."""
+    """The fields of the message in an untagged DDP segment, after DDP's header; none if it is too short for them."""
     from scapy.packet import Packet, Raw
 
     from scapy_mpa.packet import rdmap  # noqa: F401 - it binds the messages to the segments
@@ -57,7 +57,7 @@ def message_fields(ulpdu: bytes) -> list[Field]:
 
 
 def upper_fields(octets: bytes, at: int, header: UpperHeader) -> list[Field]:
-    """The fields of a Send that begins with these octets, ``at`` octets behind the ULPDU's first: those of the layers
+    """The fields of a Send that begins with these octets, ``at`` octets after the ULPDU's first: those of the layers
     that stand above RDMAP, as far as they are known; none if the octets end before.
     """
     from scapy_mpa.packet import rdmap  # noqa: F401 - it has the layers

@@ -25,9 +25,9 @@ SCHEMA_VERSION = 1
 class Report:
     """The analysis of one or more captures.
 
-    ``packets`` counts the records read, ``tcp_connections`` the TCP connections met, MPA or not; ``findings`` are
-    those of no connection; ``damage`` has a line for each capture that could only be read in part. ``files`` says which
-    file a frame is of, and its number there, where ``index`` does not.
+    ``packets`` counts the records read, ``tcp_connections`` the TCP connections found, MPA or not; ``findings`` are
+    those that belong to no connection; ``damage`` has a line for each capture that could only be read in part.
+    ``files`` says which file a frame is in, and its number there, where ``index`` does not.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Report:
         return paragraph_html(summary_line(self)) + table_html(headings, rows) + findings
 
     def to_arrow(self) -> pyarrow.Table:
-        """The FPDUs of all connections as a table, with the columns of ``scapy-mpa fpdus --format parquet``.
+        """Return the FPDUs of all connections as a table, with the columns of ``scapy-mpa fpdus --format parquet``.
 
         Raises MPAError without pyarrow. Without the FPDUs (``analyze(..., fpdus=False)``) it has no rows.
         """
@@ -82,7 +82,7 @@ class Report:
         return fpdus_table(record for one in self.connections for side in ROLES for record in one.half(side).fpdus)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The FPDUs as a DataFrame: that of :meth:`to_arrow`. Raises MPAError without pandas or pyarrow."""
+        """Return the FPDUs as a DataFrame, as :meth:`to_arrow` has them. Raises MPAError without pandas or pyarrow."""
         from scapy_mpa.report.columns import data_frame
 
         return data_frame(self.to_arrow())
@@ -101,16 +101,17 @@ class Report:
         protocols: Collection[str] = (),
         frames: tuple[int, int | None] | None = None,
     ) -> None:
-        """Keep some connections, and of their findings those of these directions, times and frames.
+        """Keep only some connections, and their findings of these directions, times and frames.
 
         Args:
             connections: A number, or some; all, if there are none.
             directions: Whose findings are kept.
-            since: A time (nanoseconds since the epoch): connections that ended before, and findings before, go.
-            until: A time: connections that began later, and later findings, go.
+            since: A time (nanoseconds since the epoch): connections that ended before it, and earlier findings, are
+                dropped.
+            until: A time: connections that began later, and later findings, are dropped.
             protocols: Upper layers, by name; all, if there are none.
             frames: The first and the last one (None: no last one): connections that were not open then, and findings
-                of other frames, go.
+                of other frames, are dropped.
 
         Raises:
             IndexError: There is no connection of that number.
@@ -154,7 +155,7 @@ class Report:
         return [one for one in chosen if not protocols or one.upper_layer.name in protocols]
 
     def keep_severe(self, severity: Severity) -> None:
-        """Keep findings of this severity and graver ones, and the connections that have some."""
+        """Keep only findings of this severity and graver ones, and the connections that have them."""
         grave = SEVERITIES[: SEVERITIES.index(severity) + 1]
         self.findings = [found for found in self.findings if found.severity in grave]
         for connection in self.connections:
@@ -162,7 +163,7 @@ class Report:
         self.connections = [connection for connection in self.connections if connection.findings]
 
     def file_of(self, frame: int) -> tuple[str, int] | None:
-        """The capture that a frame is of and its number in that file; None if there is one capture, or nobody knows."""
+        """Return the capture that a frame is in and its number there; None for a single capture, or if unknown."""
         if self._files is not None and frame > 0:
             return self._files(frame)
         if not self._knows_files or frame < 1 or self._index is None:
@@ -182,14 +183,14 @@ class Report:
         return values | {"capture": name, "capture_frame": number}
 
     def keep_rules(self, rules: Set[str]) -> None:
-        """Keep what is said by the rules with these ids."""
+        """Keep only findings of the rules with these IDs."""
         self.findings = [found for found in self.findings if found.rule.id in rules]
         for connection in self.connections:
             connection.rules = rules
             connection.findings = [found for found in connection.findings if found.rule.id in rules]
 
     def all_findings(self) -> Iterator[Finding]:
-        """The findings of all connections and of none."""
+        """Yield the findings of all connections, and those that belong to none."""
         for connection in self.connections:
             yield from connection.findings
         yield from self.findings

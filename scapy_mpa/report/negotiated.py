@@ -1,4 +1,4 @@
-"""Request beside Reply, field by field: what was offered, what was answered, and what was agreed on, in words.
+"""Request and Reply side by side, field by field: what was offered, answered and agreed on, in words.
 
 RFC 5044 §7.1.1 (M, C, R, Rev), RFC 6581 §9 (IRD and ORD, Control Flags A to D), and the Private Data as far as they are
 known (:mod:`scapy_mpa.ulp.privatedata`).
@@ -209,7 +209,7 @@ class Negotiated:
         }
 
     def lines(self, columns: int | None = None) -> Iterator[str]:
-        """The table for people, and a line above it, in so many columns of a terminal; None: as many as it takes."""
+        """The table for people, and a line above it, in this many columns of a terminal; None: as many as it takes."""
         connection = self.connection
         yield f"#{connection.number} {connection.name}"
         heads = []
@@ -313,7 +313,7 @@ def _rtr(data: EnhancedData | None, kind: RtrType) -> str:
 
 
 def _octets(octets: bytes) -> str:
-    """Private Data that nobody knows: all of it if it is short."""
+    """Unknown Private Data: all of it if it is short."""
     if len(octets) <= 16:
         return octets.hex(" ")
     return f"{octets[:12].hex(' ')} ... ({len(octets)} octets)"

@@ -24,9 +24,9 @@ class Habit(NamedTuple):
 
     Attributes:
         sent: the rule that is broken, or what the startup frame has.
-        by: who sends it; None: either side.
+        by: its sender; None: either side.
         does: what the implementation does then, in words.
-        ends: it ends the connection, or refuses it; else it goes on.
+        ends: it ends the connection, or refuses it; else it continues.
         evidence: the case of ``probe`` that showed it, which names the capture.
     """
 

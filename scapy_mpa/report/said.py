@@ -1,6 +1,6 @@
 """What both sides of a connection sent: their ULPDUs, in the order in which a receiver could deliver them.
 
-How they were cut in segments, what was lost and came again is left behind. What is wrong about an FPDU is kept: PAD and
+How they were cut in segments, what was lost and came again is left out. What is wrong about an FPDU is kept: PAD and
 CRC where they are not what they should be.
 """
 

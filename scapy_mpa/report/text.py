@@ -25,7 +25,7 @@ Where = Callable[[int], str]
 #: Given a connection, more lines about it.
 More = Callable[[Connection], Iterable[str]]
 
-#: So many connections are listed, unless all are asked for.
+#: This many connections are listed, unless all are asked for.
 MOST_CONNECTIONS = 50
 #: How connections ended, in words.
 ENDED_WORDS = {
@@ -219,7 +219,7 @@ def summary_lines(summary: Summary, style: Styler) -> Iterator[str]:
 def finding_lines(
     found: Finding, style: Styler = _plain, file_of: Where = _nowhere, *, is_stream: bool = False
 ) -> Iterator[str]:
-    """The lines of one finding: where and what; then by which clause, and what was there if that is said apart.
+    """Yield the lines of one finding: where and what; then the clause, and what was there if that is said separately.
 
     Of octets without packets, where is which octet of a stream, from 0.
     """

@@ -1,6 +1,6 @@
 """What connections of the same hosts show together: ends within a short time, and use of buffers that nobody offered.
 
-Nothing is remembered for that while the capture is read: the connections are at hand anyway.
+Nothing is remembered for that while the capture is read: the connections are available anyway.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scapy_mpa.watches.startup import FEWEST_OF_AN_ADDRESS
 
 #: Nanoseconds within which ends may have one cause: as long as the RTO after a lost segment at first (RFC 6298 §2.1).
 SHORT_TIME: Final = 1_000_000_000
-#: So many others are named, the nearest in time.
+#: This many others are named, the nearest in time.
 MOST_NAMED: Final = 3
 #: (layer, error type) of Terminates for a buffer that was not offered (RFC 5040 §4.8, RFC 5041 §7.2), and the error
 #: among them that is about the DDP version.

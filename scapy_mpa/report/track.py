@@ -1,4 +1,4 @@
-"""The segments of connections, read once more: where their octets lie, and what they acknowledge.
+"""The segments of connections, read again: where their octets lie, and what they acknowledge.
 
 An analysis keeps what came of FPDUs, not the segments that brought them. Whoever draws or counts these reads the
 capture a second time; which octets a frame brought first is what the receiver says of it (``frames`` of an FPDU's
@@ -24,7 +24,7 @@ _SIGNS = ((SYN, "SYN"), (FIN, "FIN"), (RST, "RST"))
 
 
 class Part(NamedTuple):
-    """A number of octets of an FPDU, and the frame that first delivered them."""
+    """A number of octets of an FPDU, and the frame that first carried them."""
 
     frame: int
     octets: int
@@ -155,7 +155,7 @@ class _Acknowledging:
 
 
 class _Follower:
-    """A connection while its segments are read once more."""
+    """A connection while its segments are read again."""
 
     __slots__ = ("_first", "_halves", "_last", "_said", "_startup", "_wants_acks", "tracks")
 

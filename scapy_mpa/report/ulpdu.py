@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scapy_mpa.ulp.header import UpperHeader
 
 _QUEUES = {0: "Sends", 1: "RDMA Read Requests", 2: "Terminate", 3: "Atomic Responses"}
-#: Messages that have a header of their own behind DDP's (RFC 5040 §4, RFC 7306 §4).
+#: Messages that have a header of their own after DDP's (RFC 5040 §4, RFC 7306 §4).
 _WITH_HEADER = frozenset((1, 7, 8, 9, 10, 11))
 _INVALIDATING = frozenset(
     (OPCODE_NAMES.index("Send with Invalidate"), OPCODE_NAMES.index("Send with SE and Invalidate"))

@@ -1,7 +1,7 @@
 """The upper layer of a connection, as far as its beginning shows it, and the limits that it stated.
 
 Startup frames, the port, the first Send of either side, and what the Responder asks for first: that is at hand without
-a look at the messages, which :mod:`scapy_mpa.messages` puts together.
+a look at the messages, which :mod:`scapy_mpa.messages` reassembles.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def upper_as_dict(upper: UpperLayer) -> dict[str, Any]:
 
 
 def stated_limits(upper: UpperLayer) -> dict[str, StatedLimit]:
-    """The longest Send that each side said it takes, by who receives it."""
+    """Return the longest Send that each side said it accepts, by receiver."""
     return {
         peer_of(direction): StatedLimit(upper.name, octets)
         for direction in ROLES

@@ -24,7 +24,7 @@ _MOST_QUOTED = 32
 #: Rules of severity error that a sentence names by itself.
 _TOLD = frozenset(("crc", "marker-length", "connection-lost"))
 
-#: Rules that a startup frame breaks which its receiver must refuse, and those of who does not.
+#: Rules that a startup frame breaks which its receiver must refuse, and those of one that does not.
 _WRONG_FRAME = frozenset(
     (
         "startup-enhanced-data", "startup-frame", "startup-key", "startup-pd-length", "startup-private-data-limit",
@@ -33,7 +33,7 @@ _WRONG_FRAME = frozenset(
 )  # fmt: skip
 _ACCEPTED = frozenset(("startup-invalid-answered", "startup-not-closed"))
 
-#: Rules that octets in the place of a Reply break which are none.
+#: Rules broken by octets in place of a Reply that are not one.
 _NO_REPLY = ("startup-key", "startup-role")
 
 #: (layer, error type, error code) of a Terminate: what the message that it quotes did (RFC 5040 §4.8, RFC 5041 §7.2).

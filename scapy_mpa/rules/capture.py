@@ -1,4 +1,4 @@
-"""Rules that judge the capture, not the peers: what it lacks, and what was not looked at."""
+"""Rules that judge the capture, not the peers: what it lacks, and what was not examined."""
 
 from __future__ import annotations
 

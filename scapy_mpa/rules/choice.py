@@ -23,7 +23,7 @@ def chosen(rules: Iterable[str] = (), ignored: Iterable[str] = ()) -> frozenset[
 
 
 def named(name: str) -> tuple[str, ...]:
-    """The rule with this id, else those whose ids begin with it; raises :class:`UnknownRule` if there are none."""
+    """Return the rule with this ID, else those whose IDs begin with it; raises :class:`UnknownRule` for none."""
     found = (name,) if name in RULES else tuple(rule for rule in RULES if name and rule.startswith(name))
     if not found:
         raise UnknownRule(f"there is no rule {name!r}, and no rule begins with it; {near(name)}")

@@ -163,7 +163,7 @@ class Findings:
         self._found: dict[tuple[str, str | None, str], Finding] = {}
 
     def judge_by(self, profile: str) -> None:
-        """The clauses of this profile hold for all of them."""
+        """Use the clauses of this profile for all of them."""
         self.profile = profile
 
     def add(

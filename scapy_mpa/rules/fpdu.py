@@ -1,4 +1,4 @@
-"""Rules of FPDUs: their length, PAD and CRC, what follows an error, and the sender who does it differently."""
+"""Rules of FPDUs: their length, PAD and CRC, what follows an error, and senders that deviate."""
 
 from __future__ import annotations
 

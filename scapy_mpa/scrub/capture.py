@@ -1,4 +1,4 @@
-"""A capture written anew without payload, Private Data and addresses.
+"""A copy of a capture without payload, Private Data and addresses.
 
 Frames, their order, times and lengths stay, and so does what :mod:`~scapy_mpa.scrub.stream` and
 :mod:`~scapy_mpa.scrub.frame` keep of them. Comments, names, secrets and descriptions of interfaces that a pcapng file

@@ -28,7 +28,7 @@ from scapy_mpa.system.temporary import temporary_file
 from scapy_mpa.values.records import FPDURow
 
 _OPCODE: Final = 0x0F
-#: Octets behind the DDP header that RDMAP's own headers have, by opcode: of a Read Request in its longest form, of a
+#: Octets after the DDP header that RDMAP's own headers have, by opcode: of a Read Request in its longest form, of a
 #: Terminate all it may quote, of an Atomic Request up to what is to be swapped, of an Atomic Response up to the value
 #: (RFC 5040 §4, RFC 7306 §5).
 _RDMAP_HEADERS: Final = {1: 32, TERMINATE_OPCODE: 52, 10: 20, 11: 4}

@@ -45,7 +45,7 @@ class HalfMasks:
 
     Args:
         connection: The connection.
-        direction: Who sends.
+        direction: The sender.
         noise: What makes the masks.
         places: Where its FPDUs lie.
         remembered: The masks made last, of all half connections.
@@ -212,7 +212,7 @@ class StreamMasks:
 
 
 def kept_key(octets: bytes | memoryview) -> int:
-    """Return how many octets of a segment are kept as those of a startup frame that is none of a connection.
+    """Return how many octets of a segment are kept as those of a startup frame outside any connection.
 
     Such as a second one, or one that nobody answers: its header, without the Private Data.
     """

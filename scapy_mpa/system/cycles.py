@@ -29,7 +29,7 @@ def goes_with_process() -> bool:
 
 
 def leave(what: object) -> None:
-    """Have something go with the process: who refers to itself is freed only if somebody looks for cycles."""
+    """Have something go with the process: what refers to itself is freed only by a search for cycles."""
     ring = [what]
     ring.append(ring)
 

@@ -74,7 +74,7 @@ class Program:
         return self._process.poll()
 
     def wait(self, seconds: float) -> None:
-        """Let it run for so long at most."""
+        """Let it run for at most this long."""
         try:
             self._process.wait(seconds)
         except TimeoutExpired:

@@ -2,7 +2,7 @@
 
 A candidate that Private Data or the port names is confirmed by the first Send that fits it, and dropped by one that
 cannot be its own; octets that the capture cut refute nothing. Without a candidate, headers decide that no other
-protocol's look like: those of SMB Direct's negotiation, of an RPC message behind its transport header, perftest's
+protocol's look like: those of SMB Direct's negotiation, of an RPC message after its transport header, perftest's
 version, rping's memory once the peer uses it.
 """
 
@@ -32,11 +32,11 @@ PORTS: dict[int, Protocol] = {
 _WITHOUT_HEADERS = ("perftest",)
 #: All that can be asked for by name.
 PROTOCOLS = tuple(PORTS.values())
-#: Octets of a Send that are looked at.
+#: Octets of a Send that are examined.
 LOOKED_AT = 4096
 #: In place of the length of a Send that is not known: none is so long, since MO has 32 bits (RFC 5041 §4.3).
 UNKNOWN_LENGTH = 1 << 32
-#: Octets of a Send with which any of these headers is whole: a command of NVMe has so many, the others have fewer.
+#: Octets of a Send that complete any of these headers: a command of NVMe has this many, the others have fewer.
 _LONGEST_HEADER = 64
 
 _Found = TypeVar("_Found", bound=Naming | UpperHeader)
@@ -171,7 +171,7 @@ class UpperLayer:
                 self.limits = limits_of(self._request, response) if response is not None else None
 
     def _recognise(self, octets: bytes, length: int, is_from_initiator: bool) -> UpperHeader | None:
-        """The header of a first Send, if nobody but one protocol sends such."""
+        """The header of a first Send, if only one protocol sends such a header."""
         found = smbdirect.header(octets, length, is_from_initiator, True)
         if found is None and is_perftest_version(octets, length):
             found = perftest_header(octets, length)
@@ -263,7 +263,7 @@ def _parts(frame: StartupFrame | None, responder_port: int) -> list[PrivateDataP
 def header_of(
     protocol: Protocol, octets: bytes, length: int, is_from_initiator: bool, queue: int | None = None
 ) -> UpperHeader | None:
-    """The header of a Send of a protocol, of which it is not known which Sends came before; None if it is none.
+    """The header of a Send of a protocol, of which it is not known which Sends came before; None if there is none.
 
     The first Send of either side may be another message than those that follow.
     """

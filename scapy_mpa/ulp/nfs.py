@@ -29,7 +29,7 @@ _NAMES: tuple[str, ...] = (
 )
 #: By number, from 3 on.
 OPERATIONS = dict(enumerate(_NAMES, 3))
-#: Octets of arguments that always have so many.
+#: Arguments that always have this many octets.
 _FIXED = {
     **dict.fromkeys(("PUTROOTFH", "PUTPUBFH", "GETFH", "SAVEFH", "RESTOREFH", "LOOKUPP", "READLINK"), 0),
     "ACCESS": 4,

@@ -108,14 +108,14 @@ def naming(
 
 
 def connect_queue(octets: bytes) -> int | None:
-    """The number of the queue that a Connect command is for, None if these octets are none."""
+    """The number of the queue that a Connect command is for, None for other octets."""
     if len(octets) < COMMAND_LENGTH or octets[0] != FABRICS or octets[4] != CONNECT:
         return None
     return int(_CONNECT_QUEUE.unpack_from(octets)[0])
 
 
 def _is_command(octets: bytes, length: int) -> bool:
-    """Return True if a Send is a command, of which enough is at hand: bits 7:6 of its flags, PSDT, are 0 or 1."""
+    """Return True if a Send is a command, of which enough is available: bits 7:6 of its flags, PSDT, are 0 or 1."""
     return length >= COMMAND_LENGTH and len(octets) >= _COMMAND.size and octets[1] >> 6 in (0, 1)
 
 

@@ -1,7 +1,7 @@
 """What the Private Data of startup frames say, part by part, where that is known.
 
 RFC 6581's enhanced data, or the older form of SMB Direct, come first; what follows is the upper layer's: RFC 8797's of
-RPC-over-RDMA, NVMe-oF's, iSER's. rdma_cm puts no header of its own in front of these on iWARP.
+RPC-over-RDMA, NVMe-oF's, iSER's. rdma_cm puts no header of its own before these on iWARP.
 """
 
 from __future__ import annotations

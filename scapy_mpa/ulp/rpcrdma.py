@@ -1,4 +1,4 @@
-"""RPC-over-RDMA version 1 (RFC 8166 §4): the transport header, its chunk lists, and the RPC message behind it.
+"""RPC-over-RDMA version 1 (RFC 8166 §4): the transport header, its chunk lists, and the RPC message after it.
 
 A chunk's handle is an STag: it names memory of the sender to its peer. Private Data are RFC 8797's.
 """
@@ -17,7 +17,7 @@ from scapy_mpa.values.octets import place, word
 _FIXED = Struct(">IIII")
 #: Octets of a number, and of a segment: handle, length and, of 64 bits, offset.
 _WORD_LENGTH, _SEGMENT_LENGTH = 4, 16
-#: How an RPC message begins: its XID and what it is; behind that a call has the version of RPC, 2, its program, the
+#: How an RPC message begins: its XID and what it is; after that a call has the version of RPC, 2, its program, the
 #: version of that and the procedure.
 _MESSAGE, _CALL = Struct(">II"), Struct(">12xIII")
 _VERSION = 1

@@ -102,7 +102,7 @@ class SmbDirectLimits(NamedTuple):
 
 
 def negotiate_request(octets: bytes) -> NegotiateRequest | None:
-    """A Negotiate Request, or None if these octets are none."""
+    """A Negotiate Request, or None for other octets."""
     if len(octets) != NEGOTIATE_REQUEST.size or int.from_bytes(octets[:2], "little") != _VERSION:
         return None
     found = NegotiateRequest(*NEGOTIATE_REQUEST.unpack(octets))
@@ -111,7 +111,7 @@ def negotiate_request(octets: bytes) -> NegotiateRequest | None:
 
 
 def negotiate_response(octets: bytes) -> NegotiateResponse | None:
-    """A Negotiate Response, or None if these octets are none."""
+    """A Negotiate Response, or None for other octets."""
     if len(octets) != NEGOTIATE_RESPONSE.size:
         return None
     found = NegotiateResponse(*NEGOTIATE_RESPONSE.unpack(octets))
@@ -120,7 +120,7 @@ def negotiate_response(octets: bytes) -> NegotiateResponse | None:
 
 
 def data_transfer(octets: bytes, length: int) -> DataTransfer | None:
-    """The Data Transfer that begins with ``octets`` and has ``length`` octets, or None if it is none."""
+    """The Data Transfer that begins with ``octets`` and has ``length`` octets, or None if there is none."""
     if len(octets) < DATA_TRANSFER.size:
         return None
     found = DataTransfer(*DATA_TRANSFER.unpack_from(octets))
@@ -186,7 +186,7 @@ def _naming(octets: bytes, found: DataTransfer) -> Naming:
 
 
 def _descriptors(octets: bytes) -> tuple[list[NamedMemory], bool]:
-    """The memory that SMB2 messages name, and whether all of them can be read: encrypted ones cannot."""
+    """Return the memory that SMB2 messages name, and whether all of them can be read: encrypted ones cannot."""
     named: list[NamedMemory] = []
     at = 0
     for _ in range(_MOST_COMPOUNDED):

@@ -1,6 +1,6 @@
 """The TCP checksums of the segments of a half connection, right or wrong: each is computed once.
 
-A checksum is looked at only where copies differ or an FPDU is bad, but there again and again: for each copy that comes.
+A checksum is examined only where copies differ or an FPDU is bad, but there again and again: for each copy that comes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from scapy_mpa.values.segment import Segment, checksum_is_right, checksum_is_wrong
 
-#: So many are remembered before it is asked which segments are still there.
+#: This many are remembered before stale ones are looked for.
 _FEW = 1024
 
 
@@ -32,7 +32,7 @@ class Checksums:
 
     @property
     def are_many(self) -> bool:
-        """True if so many are remembered that it is worth while to forget some."""
+        """True if enough are remembered to make it worthwhile to forget some."""
         return len(self._right) + len(self._wrong) > _FEW
 
     def forget_others(self, segments: Iterable[Segment]) -> None:

@@ -1,4 +1,4 @@
-"""Octets in many short pieces: what is known of them is kept, so that each piece is looked at once."""
+"""Octets in many short pieces: what is known about them is kept, so that each piece is examined once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scapy_mpa.values.segment import Segment
 
 #: Octets of a chunk, which begins at a multiple of them.
 CHUNK: Final = 256
-#: So few pieces are as quickly looked at one by one, and so are those that hold as many octets each.
+#: So few pieces are as quickly examined one by one, and so are those that hold as many octets each.
 _FEW: Final = 32
 _SHORT: Final = CHUNK
 _NONE: Final = range(0)
@@ -43,7 +43,7 @@ class Chunks:
 
 
 def chunks_within(start: int, end: int, pieces: int) -> range:
-    """The numbers of the chunks all of which lie in [start, end), none if so many pieces are not worth it."""
+    """The numbers of the chunks all of which lie in [start, end), none if this many pieces are not worth it."""
     if pieces <= _FEW or end - start >= pieces * _SHORT:
         return _NONE
     return range(-(-start // CHUNK), end // CHUNK)

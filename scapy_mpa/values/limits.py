@@ -19,10 +19,10 @@ class Limits(NamedTuple):
     """The most that the analysis holds back and follows.
 
     ``held_octets`` and ``held_segments``: out of order in one half connection, or waiting there for a startup frame;
-    ``total_octets``: the same of all half connections together.  ``connections``: TCP connections followed at a time,
-    SYNs that nobody answered included.  ``mpa_connections`` and ``findings``: kept for the report.  ``datagrams`` and
-    ``fragment_octets``: IP datagrams that wait for fragments, and what these hold.  ``decompression``: octets that may
-    come of next to nothing when a capture is decompressed.
+    ``total_octets``: the same for all half connections together. ``connections``: TCP connections followed at once,
+    including unanswered SYNs. ``mpa_connections`` and ``findings``: kept for the report. ``datagrams`` and
+    ``fragment_octets``: IP datagrams that wait for fragments, and their octets. ``decompression``: octets that may
+    expand from next to nothing when a capture is decompressed.
     """
 
     held_octets: int = 16 << 20

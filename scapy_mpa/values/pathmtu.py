@@ -1,6 +1,6 @@
 """What routers say about the path MTU: ICMP Fragmentation Needed, ICMPv6 Packet Too Big (RFC 1191 §4, RFC 4443 §3.2).
 
-Such a message quotes the packet that was too long, at least its IP header and the first eight octets behind it: ports
+Such a message quotes the packet that was too long, at least its IP header and the first eight octets after it: ports
 and sequence number.  It travels with the segments of the capture, in their order, as one that has the key of the quoted
 packet and no payload, so that whatever tells segments apart by connection, port or frame does the same with it.
 """
@@ -14,7 +14,7 @@ from scapy_mpa.values.segment import PATH_MTU, Segment
 
 #: No path takes less, so that no host believes less: IPv4 (RFC 1191 §3), IPv6 (RFC 8201 §4); octets.
 LEAST_MTU_IPV4, LEAST_MTU_IPV6 = 68, 1280
-#: So many messages are kept of a half connection; others are counted.
+#: This many messages are kept per half connection; others are counted.
 MOST_KEPT = 16
 
 #: Octets of the headers of IP and TCP, and of the longest TCP options.

@@ -156,7 +156,7 @@ def renumbered(seg: Segment, frame: int) -> Segment:
 
 
 def detached(seg: Segment) -> Segment:
-    """The same segment over a buffer of its own, so that the one it was read in can be let go."""
+    """Return the same segment over a buffer of its own, so that the one it was read into can be released."""
     first = seg.start if seg.tcp < 0 else seg.tcp
     frame, time, key, seq, ack, flags, buffer, start, end, tcp, length = seg
     octets = memoryview(bytes(buffer[first:end]))
@@ -164,7 +164,7 @@ def detached(seg: Segment) -> Segment:
 
 
 def bare(seg: Segment) -> Segment:
-    """The same segment without its octets, which are let go."""
+    """The same segment without its octets, which are released."""
     return seg.replace(buffer=_NO_OCTETS, start=0, end=0, tcp=-1)
 
 

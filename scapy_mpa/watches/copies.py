@@ -26,7 +26,7 @@ from scapy_mpa.watches.lifecycle import after, distance
 #: FPDUs that are remembered: of a copy of anything before them it is not known whether it fits an FPDU.  A bound of
 #: memory: 1 MiB.
 REMEMBERED: Final = 4096
-#: Doubtful segments that are remembered until it is known what became of them.  A bound of time: all are looked at
+#: Doubtful segments that are remembered until it is known what became of them.  A bound of time: all are examined
 #: for what is left out.
 MOST_DOUBTFUL: Final = 1024
 
@@ -144,13 +144,13 @@ class CopyWatch:
                 yield from self._overlap(rival, at, fpdu)
         for rival, fpdu in dropped.values():
             bad, good = rival.other[0], rival.chosen
-            detail = f"frame {bad} delivered the FPDU with a bad CRC, frame {good[0]} with a good one"
+            detail = f"frame {bad} carried the FPDU with a bad CRC, frame {good[0]} with a good one"
             yield Breach("crc-dropped", fpdu.offset, *good, detail)
 
     def _drop(self, rival: Rival) -> Breach:
         """Report a segment whose receiver dropped it for another one."""
         arrival = self._doubtful.pop(rival.other[0], None)
-        instead = f"; frame {rival.chosen[0]} delivered its octets"
+        instead = f"; frame {rival.chosen[0]} carried its octets"
         if rival.other_reason == DropReason.CHECKSUM:
             at = rival.start if rival.differs_at is None else rival.differs_at
             return Breach("tcp-checksum", at, *rival.other, DROPPED + instead)
@@ -187,7 +187,7 @@ class CopyWatch:
             return
         is_good = fpdu.crc == GOOD
         if is_good and fits:
-            detail = f"frames {early[0]} and {late[0]} delivered different FPDUs, both with good CRCs"
+            detail = f"frames {early[0]} and {late[0]} carried different FPDUs, both with good CRCs"
         elif is_good or fits:
             good, bad = (rival.chosen, rival.other) if is_good else (rival.other, rival.chosen)
             detail = f"the octets of frame {bad[0]} fit TCP but no FPDU, unlike those of frame {good[0]}"
@@ -291,7 +291,7 @@ def other_fins(fins: Sequence[tuple[int, int, int]], fin: tuple[int, int, int] |
 def stray(
     one: Stray, offset: int, expected: int | None, edge: int | None, start: int | None, has_right_checksums: bool
 ) -> Breach:
-    """Report a segment that came in the midst of a connection, and is none of its own.
+    """Report a segment that arrived in the middle of a connection, and does not belong to it.
 
     Args:
         one: the segment.

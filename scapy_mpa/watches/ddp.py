@@ -336,7 +336,7 @@ class DDPWatch:
     def _next_place(
         self, name: str, expected: tuple[int, int] | None, control: int, fpdu: LocatedFPDU, ulpdu: Octets
     ) -> tuple[int, int] | None:
-        """Inspect a tagged segment; return STag and TO at which its message goes on, None after its last segment."""
+        """Inspect a tagged segment; return STag and TO at which its message continues, None after its last segment."""
         stag, to = place(ulpdu, 2)
         goes_on, octets = expected == (stag, to), fpdu.ulpdu_length - TAGGED_HEADER_LENGTH
         if expected is not None and not goes_on:
@@ -416,7 +416,7 @@ class DDPWatch:
                 )
                 self._find("ddp-last", fpdu, detail)
             else:
-                before = None  # the same message goes on
+                before = None  # the same message continues
                 if mo != opened.mo and not is_too_long:
                     detail = f"MO {mo}, although {opened.mo} octets of the message came before"
                     if int.from_bytes(mo.to_bytes(4, "little"), "big") == opened.mo:
@@ -548,7 +548,7 @@ def _is_in_host_order(ulpdu: Octets) -> bool:
 
 
 def _is_reversed(value: int, size: int) -> bool:
-    """Return True if a number of so many octets is small, or an address of a process, only when read backwards."""
+    """Return True if a number of this many octets is small, or an address of a process, only when read backwards."""
     if not value or value & _HIGHEST_OCTET:
         return not value
     octets = value.to_bytes(size, "big")

@@ -89,7 +89,7 @@ class GapWatch:
         self._next = self._located_end = run.end
 
     def lost(self, gap: Gap) -> Sequence[Breach]:
-        """Report octets that no frame brought."""
+        """Report octets that no frame carried."""
         damaged = self._damage(gap.start)
         self.has_gap, self._next, self._lost_end = True, None, gap.end
         detail, rule = f"{gap.end - gap.start} octets were not captured", "gap"

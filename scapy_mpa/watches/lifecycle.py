@@ -113,7 +113,7 @@ class DirectionEnd:
         self.is_quiet = is_whole and not resets and retransmissions.count < FEWEST_IN_VAIN
 
 
-#: In place of an end that nobody asks for any more.
+#: In place of an end that is no longer asked for.
 NO_END: Final = DirectionEnd((0, 0), None, (), 0, Retransmissions(), None, 0, None)
 
 
@@ -152,7 +152,7 @@ def after(offset: int, start: int | None) -> int | None:
 
 
 def closes_in_order(mine: DirectionEnd, peer: DirectionEnd) -> bool:
-    """Return True if a direction ends by a FIN behind all of its octets, and neither side had a reason to break off."""
+    """Return True if a direction ends by a FIN after all of its octets, and neither side had a reason to break off."""
     if mine.fin is None or mine.fin[0] != mine.sent or mine.has_gap:
         return False
     reasons = [one.terminated or one.error_frame is not None or one.accepted_resets for one in (mine, peer)]
@@ -179,7 +179,7 @@ def closed_by(mine: DirectionEnd, peer: DirectionEnd) -> Closed | None:
 
 
 def _sent_in_vain(mine: DirectionEnd, peer: DirectionEnd) -> int:
-    """Return how often octets were sent again that the peer, which said nothing more, never acknowledged."""
+    """Return how often octets were retransmitted that the peer, which was silent from then on, never acknowledged."""
     again = mine.retransmissions
     if again.count < FEWEST_IN_VAIN:
         return 0
@@ -244,7 +244,7 @@ def lifecycle(
 
 
 def breaches_at_end(mine: DirectionEnd, peer: DirectionEnd) -> Iterable[Breach]:
-    """Return what the end of a direction shows: who did it is who sent it."""
+    """Return what the end of a direction shows: its sender did it."""
     return () if mine.is_quiet and peer.is_quiet else _breaches_at_end(mine, peer)
 
 

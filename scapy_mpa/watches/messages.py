@@ -61,7 +61,7 @@ class MessageWatch:
 
     Attributes:
         acknowledged: the offset up to which the peer acknowledged octets, None before it acknowledged any.
-        has_all: whether no FPDU was let go.
+        has_all: whether no FPDU was released.
     """
 
     __slots__ = ("_count", "_fpdus", "acknowledged", "has_all")
@@ -165,7 +165,7 @@ class MessageWatch:
         return found
 
     def lengths_of(self, header: TaggedHeader | UntaggedHeader) -> list[int] | None:
-        """Return the lengths that the DDP Segments with a DDP header may be said to have, none if it was never sent.
+        """Return the lengths that DDP Segments with this header may have, none if it was never sent.
 
         The first one is what the first of them has for DDP.
         None if it is not known, since one that is not kept may have it.  Of an untagged message that is known by those
@@ -187,7 +187,7 @@ class MessageWatch:
 
 
 def _lengths(one: _Kept, mo: int) -> list[int]:
-    """Return the lengths that a DDP Segment may be said to have, as 16 bits.
+    """Return the lengths that a DDP Segment may have, as 16 bits.
 
     RFC 5040 §4.8 has the one that DDP hands up: of the segment, or of its payload, or of the message up to its end.
     Linux siw leaves out the headers that its opcode has, that of a Read Request too.  Nobody is accused who counts what

@@ -93,7 +93,7 @@ class Outstanding:
             queue.answers.append((response, acknowledged))
 
     def judge(self) -> Sequence[Breach]:
-        """Return what the answers show, as far as it is known by now what had been asked."""
+        """Return what the answers show, given what is known by now about the Requests."""
         if not (self._reads.answers or self._atomics.answers) or not self._knows():
             return ()
         return self._judge(self._reads) + self._judge(self._atomics)
@@ -117,7 +117,7 @@ class Outstanding:
         return breaches
 
     def finish(self) -> Sequence[Breach]:
-        """Return the answers that nobody asked for, when nothing more comes and nothing is missing."""
+        """Return the answers that nobody asked for, when nothing follows and nothing is missing."""
         return self._unasked if self._knows() else ()
 
     def unanswered(

@@ -306,7 +306,7 @@ def garbled_key(garbled: OtherOctets) -> Breach:
     """Report first octets that are nearly a Key; of a connection without MPA its owner says which one it is."""
     where = garbled.offset, garbled.frame, garbled.time
     short, longer = (garbled.beginning[:length] for length in (ERDMA_KEY_LENGTH, ERDMA_KEY_LENGTH + 1))
-    # What goes on as a Key is a whole one, damaged.
+    # What continues as a Key is a complete one, damaged.
     is_short = any(key.startswith(short) and not key.startswith(longer) for key in (REQUEST_KEY, REPLY_KEY))
     known = ": a Key of 12 octets, as the first drivers of erdma send it" if is_short else ""
     return Breach("startup-key", *where, f"no startup frame: it begins with {garbled.beginning!r}{known}")
@@ -375,7 +375,7 @@ def _judge_order(startup: StartupPhase, request: FoundFrame, reply: FoundFrame, 
         under_way = seq_diff(reply.seq, request.ack)
         detail = f"{under_way} octets of the Responder were in flight when the Initiator sent its Request"
         found.add("responder", [_at_frame("startup-stream-data", reply, detail)])
-    # Who replied before the header was there did not look at PD_Length.
+    # A side that replied before the header was complete did not check PD_Length.
     if STARTUP_HEADER_LENGTH <= received < request.end - request.start and not is_before(request.ack, reply.end_seq):
         detail = (
             f"PD_Length {request.startup.pd_length}: the last octets of the Request's Private Data were sent after the "
@@ -464,7 +464,7 @@ def _took_for_whole(initiator: StartupSide, opening: Arrival, reply: FoundFrame)
 
 
 def may_begin_with_fpdu(octets: bytes) -> bool:
-    """Return True if octets, as far as they are there, may be an FPDU without Markers: by length and DDP header."""
+    """Return True if octets, as far as they exist, may be an FPDU without Markers: by length and DDP header."""
     if len(octets) < 2 + HEADER_OCTETS:
         return True  # nobody knows
     return is_plain_header(octets[2:], octets[0] << 8 | octets[1])
@@ -569,14 +569,14 @@ def startup_events(startup: StartupPhase) -> list[StartupEvent]:
 
 
 def copies_of_frame(rivals: Sequence[Rival], found: FoundFrame) -> Iterator[Breach]:
-    """Report copies of a startup frame, behind which Full Operation did not begin, with other octets."""
+    """Report copies of a startup frame, after which Full Operation did not begin, with other octets."""
     watch = CopyWatch(Layout(False, False), found.frame)
     for breach in watch.competed([one.shifted(found.end) for one in rivals if one.start < found.end]):
         yield breach._replace(offset=breach.offset + found.end)
 
 
 def start_not_found(seq: int) -> str:
-    """Return the sentence about a sequence number of which the user said that Full Operation begins there."""
+    """Return the sentence about a sequence number at which, the user said, Full Operation begins."""
     return f"no half connection without startup frames has the sequence number {seq} (start={seq})"
 
 
@@ -593,7 +593,7 @@ class ManyUnfinished(NamedTuple):
 def many_unfinished(parts: Mapping[str, Sequence[PartOfFrame]]) -> ManyUnfinished | None:
     """Return what addresses did of which each began many connections with the part of a Request, and no more.
 
-    Who does that holds resources of its peer as long as that waits (RFC 5044 §7.1.2, rule 10).
+    A host that does that holds resources of its peer as long as that waits (RFC 5044 §7.1.2, rule 10).
     """
     if not parts:
         return None

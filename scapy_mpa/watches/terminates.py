@@ -1,4 +1,4 @@
-"""Judges a Terminate by itself: control word, and which headers it quotes (RFC 5040 §4.8, figure 10; RFC 7306 §8.1).
+"""Judges a Terminate on its own: control word, and which headers it quotes (RFC 5040 §4.8, figure 10; RFC 7306 §8.1).
 
 In: the first octets of its ULPDU.  Out: the rules that it breaks, with details.
 """

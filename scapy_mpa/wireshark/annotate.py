@@ -55,7 +55,7 @@ def annotate(
             if block.is_packet:
                 record = next(records, None)
                 if record is None:
-                    break  # what is behind damage is not known to be what it seems
+                    break  # what is after damage is not known to be what it seems
                 packets += 1
                 bare = without_comments(block, is_ours)
                 octets = bare.octets

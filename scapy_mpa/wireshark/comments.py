@@ -19,7 +19,7 @@ from scapy_mpa.wireshark.notes import MOST_TOLD, Dated, FrameNotes, HalfNotes
 
 #: What every line begins with, so that Wireshark's filter ``frame.comment contains "mpa"`` finds it.
 _PREFIX = "mpa"
-#: How a line of ours goes on: a connection, or the severity of a finding.
+#: How a line of ours continues: a connection, or the severity of a finding.
 _OURS = re.compile(rf"{_PREFIX} (#\d+( initiator| responder)?: |(error|warning|note) )")
 ByteOrder: TypeAlias = Literal["big", "little"]
 _LOCATED = {
@@ -28,7 +28,7 @@ _LOCATED = {
     "marker": "located by Marker",
     "scan": "located by searching",
 }
-#: So many octets of the detail of a finding are printed: it may quote what was captured.
+#: This many octets of the detail of a finding are printed: it may quote what was captured.
 _LONGEST_DETAIL = 400
 
 

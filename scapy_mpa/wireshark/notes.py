@@ -2,7 +2,7 @@
 
 An FPDU is described with every frame that brought octets of it, with the one that placed it and with the one that
 delivered it; a finding with the frame it is dated to, each time that its rule is broken. Memory does not follow the
-capture: what there is to say waits in temporary files. Of a capture that goes on,
+capture: what there is to say waits in temporary files. Of an ongoing capture,
 :mod:`~scapy_mpa.wireshark.ongoingcomments` keeps the same notes for a while.
 """
 
@@ -35,7 +35,7 @@ from scapy_mpa.rules.table import RULES, SEVERITIES
 from scapy_mpa.ulp.identify import UNKNOWN_LENGTH, UpperLayer
 from scapy_mpa.values.records import FPDURecord, FPDURow, record_of
 
-#: Of each kind so much is said of a frame; what is more is counted.
+#: This many of each kind are reported of a frame; others are counted.
 MOST_TOLD = 24
 
 #: Kinds of notes, in the order in which they are listed.
@@ -79,7 +79,7 @@ class Delivery(NamedTuple):
 
 
 class Dated(NamedTuple):
-    """A rule broken at a frame, so many times; ``detail`` is of one of them."""
+    """A rule broken at a frame, this many times; ``detail`` is of one of them."""
 
     rule: Rule
     direction: Role | None
@@ -170,7 +170,7 @@ class DatedFindings(Findings):
 
 
 class NoteListener(Listener):
-    """Makes notes of startup frames, FPDUs and findings as they are heard of."""
+    """Makes notes of startup frames, FPDUs and findings as they are received."""
 
     @abstractmethod
     def note(self, frames: Iterable[int], *note: object) -> None:
@@ -253,7 +253,7 @@ class CaptureNotes(CaptureListener, NoteListener):
         super().begin()
         self._notes.close()
         self._notes = Sorted()
-        #: How many FPDUs of a sender that deviates were heard of, by connection and direction.
+        #: How many FPDUs of a sender that deviates were received, by connection and direction.
         self._deviating: Counter[tuple[int, int]] = Counter()
         #: By connection, if headers were asked for.
         self._uppers: dict[int, UpperLayer] = {}

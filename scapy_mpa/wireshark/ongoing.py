@@ -84,7 +84,7 @@ class _Stream:
         #: By stream offset; a number tells those of the same offset apart.
         self._waiting: list[tuple[int, int, FPDURow, bytes]] = []
         self._held = self._count = 0
-        #: The offset behind the last FPDU that was sent; None before the first one of a stream joined in its midst.
+        #: The offset after the last FPDU that was sent; None before the first one of a stream joined in its midst.
         self._end: int | None = 0 if operation.reader.is_beginning else None
 
     def add(self, found: _Found) -> None:
@@ -110,7 +110,7 @@ class _Stream:
 
 
 class _Connection(ConnectionSent):
-    """A connection as it is sent anew while it goes on."""
+    """A connection as it is sent again while it is ongoing."""
 
     def __init__(self, mpa: CapturedConnection) -> None:
         self._mpa = mpa
@@ -189,7 +189,7 @@ class OngoingPlain(Listener):
         self._found.append(_Found(row.placed or frames[-1], operation, row, octets))
 
     def forget(self, mpa: CapturedConnection) -> None:
-        """A connection is over, and is let go."""
+        """Release a connection that is over."""
         self._over.append(mpa)
 
     def take(self) -> Iterator[CutPacket]:
@@ -262,7 +262,7 @@ class OngoingPlain(Listener):
 
 
 def _begins_another(half: HalfSent, seg: Segment) -> bool:
-    """Return True if a SYN is none of the connection that was there before."""
+    """Return True if a SYN does not belong to the previous connection."""
     return half.startup_seq is not None and seq_add(seg.seq, 1) != half.startup_seq and seg.seq not in half.syns
 
 

@@ -1,4 +1,4 @@
-"""The packets of a capture that goes on, with comments: what each frame means to MPA, as far as it is known by then.
+"""The packets of an ongoing capture, with comments: what each frame means to MPA, as far as it is known by then.
 
 A packet is held back until a second of the capture has passed, in which what its octets begin may be completed, lost
 segments come again and acknowledgements arrive. What shows later is said on the next packet, with the frame that it is
@@ -57,7 +57,7 @@ class _Kept:
         return octets
 
     def seek(self, place: int, /) -> object:
-        """Seek in the source, which goes on: what was read is gone."""
+        """Seek in the source, which moves on: what was read is gone."""
         return self._octets.seek(place)
 
     def again(self) -> Octets:
@@ -85,7 +85,7 @@ class _Part:
         self._ready: deque[Block] = deque()
 
     def take(self, packets: int) -> Iterator[Block]:
-        """Yield the next blocks up to so many packets, and what else stands before the packet behind them."""
+        """Yield the next blocks up to this many packets, and what else stands before the packet after them."""
         self._ready += self._blocks.there()
         while self._ready and (packets or not self._ready[0].is_packet):
             packets -= self._ready[0].is_packet
@@ -101,7 +101,7 @@ class _Held(NamedTuple):
 
 
 class OngoingComments(NoteListener):
-    """The packets of captures that go on, with comments on those of which there is something to say.
+    """The packets of ongoing captures, with comments on those that have any.
 
     Args:
         captures: what is read, not begun yet.
@@ -151,7 +151,7 @@ class OngoingComments(NoteListener):
         """Findings that are noted as they are added."""
         return DatedFindings(quota, self.finding)
 
-    # --- what is heard ---
+    # --- what is received ---
 
     def see(self, segments: Sequence[Segment]) -> None:
         """Segments will be received next."""
@@ -186,7 +186,7 @@ class OngoingComments(NoteListener):
         self.note_fpdu(operation, row, frames, None, b"", "")
 
     def forget(self, mpa: CapturedConnection) -> None:
-        """A connection is over, and is let go."""
+        """Release a connection that is over."""
         if self._open.pop(mpa.number, None) is not None:
             self._over[mpa.number] = {role: _half(mpa, role) for role in mpa.keys}
             self._forgotten.append((self._taken, mpa.number))
@@ -281,7 +281,7 @@ class OngoingComments(NoteListener):
         return _half(self._open[serial], direction)
 
     def _forget_before(self, frame: int) -> None:
-        """Let go of connections that were over when this packet came: nothing is said of them any more."""
+        """Release connections that were over when this packet came: nothing is said of them any more."""
         while self._forgotten and self._forgotten[0][0] < frame:
             del self._over[self._forgotten.popleft()[1]]
 

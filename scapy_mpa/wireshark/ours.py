@@ -78,7 +78,7 @@ class OurFPDUs:
         return self._octets.at(ours.place, ours.captured)
 
     def take(self, theirs: DissectedFPDU) -> OurFPDU | None:
-        """The FPDU that Wireshark shows, which is not given again; None if it is none of ours.
+        """The FPDU that Wireshark shows, which is not given again; None if it is not one of ours.
 
         It is that at the same sequence number, else, where Wireshark tells none, one of the same octets; of several the
         one whose frames are nearest.

@@ -60,7 +60,7 @@ def imports() -> Graph:
 
 
 def reachable(graph: Graph, start: str) -> frozenset[str]:
-    """What can be reached from a node by one step or more."""
+    """Return what can be reached from a node in one step or more."""
     found: set[str] = set()
     ahead = [start]
     while ahead:

@@ -4,7 +4,7 @@
     python -m scripts.dev.reference_pages
 
 docs/commands.md has each command's ``--help`` and a real example, with what it prints. What may differ from run to run,
-or goes on for long, is ``...`` there, as everywhere in the documentation.
+or continues for long, is ``...`` there, as everywhere in the documentation.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Run = Callable[[str], str]
 class Example(NamedTuple):
     """Commands of an example, and how many lines of what each prints are shown (None: all).
 
-    ``masked`` is a pattern: the rest of a line behind what it matches may be different the next time.
+    ``masked`` is a pattern: the rest of a line after what it matches may be different the next time.
     """
 
     commands: tuple[str, ...]

@@ -120,7 +120,7 @@ class Site(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a run."""
+    """The outcome of a run."""
 
     summary: str
     agreed: str
@@ -189,7 +189,7 @@ def talk(site: Site, run: Run, folder: Path) -> Outcome:
 
 
 def agreed_in(log: Path) -> str:
-    """What both sides agreed on, by the log."""
+    """Return what both sides agreed on, by the log."""
     for line in log.read_text().splitlines():
         event = json.loads(line)
         if event["event"] == "established":

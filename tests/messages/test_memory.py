@@ -174,7 +174,7 @@ def test_a_write_of_rping_behind_its_buffer() -> None:
     assert broken([row]) == [("memory-bounds", "initiator")]
     (found,) = row.findings
     assert (found.other_frame, found.frame) == (row.named_frame, row.first_used_frame)
-    assert f"begins right behind the 64 octets at TO {TO:#x}" in found.detail
+    assert f"begins right after the 64 octets at TO {TO:#x}" in found.detail
 
 
 @pytest.mark.parametrize(

@@ -380,7 +380,7 @@ def test_two_copies_that_are_both_fpdus() -> None:
     frame = talk.say("a", one)
     again = talk.put("a", seq, other)
     found = {one.rule.id: one.detail for one in findings(feed([talk.segments]))}
-    assert f"frames {frame} and {again} delivered different FPDUs" in found["attack-injection"]
+    assert f"frames {frame} and {again} carried different FPDUs" in found["attack-injection"]
 
 
 def test_nobody_knows_who_wrote_it_where_there_is_no_crc() -> None:

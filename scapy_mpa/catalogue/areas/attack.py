@@ -48,7 +48,7 @@ _RST = (
     *(
         Case(
             f"rst-{name}", f"A forged RST, {where}", "plain", (_FOUR, change),
-            # What is sent behind one that was believed reaches nobody.
+            # What is sent after one that was believed reaches nobody.
             ("attack-reset", "teardown-unacknowledged") if name == "believed" else ("attack-reset",),
             said, clause=clause,
         )
@@ -197,7 +197,7 @@ _ACKNOWLEDGEMENTS = (
             clause=clause,
         )
         for name, what, change, raises, clause in (
-            # So near, the capture may lack what it acknowledges.
+            # This close, the capture may lack what it acknowledges.
             ("of-never-sent", "of 1,000 octets that were never sent", injected(3, acknowledges=1000), (),
              "RFC 5961 §5.2"),
             ("far-ahead", "of octets far ahead of what was sent", injected(3, acknowledges=_FAR), ("outside-window",),

@@ -371,7 +371,7 @@ _ENDS = (
         for name, purpose, changes, rule in (
             ("key", "with a Key in lower case", (key(REQUEST_KEY.lower()),), "startup-key"),
             ("role", "with the Key of a Reply", (key(REPLY_KEY),), "startup-role"),
-            # Who is sent one that counts too many waits for them, and shows nothing.
+            # A receiver of one that counts too many waits for them, and shows nothing.
             _WRONG_LENGTHS[0],
         )
     ),

@@ -28,7 +28,7 @@ _GIVES_UP = peer("wait", "It waits for the rest of each frame, gives up after a 
 _EVIL = b"evil"
 #: FPDUs of the Initiator, so that others follow the second.
 _FOUR = says(_FIRST, _SAID, *(send(msn, bytes(60)) for msn in (2, 3, 4)))
-#: A damaged segment that its receiver drops for the CRC; it comes again behind so many others.
+#: A damaged segment that its receiver drops for the CRC; it comes again after this many others.
 _dropped = partial(impaired, "corrupt", repaired=True, dropped=True)
 #: Octets of a startup frame without Private Data.
 _STARTUP = 20

@@ -54,7 +54,7 @@ def _said_before(ulpdu: bytes, by: Role) -> tuple[Step, ...]:
     return ((by, ulpdu),) if ulpdu else ()
 
 
-#: Who sends a Terminate: what the names and purposes of its cases end with.
+#: The sender of a Terminate: what the names and purposes of its cases end with.
 _SIDES: tuple[tuple[Role, str, str], ...] = (
     ("initiator", "", ""),
     ("responder", "-of-the-responder", ", of the Responder"),

@@ -274,7 +274,7 @@ def first(packets: Iterable[TcpPacket], fits: Callable[[TcpPacket], bool]) -> Tc
 
 
 def check_names(given: Iterable[str], known: Sequence[str], what: str) -> None:
-    """Raise ValueError for the first name that is none of those that are known; ``what`` it is the name of."""
+    """Raise ValueError for the first unknown name; ``what`` says what it names."""
     for name in given:
         if name not in known:
             raise ValueError(f"there is no {what} {name!r}; it may be {', '.join(known)}")

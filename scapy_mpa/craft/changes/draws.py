@@ -42,7 +42,7 @@ def pick(rng: random.Random, among: Sequence[T]) -> T:
 
 
 def edge(rng: random.Random, bits: int, value: int = 0) -> int:
-    """A number of so many bits that programs like to get wrong, ``value`` being the right one."""
+    """A number of this many bits that programs often get wrong, ``value`` being the right one."""
     top = 1 << bits
     edges = (*_EDGES, top // 2 - 1, top // 2)
     choice = below(rng, 4)
@@ -74,7 +74,7 @@ def up_to(most: int, least: int = 0) -> Draw:
 
 
 def bits(count: int, value: int = 0) -> Draw:
-    """A number of so many bits, near ``value`` or one that programs like to get wrong."""
+    """A number of this many bits, near ``value`` or one that programs often get wrong."""
     return lambda _, rng: edge(rng, count, value)
 
 

@@ -22,7 +22,7 @@ from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MARK
 _LARGEST = 0xFFFF
 #: Octets that a ULPDU has where headers end, where PAD is another, and where Markers stand around the end of an FPDU.
 _SIZES = (0, 1, 2, 13, 14, 17, 18, 21, 22, *range(490, 510), 1010, 1018, 1442, 1443)
-#: Bits of the control octets of DDP and RDMAP, and fields of the headers behind them: where they stand, their octets.
+#: Bits of the control octets of DDP and RDMAP, and fields of the headers after them: where they stand, their octets.
 _CONTROL = {
     "T": (0, 0x80), "L": (0, 0x40), "Rsvd": (0, 0x3C), "DV": (0, 0x03),
     "RV": (1, 0xC0), "Rsv": (1, 0x30), "opcode": (1, 0x0F),

@@ -1,6 +1,6 @@
 """Changes by others than the two ends: forged segments, and late duplicates of an earlier connection.
 
-Forged segments come in front of a packet of the side that the change is about, in its name; packets are numbered as in
+Forged segments come before a packet of the side that the change is about, in its name; packets are numbered as in
 ``packets``.  Where they lie is counted from the octet that comes next, or from the edge of the window that the peer has
 offered so far.
 """
@@ -64,11 +64,11 @@ def injected(
         far: How far its number is from that of this octet.
         edge: Or from the edge of the window.
         octets: That it brings.
-        acknowledges: So many octets more than the peer has sent.
+        acknowledges: This many octets more than the peer has sent.
         checksum: Whether its TCP checksum is right.
         seconds: How much its timestamp is older.
         challenged: Whether the peer answers by what it expects.
-        believed: Whether the peer takes it: behind a FIN it acknowledges nothing more, behind a RST it is gone.
+        believed: Whether the peer takes it: after a FIN it acknowledges nothing more, after a RST it is gone.
     """
     packet, earlier, later = packets[place], packets[:place], packets[place:]
     seen = _seen(earlier)
@@ -108,8 +108,8 @@ def late_of_earlier(
 
     Args:
         packets: of the present connection.
-        place: that of the packet that comes once more of the earlier one (if ``what`` is data).
-        before: That of the present one in front of which it comes.
+        place: that of the packet that comes again of the earlier one (if ``what`` is data).
+        before: That of the present one before which it comes.
         far: How far the sequence numbers of the side are from those of the present one.
         peer_far: The same of its peer; None: as far.
         seconds: How long before the present one the earlier one was.
@@ -184,7 +184,7 @@ def overlapping(
         last: Where it ends.
         at: The index at which it has other octets.
         octets: These.
-        before: Whether it comes in front of the packet, not behind it.
+        before: Whether it comes before the packet, not after it.
         flags: Of TCP, by their first letters.
     """
     packet = packets[place]

@@ -178,7 +178,7 @@ def hops(packets: Packets, place: int, ttl: int) -> None:
     packets[place:] = [one._replace(header=((_TTL_AT, ttl),)) if one.half is half else one for one in packets[place:]]
 
 
-# --- once more ---
+# --- again ---
 
 
 @packet_change(
@@ -206,7 +206,7 @@ def again(
         octets: These.
         skip: Of the copy, only the octets from there.
         keep: Of the copy, only the octets to there.
-        ahead: Whether the copy is in front of the original, not behind it.
+        ahead: Whether the copy is before the original, not after it.
         damaged: Whether the TCP checksum of the copy shows that it is another.
         acknowledged_between: Whether the peer acknowledges the one before the other comes.
     """

@@ -1,4 +1,4 @@
-"""Changes to what is said: messages, their order, what the peer answers, and the end of the connection."""
+"""Changes to the conversation: messages, their order, what the peer answers, and the end of the connection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scapy_mpa.craft.ulpdus import atomic_request_body, rdma_write, read_request
 from scapy_mpa.framing.ddp import LAST, QUEUE_OF, header_length, is_tagged
 from scapy_mpa.framing.role import ROLES
 
-#: Those of RDMAP (RFC 5040 §4.3, RFC 7306 §4) and those that are none; a Terminate says most.
+#: Those of RDMAP (RFC 5040 §4.3, RFC 7306 §4) and undefined ones; a Terminate says most.
 _OPCODES = (*range(16), 7, 7, 7)
 
 
@@ -91,7 +91,7 @@ def said_first(exchange: Exchange) -> None:
 def split(exchange: Exchange, number: int, *, skip: int = 0, last: int = 2) -> None:
     """A ULPDU becomes two DDP Segments, ``skip`` octets between them; bits of ``last`` are L of the first and second.
 
-    Raises NothingToChange where the step is no ULPDU with octets behind its header.
+    Raises NothingToChange where the step is no ULPDU with octets after its header.
     """
     at = exchange.said(exchange.by)[number - 1]
     step = exchange.steps[at]
