@@ -217,7 +217,7 @@ class FullOperation:
         self.copies = CopyWatch(layout, frame.frame if frame is not None else 0)
         self.gaps = GapWatch(is_beginning, layout.crc)
         self.reads: tuple[ReadWatch, ReadWatch] | None = None
-        self.invalidated = InvalidationWatch()
+        self.invalidated: InvalidationWatch | None = None
         self.memory = memory
         self.peer: FullOperation | None = None
         self.terminated: Terminated | None = None
@@ -396,7 +396,7 @@ class FullOperation:
         if found := self.fpdus.ddp.passed_run(run):
             self.report(found)
         self.messages.passed_run(run)
-        if self.invalidated.stags:
+        if self.invalidated is not None and self.invalidated.stags:
             for index, start in enumerate(run.starts):
                 stag, _ = place(run.headers, index * TAGGED_HEADER_LENGTH + CONTROL_LENGTH)
                 if run.fpdus[index] & _ULPDU_LENGTH > TAGGED_HEADER_LENGTH:
@@ -426,7 +426,7 @@ class FullOperation:
             self.quote()
         if opcode in _RELATED:
             self._relate(fpdu)
-        if self.invalidated.stags and opcode in TAGGED_OPCODES and self.fpdus.ddp.end == fpdu.end:
+        if self.invalidated is not None and opcode in TAGGED_OPCODES and self.fpdus.ddp.end == fpdu.end:
             has_payload = fpdu.ulpdu_length > TAGGED_HEADER_LENGTH and is_tagged(ulpdu)
             if has_payload:
                 self._use(place(ulpdu, CONTROL_LENGTH)[0], opcode, fpdu.offset, fpdu.known)
@@ -441,8 +441,9 @@ class FullOperation:
         for one in (self, self.peer):
             if one is not None and (found := memory.take_breaches(one._role)):
                 # An STag that was invalidated has a rule of its own.
-                used = one.invalidated.is_used
-                one.report([breach for breach in found if breach.rule != LIFE or not used(breach.offset)])
+                if (invalidated := one.invalidated) is not None:
+                    found = [each for each in found if each.rule != LIFE or not invalidated.is_used(each.offset)]
+                one.report(found)
             if one is not None and memory.is_over:
                 one.memory = None
 
@@ -455,7 +456,7 @@ class FullOperation:
     def _use(self, stag: int, opcode: int, offset: int, moment: Moment) -> None:
         """Look for the Send that invalidated an STag, which a tagged segment names that is not empty."""
         peer = self.peer
-        if peer is None or stag not in self.invalidated.stags:
+        if peer is None or self.invalidated is None or stag not in self.invalidated.stags:
             return
         received = peer.half.peer.acknowledged_at(moment[0])
         found = self.invalidated.invalidation_of(stag, peer.fpdus.ddp.end, received)
@@ -501,6 +502,8 @@ class FullOperation:
             elif isinstance(one, Response):
                 others.outstanding.answered(one, self.peer.half.peer.acknowledged_at(one.first_frame))
             elif one.offset == offset:
+                if self.invalidated is None:
+                    self.invalidated = InvalidationWatch()
                 self.invalidated.invalidate(one, self.peer.fpdus.ddp.end)
 
     def _judge_answers(self) -> None:

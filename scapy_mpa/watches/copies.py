@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from scapy_mpa.framing.startup import REPLY_KEY, REQUEST_KEY
 from scapy_mpa.receiver.plain import PlainRun
@@ -48,6 +48,10 @@ def _count_of(passed: _Passed | PlainRun) -> int:
     return len(passed.starts) if isinstance(passed, PlainRun) else 1
 
 
+#: Frames, in the order in which they were remembered; no dict is made before there is one.
+_Frames: TypeAlias = "dict[int, None] | tuple[()]"
+
+
 class CopyWatch:
     """The copies of one direction.
 
@@ -68,22 +72,24 @@ class CopyWatch:
         self._fpdus: list[_Passed | PlainRun] = []
         self._count = 0
         self._starts: list[int] = []
-        self._doubtful: dict[int, Arrival] = {}
+        self._doubtful: dict[int, Arrival] | None = None
         #: Frames of segments that were reported as dropped, and of keep-alives.
-        self._dropped: dict[int, None] = {}
+        self._dropped: _Frames = ()
         #: Frames whose copies differ from others: the first place of each is reported.
-        self._differing: dict[int, None] = {}
-        self._keep_alives: dict[int, None] = {}
+        self._differing: _Frames = ()
+        self._keep_alives: _Frames = ()
         #: The offset after the highest octet of segments without a reason to be dropped.
         self._highest = 0
 
     def arrived(self, arrival: Arrival) -> None:
         """Remember a segment that its receiver may have dropped, and a keep-alive."""
         if arrival.reason:
+            if self._doubtful is None:
+                self._doubtful = {}
             if len(self._doubtful) < MOST_DOUBTFUL:
                 self._doubtful[arrival.frame] = arrival
         elif not arrival.new and arrival.end == arrival.start + 1 == self._highest:
-            _remember(self._keep_alives, arrival.frame)
+            self._keep_alives = _remember(self._keep_alives, arrival.frame)
         elif arrival.end > self._highest:
             self._highest = arrival.end
 
@@ -131,7 +137,7 @@ class CopyWatch:
             fpdu = self._fpdu_at(rival.start if at is None else at)
             if rival.decided_by == "reason":
                 if (at is not None or rival.other < rival.chosen) and rival.other[0] not in self._dropped:
-                    _remember(self._dropped, rival.other[0])
+                    self._dropped = _remember(self._dropped, rival.other[0])
                     yield self._drop(rival)
             elif rival.other[0] in self._keep_alives:
                 continue  # it may bring an octet of anything (RFC 9293 §3.8.4)
@@ -140,7 +146,7 @@ class CopyWatch:
                 if before is None or before[0].other < rival.other:
                     dropped[fpdu.offset] = rival, fpdu
             elif at is not None and (late := max(rival.chosen, rival.other)[0]) not in self._differing:
-                _remember(self._differing, late)
+                self._differing = _remember(self._differing, late)
                 yield from self._overlap(rival, at, fpdu)
         for rival, fpdu in dropped.values():
             bad, good = rival.other[0], rival.chosen
@@ -149,7 +155,7 @@ class CopyWatch:
 
     def _drop(self, rival: Rival) -> Breach:
         """Report a segment whose receiver dropped it for another one."""
-        arrival = self._doubtful.pop(rival.other[0], None)
+        arrival = None if self._doubtful is None else self._doubtful.pop(rival.other[0], None)
         instead = f"; frame {rival.chosen[0]} carried its octets"
         if rival.other_reason == DropReason.CHECKSUM:
             at = rival.start if rival.differs_at is None else rival.differs_at
@@ -211,13 +217,14 @@ class CopyWatch:
 
         ``fin_frame`` is that of the FIN, 0 without one; ``start`` the first offset after the SYN.
         """
+        doubtful = self._doubtful or {}
         inside = [
             one
-            for one in self._doubtful.values()
+            for one in doubtful.values()
             if one.start < octets.end and one.end > octets.start and one.frame <= octets.until
         ]
         for one in inside:
-            del self._doubtful[one.frame]
+            del doubtful[one.frame]
             what = one.start, one.end, one.reason, one.tsval
             yield self._leave_out(octets, *what, (one.frame, one.time), fin_frame, start)
         if not inside:
@@ -243,11 +250,13 @@ class CopyWatch:
         return Breach(rule, begin, *moment, detail)
 
 
-def _remember(frames: dict[int, None], frame: int) -> None:
-    """Remember one more frame; beyond MOST_DOUBTFUL the first one is forgotten."""
-    frames[frame] = None
-    if len(frames) > MOST_DOUBTFUL:
-        del frames[next(iter(frames))]
+def _remember(frames: _Frames, frame: int) -> dict[int, None]:
+    """Return frames with one more; beyond MOST_DOUBTFUL the first one is forgotten."""
+    known = frames or {}
+    known[frame] = None
+    if len(known) > MOST_DOUBTFUL:
+        del known[next(iter(known))]
+    return known
 
 
 def is_silent_drop(rival: Rival, fpdu: _Passed) -> bool:

@@ -38,8 +38,9 @@ IMMEDIATE_LENGTH: Final = 8
 MOST_RELATED: Final = 1 << 12
 
 _READ_REQUEST, _READ_RESPONSE, _ATOMIC_REQUEST, _ATOMIC_RESPONSE = 1, 2, 10, 11
-#: The MSN of the last message of each queue before the first one (RFC 5041 §4.3: MSN begins with one).
-_NO_MESSAGES: Final = dict.fromkeys(QUEUE_OF.values(), 0)
+#: The MSN of the last message of each queue, before the first one (RFC 5041 §4.3: MSN begins with one), and unknown.
+_NO_MESSAGES: Final[tuple[int | None, ...]] = (0,) * (max(QUEUE_OF.values()) + 1)
+_UNKNOWN: Final[tuple[int | None, ...]] = (None,) * len(_NO_MESSAGES)
 #: Of which RFC 5040 §4.1 has the Invalidate STag zero: Read Request, Send, Send with SE, Terminate.
 _WITHOUT_STAG = (1, 3, 5, 7)
 _PLAIN_SENDS, _INVALIDATING, _IMMEDIATES = (3, 5), (4, 6), (8, 9)
@@ -185,9 +186,9 @@ class DDPWatch:
         #: DV and RV of the first segment, -1 before it.
         self._versions = -1
         #: The MSN of the last message of each queue.
-        self._messages: dict[int, int] = _NO_MESSAGES.copy() if is_beginning else {}
+        self._messages = [*(_NO_MESSAGES if is_beginning else _UNKNOWN)]
         #: Messages that are not complete: by queue; STag and next TO of a Read Response and of a Write.
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, _Open] | None = None
         self._response: tuple[int, int] | None = None
         #: STag, TO and first frame of the Read Response that is not complete, None if they are not known.
         self._answer: tuple[int, int, int] | None = None
@@ -297,7 +298,7 @@ class DDPWatch:
         """Octets before an offset are missing: which messages are under way is not known any more."""
         self.losses += 1
         self.resumed = offset
-        self._messages, self._open, self._response, self._write, self._answer = {}, {}, None, None, None
+        self._messages, self._open, self._response, self._write, self._answer = [*_UNKNOWN], None, None, None, None
         self._expect()
 
     def _expect(self) -> None:
@@ -402,7 +403,7 @@ class DDPWatch:
         if opcode in _WITHOUT_STAG and word(ulpdu, _RSVDULP):
             stag = word(ulpdu, _RSVDULP)
             self._find("ddp-reserved", fpdu, f"Invalidate STag {stag:#010x} in a {OPCODE_NAMES[opcode]}")
-        before, opened = self._messages.get(queue), self._open.pop(queue, None)
+        before, opened = self._messages[queue], None if self._open is None else self._open.pop(queue, None)
         self._messages[queue] = msn
         self.untagged_frame = fpdu.frames[0]
         after = mo + fpdu.ulpdu_length - UNTAGGED_HEADER_LENGTH
@@ -434,6 +435,8 @@ class DDPWatch:
         if not control & _LAST:
             self._inspect_part(fpdu)
             first = opened.frame if opened is not None and before is None else fpdu.frames[0]
+            if self._open is None:
+                self._open = {}
             self._open[queue] = _Open(after, opcode, word(ulpdu, _RSVDULP), first)
         if opcode not in _PLAIN_SENDS:
             self._inspect_other(opcode, mo, bool(control & _LAST), fpdu, ulpdu)
@@ -493,7 +496,7 @@ class DDPWatch:
         """Report the messages that are not complete; a FIN, its offset, frame and time, follows the last FPDU."""
         messages = [
             f"the {OPCODE_NAMES[one.opcode]} of queue {queue} that frame {one.frame} began"
-            for queue, one in self._open.items()
+            for queue, one in (self._open or {}).items()
         ]
         for name, tagged in (("RDMA Read Response", self._response), ("RDMA Write", self._write)):
             if tagged is not None:

@@ -557,7 +557,8 @@ def startup_events(startup: StartupPhase) -> list[StartupEvent]:
             sent = side.first.known if opening is None or is_again else (opening.frame, opening.time)
             found.append(StartupEvent(*sent, role, "first FPDU"))
     ends = [startup.side(role).end for role in ROLES]
-    if not (startup.initiator.fpdus or startup.responder.fpdus) and all(end.last[0] or end.resets for end in ends):
+    captured = [end for end in ends if end.last[0] or end.resets]
+    if not (startup.initiator.fpdus or startup.responder.fpdus) and captured == ends:
         for role, end in zip(ROLES, ends, strict=True):
             if end.fin is not None:
                 found.append(StartupEvent(*end.fin[1:], role, "FIN"))
