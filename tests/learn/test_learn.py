@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Sequence
+from random import Random
 
 import pytest
 
 from scapy_mpa.framing.startup import EnhancedData
-from scapy_mpa.learn.subject import LearnSubject, PeerLost
+from scapy_mpa.learn.conversation import PeerAnswer
+from scapy_mpa.learn.subject import InputWord, LearnedStep, LearnSubject, PeerLost
 from scapy_mpa.probe.carrier import Acceptor, Connector
 from scapy_mpa.probe.fitting import Clean
 from scapy_mpa.probe.target import Responder
@@ -168,6 +171,39 @@ def test_an_initiator_with_a_fault(fault: str, word: tuple[str, ...]) -> None:
         found = learned(subject, SETTINGS)
     assert word in shown(found)
     assert len(found.differences) == 1
+
+
+class Simulated(LearnSubject):
+    """A peer without a connection: a machine of four states that a seed draws."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(Responder(Connector(HOST, 9, 1.0)), SETTINGS)
+        self.inputs = ("request", "send", "read", "wrong-crc")
+        random = Random(seed)
+        words: list[PeerAnswer] = [("Reply",), ("RDMA Read Response",), (), ("close",), ("Terminate 2/0/2",)]
+        self.steps = {
+            (at, name): (random.choice(words), random.randrange(4)) for at in range(4) for name in self.inputs
+        }
+
+    def _run(
+        self, word: InputWord, known: Sequence[PeerAnswer] = (), *, is_slow: bool = False
+    ) -> tuple[list[LearnedStep], float]:
+        found, at, is_over = list[LearnedStep](), 0, False
+        for name in word:
+            answer, at = self.steps[at, name]
+            found.append(LearnedStep(name, b"", ("over",) if is_over else answer, None))
+            is_over = is_over or answer == CLOSED
+        return found, 0.0
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_each_difference_was_seen(seed: int) -> None:
+    """Also where a machine is believed for a word that was not given."""
+    subject = Simulated(seed)
+    found = learned(subject, SETTINGS._replace(tests=0))
+    assert found.stopped is None
+    for one in found.differences:
+        assert subject.answers[one.word] == one.answer == subject._run(one.word)[0][-1].answer
 
 
 def test_bounds() -> None:
