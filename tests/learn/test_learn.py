@@ -18,6 +18,7 @@ from scapy_mpa.probe.target import Responder
 from tests.learn.peers import (
     FEW,
     SETTINGS,
+    MortalInitiator,
     answers_late,
     answers_now_and_then,
     mortal,
@@ -247,6 +248,16 @@ def test_a_peer_that_does_not_survive_an_input_is_restarted_and_learned() -> Non
     assert answer(found, "request", "terminate", "read") == ("over",)
     # Once in the word of the learner, and once more to be sure.
     assert target.restarts == target.deaths >= 2
+
+
+def test_an_initiator_that_still_sends_its_request_may_be_gone() -> None:
+    settings = SETTINGS._replace(recovery=0.1)
+    with Acceptor(HOST, 0, 1.0) as acceptor:
+        target = MortalInitiator(acceptor, Kind())
+        found = learned(subject_of(target, settings, ("reply", "read", "terminate")), settings)
+    assert found.stopped is None
+    assert shown(found) == {("reply", "terminate"): ("close", "peer gone")}
+    assert target.restarts >= 2
 
 
 def test_a_peer_that_is_gone_once_is_no_difference() -> None:
