@@ -139,7 +139,7 @@ def run_learning(
     else:
         print_lines(text_lines(subject, found))
     if given.dot is not None:
-        _draw(given.dot, found, subject)
+        _draw(given.dot, found, subject, is_json=output_format == "json")
     if found.stopped is not None and output_format == "json":
         print_line(f"scapy-mpa: {printable(str(found.stopped))}", err=True)
     if is_interrupted():
@@ -161,15 +161,16 @@ def _replay(subject: LearnSubject, inputs: str) -> int:
     return 0
 
 
-def _draw(dot: str, found: LearnedPeer, subject: LearnSubject) -> None:
+def _draw(dot: str, found: LearnedPeer, subject: LearnSubject, *, is_json: bool) -> None:
     """Write the graph, and its picture if Graphviz is there."""
     from scapy_mpa.learn.written import dot_source, draw_svg
 
     with written(dot) as file:
         file.write(dot_source(found, subject.role).encode())
-    tell_written(dot, "a graph for Graphviz")
     picture = draw_svg(dot)
+    if not is_json:
+        tell_written(dot, "a graph for Graphviz")
+        if picture is not None:
+            tell_written(str(picture), "the picture")
     if picture is None:
         print_line("scapy-mpa: the program dot of Graphviz is not installed: no picture was drawn", err=True)
-    else:
-        tell_written(str(picture), "the picture")

@@ -1,7 +1,8 @@
 """Learns a peer by AALpy's KV: its classification tree asks words, and a hypothesis is tested by others.
 
-The words that test it are, for each state, the shortest that leads there with each two inputs behind it, in an order
-that the seed decides, then with three to five that it draws. A state in which the connection is over needs none.
+The words that test it are those whose answers are known, and for each state the shortest that leads there with each two
+inputs behind it, in an order that the seed decides, then with three to five that it draws. A state in which the
+connection is over needs none.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ class _Tests(Oracle):  # type: ignore[misc]
 
     def find_cex(self, hypothesis: Any) -> InputWord | None:
         self.machine = machine = _machine_of(hypothesis, self._subject)
-        for word in self._words(machine):
+        known = sorted(self._subject.answers, key=len)
+        for word in (*known, *self._words(machine)):
             self.num_queries += 1
             answers, expected = self._subject.query(word), machine.run(word)
             for at, pair in enumerate(zip(answers, expected, strict=True)):
@@ -131,10 +133,12 @@ def learned(subject: LearnSubject, settings: LearnSettings) -> LearnedPeer:
             run_KV([*subject.inputs], sul, tests, "mealy", cache_and_non_det_check=False, print_level=0)
             assert tests.machine is not None
             found = [*differences(tests.machine, subject.role, subject.initial)]
-            for one in found:
-                # What was sent without waiting for silence is seen once more with it.
-                subject.confirm(one.word)
-            return LearnedPeer(tests.machine, found)
+            # A word that the machine alone answered is given; if the peer answers it otherwise, learning goes on.
+            if all(subject.query(one.word)[-1:] == [one.answer] for one in found if one.word):
+                for one in found:
+                    # What was sent without waiting for silence is seen once more with it.
+                    subject.confirm(one.word)
+                return LearnedPeer(tests.machine, found)
         except SilenceTooShort:
             subject.forget()
         except PeerRestarted:

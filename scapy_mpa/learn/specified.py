@@ -49,6 +49,7 @@ class PeerRule(NamedTuple):
         must: patterns, of which one has to match a word of the answer; none: silence is allowed.
         may: patterns that words may match besides.
         after: the state that follows.
+        besides: another rule that holds as well; what breaks both breaks this one.
     """
 
     words: str
@@ -56,6 +57,7 @@ class PeerRule(NamedTuple):
     must: tuple[str, ...] = ()
     may: tuple[str, ...] = ()
     after: str = "open"
+    besides: PeerRule | None = None
 
     def allows(self, answer: PeerAnswer) -> bool:
         """Return True if an answer is one of those that this leaves."""
@@ -86,13 +88,13 @@ _NO_KEY = _NOT_VALID._replace(clause=f"{_STARTUP}, rule 5")
 _NOT_VALID_REPLY = PeerRule("a close, without an FPDU", "RFC 5044 §7.1.1 and §8, code 4", must=(CLOSE,))
 _REQUESTED = {
     "request": PeerRule(
-        "a Reply, and no FPDU before ours", f"{_STARTUP}, rules 2 and 4", (REPLY, REJECTION, CLOSE), after="operation"
+        "a Reply, and no FPDU before ours", f"{_STARTUP}, rules 2 and 4", (REPLY, REJECTION, CLOSE), after="unheard"
     ),
     "request-wrong-key": _NO_KEY,
     # Who can work with it may go on (§7.1.1).
     "request-wrong-rev": PeerRule(
         "a close, or a Reply if the peer can work with this Rev", "RFC 5044 §7.1.1", (REPLY, REJECTION, CLOSE),
-        after="operation",
+        after="unheard",
     ),
     "request-wrong-pd-length": _NOT_VALID,
     **dict.fromkeys((*FPDUS, READY), _NO_KEY),
@@ -133,12 +135,24 @@ _FAILED = PeerRule(
     "nothing after an error is passed on", "RFC 5044 §8",
     may=(*_MESSAGES, _ANY_TERMINATE, CLOSE), after="failed",
 )  # fmt: skip
+_NO_FPDU = PeerRule("no FPDU before one of ours was valid, nor a Terminate", f"{_STARTUP}, rule 4", may=(CLOSE,))
+
+
+def _unheard(rule: PeerRule) -> PeerRule:
+    """Return a rule for a Responder that has not received an FPDU that is valid."""
+    return rule._replace(after=f"unheard-{rule.after}", besides=_NO_FPDU)
+
+
+_UNHEARD = {name: _unheard(_OPERATION[name]) for name in ("wrong-crc", *_FRAMES)}
 _REJECTED = PeerRule("no FPDU after a rejection", f"{_STARTUP}, rule 3", may=(CLOSE, f"{OTHER}*"), after="rejected")
 #: What each state has a peer do, by input; an input that is not there is left open.
 _STATES: dict[str, dict[str, PeerRule]] = {
     "operation": _OPERATION,
+    "unheard": {**_OPERATION, **_UNHEARD},
     "inside": dict.fromkeys((*FPDUS, READY, *_FRAMES), _INSIDE),
+    "unheard-inside": dict.fromkeys((*FPDUS, READY, *_FRAMES), _unheard(_INSIDE)),
     "failed": dict.fromkeys((*FPDUS, READY, *_FRAMES), _FAILED),
+    "unheard-failed": dict.fromkeys((*FPDUS, READY, *_FRAMES), _unheard(_FAILED)),
     "terminated": dict.fromkeys((*FPDUS, READY, *_FRAMES), _LAST),
     "rejected": dict.fromkeys(FPDUS, _REJECTED),
     # A Responder has to wait for an FPDU of the Initiator (rule 4): what it sends before is its own fault.
@@ -156,14 +170,14 @@ def differences(machine: LearnedMachine, role: Role, initial: PeerAnswer = SILEN
     if role == "initiator" and initial != ("Request",):
         yield PeerDifference((), "a Request, and no FPDU before the Reply", initial, f"{_STARTUP}, rules 1 and 3")
     start: tuple[InputWord, int, str] = (), 0, "startup"
-    waiting, reached, found = deque([start]), {start[1:]}, set[tuple[str, str, PeerAnswer]]()
+    waiting, reached, found = deque([start]), {start[1:]}, set[tuple[str, str, str, PeerAnswer]]()
     while waiting:
         word, number, state = waiting.popleft()
         for name, (answer, to) in machine.states[number].items():
             rule = states[state].get(name, _OPEN)
             broken = _broken(rule, answer)
-            if broken is not None and (state, name, answer) not in found:
-                found.add((state, name, answer))
+            if broken is not None and (shown := (broken.words, broken.clause, name, answer)) not in found:
+                found.add(shown)
                 yield PeerDifference((*word, name), broken.words, answer, broken.clause)
             after = "open" if broken is not None else _after(state, rule, name, answer)
             if (to, after) not in reached and answer != OVER:
@@ -181,7 +195,9 @@ def _broken(rule: PeerRule, answer: PeerAnswer) -> PeerRule | None:
     kept = tuple(word for at, word in enumerate(answer) if at <= last or word == CLOSE)
     if not rule.allows(kept):
         return rule
-    return _LAST if kept != answer else None
+    if kept != answer:
+        return _LAST
+    return rule.besides if rule.besides is not None and not rule.besides.allows(answer) else None
 
 
 def _after(state: str, rule: PeerRule, name: str, answer: PeerAnswer) -> str:

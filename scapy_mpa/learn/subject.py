@@ -46,8 +46,6 @@ _MOST_DOUBLED = 3
 #: So often may a peer be gone, and not again after the same inputs.
 _MOST_LOST = 3
 _POLL = 0.05
-#: Startup frames, which a peer that works answers with, or begins with.
-_FRAMES = frozenset((REQUEST, REPLY, REJECTION))
 
 
 class LearnSettings(NamedTuple):
@@ -117,14 +115,17 @@ class LearnedStep(NamedTuple):
 
 
 class _Given(NamedTuple):
-    """A connection: its steps, the seconds of the slowest answer, and the peer's answer to a valid startup.
+    """A connection: what came before any input, its steps, and the seconds of the slowest answer."""
 
-    That answer is None if there was no such startup.
-    """
-
+    initial: PeerAnswer
     steps: list[LearnedStep]
     slowest: float
-    greeting: PeerAnswer | None
+
+
+def _signs(initial: PeerAnswer, answer: PeerAnswer) -> frozenset[str]:
+    """Return what shows that a peer works: its Request, its Reply, accepting or not, and any answer at all."""
+    replies = {REPLY} if REPLY in answer or REJECTION in answer else set()
+    return frozenset({*initial} & {REQUEST} | replies | ({"answer"} if answer else set()))
 
 
 class LearnSubject:
@@ -159,8 +160,8 @@ class LearnSubject:
         self.lost: list[InputWord] = []
         self._doubled = 0
         self._last = -settings.interval
-        #: The peer has answered a valid startup by a startup frame.
-        self._is_greeted = False
+        #: By what a valid startup shows that the peer works; none before the first one.
+        self._signs: frozenset[str] = frozenset()
         self._previous: InputWord = ()
         # As AALpy counts them.
         self.num_queries = self.num_steps = self.num_cached_queries = 0
@@ -171,7 +172,7 @@ class LearnSubject:
         for _ in range(_MEASURED):
             steps, late = self._run(self.inputs[:1])
             slowest = max(slowest, late)
-            self._is_greeted = not _FRAMES.isdisjoint((*self.initial, *steps[0].answer))
+            self._signs = self._signs or _signs(self.initial, steps[0].answer)
         self.silence = max(self.silence, self._bounded(slowest))
         return CLOSE not in steps[-1].answer and bool(self.initial or steps[-1].answer)
 
@@ -236,8 +237,7 @@ class LearnSubject:
 
         Where it ``is_slow``, silence is longer, and the last answer is waited for as one that must come.
         """
-        begins = self.role == "initiator" or word[0] == self.inputs[0]
-        if self._is_greeted and not begins:
+        if self._signs and word[:1] != self.inputs[:1]:
             # What it answers would not show whether it works.
             self._await_peer()
         self._count()
@@ -249,7 +249,7 @@ class LearnSubject:
             time.sleep(_POLL)
         self._previous = word
         if self.role == "initiator":
-            self._note_initial(found.greeting or ())
+            self._note_initial(found.initial)
         return found.steps, found.slowest
 
     def _give(self, word: InputWord, known: Sequence[PeerAnswer] = (), *, is_slow: bool = False) -> _Given:
@@ -259,34 +259,33 @@ class LearnSubject:
         waits = Waits(silence, max(silence, settings.timeout), settings.settle)
         talk = LearnConversation(self._connection(), peer_of(self.role), settings.clean, waits)
         steps: list[LearnedStep] = []
-        greeting = None
+        initial: PeerAnswer = ()
         try:
             if self.role == "initiator":
-                greeting = talk.begin()
+                initial = talk.begin()
             for at, name in enumerate(word):
                 before = known[at] if at < len(known) else None
                 is_first = not at and name == self.inputs[0]
                 answer = talk.step(name, before, is_due=is_first or (is_slow and at == len(word) - 1))
                 steps.append(LearnedStep(name, talk.sent, answer, talk.how))
-                if is_first and greeting is None:
-                    greeting = answer
                 if before is not None and answer != before:
                     break
         finally:
             talk.close()
             self._target.done()
-        return _Given(steps, talk.slowest, greeting)
+        return _Given(initial, steps, talk.slowest)
 
     # --- a peer that is gone ---
 
     def _given(self, word: InputWord, known: Sequence[PeerAnswer] = (), *, is_slow: bool = False) -> _Given | None:
-        """Give a word; return None if the peer does not answer a valid startup by a startup frame."""
+        """Give a word; return None if the peer does not work: a valid startup is not answered as it was at first."""
         try:
             found = self._give(word, known, is_slow=is_slow)
         except NotReached:
             return None
-        is_there = found.greeting is None or not _FRAMES.isdisjoint(found.greeting)
-        return found if is_there or not self._is_greeted else None
+        is_begun = word[:1] == self.inputs[:1]
+        signs = self._signs if is_begun else self._signs & {REQUEST}
+        return found if signs <= _signs(found.initial, found.steps[0].answer if is_begun else ()) else None
 
     def _is_reached(self) -> bool:
         """Return True if the peer answers a valid startup on a connection of its own."""

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from scapy_mpa.learn.subject import LearnSettings, LearnSubject
 from scapy_mpa.probe.carrier import Connector
 from scapy_mpa.probe.target import Responder, Target
-from tests.probe.foreign import REPLY, Crash, Kind, Over, Peer, crc32c
+from tests.probe.foreign import REPLY, REQUEST, Crash, ForeignInitiator, Kind, Over, Peer, crc32c
 from tests.probe.peers import HOST, plain_server
 
 #: Short, as loopback is; a machine that is busy makes it longer.
@@ -60,6 +60,28 @@ class _Dies(Peer):
         if queue == 2:
             raise Crash
         super().deliver(queue, payload, ulpdu)
+
+
+class MortalInitiator(ForeignInitiator):
+    """The foreign Initiator, which after each Terminate sends its Request and no more, until it is restarted."""
+
+    is_gone, restarts = False, 0
+
+    def _connect(self) -> None:
+        with suppress(OSError), socket.create_connection((HOST, self._acceptor.port), 5) as sock:
+            sock.settimeout(5)
+            if self.is_gone:
+                sock.sendall(REQUEST + bytes((0x40, 1, 0, 0)))
+                while sock.recv(1 << 16):
+                    pass
+            try:
+                _Dies(sock, self._kind, is_responder=False).serve()
+            except Crash:
+                self.is_gone = True
+
+    def restart(self) -> bool:
+        self.is_gone, self.restarts = False, self.restarts + 1
+        return True
 
 
 @contextmanager

@@ -30,9 +30,10 @@ def probe(*arguments: str) -> Result:
     return CliRunner().invoke(cli, ["probe", *arguments], standalone_mode=False)
 
 
-def test_json_has_what_the_schema_says_and_the_status_counts_differences() -> None:
+def test_json_has_what_the_schema_says_and_the_status_counts_differences(tmp_path: Path) -> None:
+    graph = str(tmp_path / "peer.dot")
     with planted("any-key") as target:
-        result = probe(HOST, port_of(target), *QUICK, "--format", "json", "--learn-connections", "30")
+        result = probe(HOST, port_of(target), *QUICK, "--format", "json", "--learn-connections", "30", "--dot", graph)
     assert result.return_value == 1, result.output
     said: dict[str, Any] = json.loads(result.stdout)
     closed(SCHEMA).validate(said)

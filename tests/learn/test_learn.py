@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Sequence
+from random import Random
 
 import pytest
 
 from scapy_mpa.framing.startup import EnhancedData
-from scapy_mpa.learn.subject import LearnSubject, PeerLost
+from scapy_mpa.learn.conversation import PeerAnswer
+from scapy_mpa.learn.subject import InputWord, LearnedStep, LearnSubject, PeerLost
 from scapy_mpa.probe.carrier import Acceptor, Connector
 from scapy_mpa.probe.fitting import Clean
 from scapy_mpa.probe.target import Responder
 from tests.learn.peers import (
     FEW,
     SETTINGS,
+    MortalInitiator,
     answers_late,
     answers_now_and_then,
     mortal,
@@ -170,6 +174,39 @@ def test_an_initiator_with_a_fault(fault: str, word: tuple[str, ...]) -> None:
     assert len(found.differences) == 1
 
 
+class Simulated(LearnSubject):
+    """A peer without a connection: a machine of four states that a seed draws."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(Responder(Connector(HOST, 9, 1.0)), SETTINGS)
+        self.inputs = ("request", "send", "read", "wrong-crc")
+        random = Random(seed)
+        words: list[PeerAnswer] = [("Reply",), ("RDMA Read Response",), (), ("close",), ("Terminate 2/0/2",)]
+        self.steps = {
+            (at, name): (random.choice(words), random.randrange(4)) for at in range(4) for name in self.inputs
+        }
+
+    def _run(
+        self, word: InputWord, known: Sequence[PeerAnswer] = (), *, is_slow: bool = False
+    ) -> tuple[list[LearnedStep], float]:
+        found, at, is_over = list[LearnedStep](), 0, False
+        for name in word:
+            answer, at = self.steps[at, name]
+            found.append(LearnedStep(name, b"", ("over",) if is_over else answer, None))
+            is_over = is_over or answer == CLOSED
+        return found, 0.0
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_each_difference_was_seen(seed: int) -> None:
+    """Also where a machine is believed for a word that was not given."""
+    subject = Simulated(seed)
+    found = learned(subject, SETTINGS._replace(tests=0))
+    assert found.stopped is None
+    for one in found.differences:
+        assert subject.answers[one.word] == one.answer == subject._run(one.word)[0][-1].answer
+
+
 def test_bounds() -> None:
     with planted("any-key") as target:
         subject = subject_of(target, SETTINGS._replace(connections=6), FEW)
@@ -211,6 +248,16 @@ def test_a_peer_that_does_not_survive_an_input_is_restarted_and_learned() -> Non
     assert answer(found, "request", "terminate", "read") == ("over",)
     # Once in the word of the learner, and once more to be sure.
     assert target.restarts == target.deaths >= 2
+
+
+def test_an_initiator_that_still_sends_its_request_may_be_gone() -> None:
+    settings = SETTINGS._replace(recovery=0.1)
+    with Acceptor(HOST, 0, 1.0) as acceptor:
+        target = MortalInitiator(acceptor, Kind())
+        found = learned(subject_of(target, settings, ("reply", "read", "terminate")), settings)
+    assert found.stopped is None
+    assert shown(found) == {("reply", "terminate"): ("close", "peer gone")}
+    assert target.restarts >= 2
 
 
 def test_a_peer_that_is_gone_once_is_no_difference() -> None:
