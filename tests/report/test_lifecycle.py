@@ -86,8 +86,8 @@ SENTENCES = {
         "the Initiator closed (FIN, frame 1400), then the Responder (FIN, frame 1414)",
         (
             "the Responder closed (FIN, frame 1430) and reset 82 times, in answer to what the Initiator still sent: "
-            "2 messages (117,136 octets) of the Initiator unacknowledged; also of these hosts: 10.9.0.2 closed #0 "
-            "0.039 s earlier (FIN, frame 1400)"
+            "2 messages (117,136 octets) of the Initiator unacknowledged; also of these hosts: #0 was closed by its "
+            "Initiator 0.039 s earlier (FIN, frame 1400)"
         ),
     ],
     "siw-rejected": [
