@@ -114,6 +114,14 @@ def test_pictures_of_a_connection(tmp_path: Path) -> None:
     assert drawn == ["ladder", "lanes", "sequence"]
 
 
+def test_tagged_offsets_are_hexadecimal_and_named_memory_says_where(tmp_path: Path) -> None:
+    """perftest names the buffer on the first connection, and writes to it on the second."""
+    text = Parsed(page(PCAPS / "siw-client-killed.pcap.zst", tmp_path / "x.html")).text
+    assert re.search(r"RDMA Write: STag 0xbf0e1400, TO 0x7f9c73e[0-9a-f]+ ", text)
+    assert not re.search(r"TO \d{6}", text)
+    assert re.search(r"responder 0xbf0e1400 +on #0, frames 33-37 +1,434,804 ", text)
+
+
 def test_what_happened_beside_the_end(tmp_path: Path) -> None:
     text = Parsed(page(REORDERED, tmp_path / "x.html")).text
     connection, found = analyze(REORDERED).connections[0], buffers_of(analyze(REORDERED))
