@@ -108,7 +108,7 @@ def messages_command(
     with rows.reading.messages(wants_octets, held) as found:
         if directory is not None:
             make_folder(directory)
-        wanted = _Wanted(found.runs(), rows)
+        wanted = _Wanted(found.noted_runs(), rows)
         if names:
             wanted = _Wanted(((row, ()) for row in _chosen(wanted.messages(), slowest, unanswered, order)), rows)
         with written(rows.output) as file:

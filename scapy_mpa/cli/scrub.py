@@ -47,7 +47,7 @@ def scrub_command(reading: Reading, output: str, seed: str | None, keep: str | N
     checksums that were right are made right again; wrong ones stay wrong. What stays readable is listed. What cannot be
     decoded, such as IP fragments and ESP, is replaced entirely, and counted. OUT - is standard output.
     """
-    from scapy_mpa.scrub.capture import READABLE, READABLE_HEADERS, scrub
+    from scapy_mpa.scrub.capture import READABLE, READABLE_BUFFERS, READABLE_HEADERS, scrub
     from scapy_mpa.scrub.compared import lost_findings
 
     if len(reading.captures) > 1:
@@ -66,10 +66,14 @@ def scrub_command(reading: Reading, output: str, seed: str | None, keep: str | N
     if is_stdout(output):
         return 0
     tell_written(output, f"{plural(done.frames, 'packet')}, {plural(done.connections, 'MPA connection')}")
-    for line in (*READABLE, *((READABLE_HEADERS,) if keep is not None else ())):
+    more = (READABLE_HEADERS,) if keep is not None else (READABLE_BUFFERS,) if done.buffers else ()
+    for line in (*READABLE, *more):
         print_line(f"  readable: {line}")
     for what, count in sorted(done.replaced.items()):
         print_line(f"  replaced entirely: {count} {what}")
-    for line in lost_findings(reading.query, output):
+    lost = [*lost_findings(reading.query, output)]
+    for line in lost:
         print_line(f"  not the same: {line}", err=True)
+    if lost and keep is None:
+        print_line("  --keep headers keeps what rests on headers of upper layers", err=True)
     return 0

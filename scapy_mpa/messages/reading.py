@@ -273,4 +273,5 @@ def iter_messages(
     """
     query = query_of(capture, selection, assumptions, limits, joining, esp, udp_ports)
     with CapturedMessages(query, payload=payload, held=held) as found:
-        yield from found
+        for row, lengths in found.noted_runs():
+            yield from messages_of(row, lengths)

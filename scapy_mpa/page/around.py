@@ -133,7 +133,7 @@ def _message(item: Item | None) -> str:
         return ""
     names = ("STag", "TO") if said.get("T") else ("QN", "MSN", "MO")
     words = [
-        f"{name} {value:#010x}" if name == "STag" else f"{name} {value}"
+        f"{name} {value:#010x}" if name == "STag" else f"{name} {value:#x}" if name == "TO" else f"{name} {value}"
         for name in names
         if (value := said.get(name)) is not None
     ]

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scapy_mpa.framing.role import ROLES, Role
+from scapy_mpa.framing.role import ROLES, Role, peer_of
+from scapy_mpa.messages.lines import frames_text
 from scapy_mpa.page.slowest import Latencies, latencies_of
 from scapy_mpa.page.svg import svg_of
 from scapy_mpa.plot.kinds import draw_subject, first_kinds
@@ -230,6 +231,16 @@ class Drawing:
                 )
         rows = [row for row in self._memory.get(connection.number, ()) if row.protocol is not None or row.counts]
         return sorted(rows, key=lambda row: (not row.has_error, not row.counts))
+
+    def named_elsewhere(self, connection: Connection, row: STagRow) -> str:
+        """Where another connection of the same hosts named memory that this one did not, such as perftest's; or ""."""
+        hosts = [connection.half(role).endpoint.rpartition(":")[0] for role in (row.owner, peer_of(row.owner))]
+        for other in self.whole:
+            for named in (self._memory or {}).get(other.number, ()):
+                there = [other.half(role).endpoint.rpartition(":")[0] for role in (named.owner, peer_of(named.owner))]
+                if named.named and named.stag == row.stag and there == hosts and other is not connection:
+                    return f"on #{other.number}, {frames_text(named.named_frame, named.last_named_frame)}"
+        return ""
 
     def held(self, connection: Connection) -> list[HeldRow]:
         """Return what receivers of a connection had to hold."""

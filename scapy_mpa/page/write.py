@@ -98,6 +98,7 @@ class _Section(NamedTuple):
     findings: list[_FindingBlock]
     pictures: list[_PictureBlock]
     memory: list[STagRow]
+    elsewhere: dict[int, str]
     held: list[Any]
     remarks: list[str]
 
@@ -231,6 +232,7 @@ class _Page:
             [self._finding(one) for one in around],
             [],
             memory[:MOST_STAGS],
+            {row.stag: self._drawing.named_elsewhere(connection, row) for row in memory[:MOST_STAGS] if not row.named},
             held,
             [],
         )

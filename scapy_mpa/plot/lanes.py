@@ -170,9 +170,9 @@ class _Lanes:
         lanes = {
             _SEGMENTS: [
                 self._segments(self._look.plain, "segment", self._parts.ahead),
-                self._segments(ORANGE, "segment that fills a hole", self._parts.filling),
+                self._segments(ORANGE, "segment out of order", self._parts.filling),
             ],
-            _REPEATS: [self._segments(PURPLE, "sent again", self._parts.repeats)],
+            _REPEATS: [self._segments(PURPLE, "segment sent again", self._parts.repeats)],
             _FPDUS: [*self._fpdus()],
         }
         if self._is_dense:
@@ -186,7 +186,7 @@ class _Lanes:
         rows = [_SEGMENTS, _FPDUS, _MESSAGES]
         names = ["segments", "FPDUs", "messages"]
         if len(self._parts.repeats.start):
-            rows, names = [*rows, _REPEATS], [*names, "again"]
+            rows, names = [*rows, _REPEATS], [*names, "sent again"]
         if view.markers and self._axis == "octets":
             rows, names = [*rows, _MARKERS], [*names, "Markers"]
         ax.set_yticks([low + height / 2 for low, height in rows], names)
@@ -423,4 +423,5 @@ class _Lanes:
             self.keys.append(Key(self._look.ink, "Marker", "|"))
         else:
             self._ax.broken_barh([(first, end - first)], (low, height), facecolor=self._look.faint)
+            self.keys.append(Key(self._look.faint, f"Markers, one every {MARKER_INTERVAL} octets"))
             self.markers = len(places)

@@ -13,10 +13,12 @@ _MOST_RULES = 4
 def order_words(connection: Connection, direction: Role) -> list[str]:
     """Return what was out of order, repeated, placed early and never captured; none if all came in order."""
     counts, parts = connection.half(direction).counts, []
-    odd = counts.out_of_order_segments + counts.retransmitted_segments
+    late, again = counts.out_of_order_segments, counts.retransmitted_segments
+    odd = [f"{late:,} came out of order"] if late else []
+    odd += [f"{again:,} {'was' if again == 1 else 'were'} sent again"] if again else []
     if odd:
         of = plural(counts.segments, "segment", thousands=True)
-        parts.append(f"{odd:,} of {of} of the {direction.capitalize()} arrived out of order or were repeated")
+        parts.append(f"of {of} of the {direction.capitalize()}, {' and '.join(odd)}")
     if counts.delivered_late:
         was = "FPDU was placed early" if counts.delivered_late == 1 else "FPDUs were placed early"
         parts.append(f"{counts.delivered_late:,} {was}")

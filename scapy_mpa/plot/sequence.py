@@ -115,7 +115,7 @@ class _Sequence:
         if segments.is_new.any():
             self.keys.append(Key(self._look.plain, "segment", "|"))
         for which, colour, words, mark in (
-            (segments.is_late, ORANGE, "segment that fills a hole", "^"),
+            (segments.is_late, ORANGE, "segment out of order", "^"),
             (~segments.is_new, PURPLE, "segment sent again", "v"),
         ):
             if which.any():
@@ -142,7 +142,7 @@ class _Sequence:
         edges = [edge * scale for edge in columns.edges]
         for which, colour, words in (
             (segments.is_new & ~segments.is_late, self._look.plain, "segments"),
-            (segments.is_late, ORANGE, "segments that fill a hole"),
+            (segments.is_late, ORANGE, "segments out of order"),
             (~segments.is_new, PURPLE, "segments sent again"),
         ):
             if which.any():

@@ -103,6 +103,7 @@ def _frame_lines(frame: Frame, items: list[Item]) -> Iterator[str]:
     )
     if frame.checksum_is_wrong:
         yield "  its TCP checksum is wrong: a receiver dropped it"
+    yield from (f"  {line}" for line in frame.meanings)
     for item in items:
         if item.part is not None:
             yield f"  {_part_line(item, item.part, seg.frame)}"

@@ -19,6 +19,10 @@ from scapy_mpa.report.why import Why, fpdu_name
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.values.records import FPDURecord
 from scapy_mpa.values.segment import (
+    ACK_FLAG,
+    FIN,
+    RST,
+    SYN,
     Segment,
     checksum_is_wrong,
     endpoints,
@@ -179,6 +183,31 @@ class Frame:
         """True if its TCP checksum shows that the receiver dropped it."""
         return checksum_is_wrong(self.segment)
 
+    @property
+    def meanings(self) -> list[str]:
+        """What it is to its TCP connection (RFC 9293 §3.5, §3.6), a line each; nothing of one with octets alone."""
+        seg, life = self.segment, self.connection.lifecycle
+        whose, end = f"the {self.direction.capitalize()}", life.half(self.direction)
+        said = []
+        if seg.flags & SYN:
+            said.append(f"SYN: {whose} {'accepts' if seg.flags & ACK_FLAG else 'opens'} the TCP connection")
+        if seg.flags & FIN:
+            is_first = end.closed_frame in (None, seg.frame)
+            first = ", as the first of both" if life.ended == "fin" and life.ended_frame == seg.frame else ""
+            said.append(
+                f"FIN: {whose} closes its side{first}" if is_first else f"FIN: {whose} closed its side before this"
+            )
+        if seg.flags & RST:
+            first = (
+                f"; the first RST is in frame {life.reset_frame}" if life.reset_frame not in (None, seg.frame) else ""
+            )
+            said.append(f"RST: {whose} aborts the connection{first}")
+        if not said and not seg.length:
+            said.append("it does nothing but acknowledge")
+        if said and seg.frame in (life.ended_frame, life.reset_frame):
+            said.append(f"how the connection ended: {self.connection.verdict}")
+        return said
+
     def as_dict(self) -> dict[str, Any]:
         """The frame with the keys of the JSON."""
         seg = self.segment
@@ -191,6 +220,7 @@ class Frame:
             "length": seg.length,
             "captured": seg.end - seg.start,
             "checksum_is_wrong": self.checksum_is_wrong,
+            "meanings": self.meanings,
         }
 
 

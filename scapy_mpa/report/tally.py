@@ -24,12 +24,14 @@ class RuleCount(NamedTuple):
 class Summary(NamedTuple):
     """The sum of a report: how connections ended, and the rules that were broken, the gravest first.
 
-    ``unfinished``: how many ended before their work did, by what ended them.
+    ``unfinished``: how many ended before their work did, by what ended them. ``reset``: how many were reset after what
+    ended them.
     """
 
     connections: int
     ended: dict[Ended, int]
     unfinished: dict[Ended, int]
+    reset: dict[Ended, int]
     rules: list[RuleCount]
 
     def as_dict(self) -> dict[str, Any]:
@@ -61,6 +63,7 @@ class Tally:
         self.connections = 0
         self._ended: Counter[Ended] = Counter()
         self._unfinished: Counter[Ended] = Counter()
+        self._reset: Counter[Ended] = Counter()
         #: Findings by severity, breaches by rule, connections by rule.
         self._severities: Counter[Severity] = Counter()
         self._times: Counter[str] = Counter()
@@ -72,6 +75,8 @@ class Tally:
         self._ended[connection.lifecycle.ended] += 1
         if connection.lifecycle.is_unfinished:
             self._unfinished[connection.lifecycle.ended] += 1
+        if connection.lifecycle.reset_by is not None and connection.lifecycle.ended != "rst":
+            self._reset[connection.lifecycle.ended] += 1
         if connection.findings:
             self._where.update({found.rule.id for found in connection.findings})
             self.count_findings(connection.findings)
@@ -90,10 +95,11 @@ class Tally:
         """Return the counts as a summary."""
         rules = [RuleCount(RULES[rule], count, self._where[rule]) for rule, count in self._times.items()]
         rules.sort(key=lambda one: (SEVERITIES.index(one.rule.severity), -one.connections, -one.times, one.rule.id))
-        ended, unfinished = (
-            {how: counts[how] for how in ENDINGS if counts[how]} for counts in (self._ended, self._unfinished)
+        ended, unfinished, reset = (
+            {how: counts[how] for how in ENDINGS if counts[how]}
+            for counts in (self._ended, self._unfinished, self._reset)
         )
-        return Summary(self.connections, ended, unfinished, rules)
+        return Summary(self.connections, ended, unfinished, reset, rules)
 
     def line(self) -> str:
         """Return the number of MPA connections, and of findings of each severity."""

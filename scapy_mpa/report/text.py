@@ -201,10 +201,13 @@ def _left_out(report: Report, told: int) -> str:
 
 
 def ended_words(summary: Summary) -> Iterator[str]:
-    """Yield how connections ended, and how many of them before their work was done, unless the word says so."""
+    """Yield how connections ended, how many before their work was done, and how many of these were reset."""
     for how, count in summary.ended.items():
         early = summary.unfinished.get(how, 0) if how in ("fin", "rst") else 0
-        yield f"{count} {ENDED_WORDS[how]}" + (f" ({early} before everything was acknowledged)" if early else "")
+        more = [f"{early} before everything was acknowledged"] if early else []
+        if how in summary.reset:
+            more.append(f"{summary.reset[how]} reset after that")
+        yield f"{count} {ENDED_WORDS[how]}" + (f" ({', '.join(more)})" if more else "")
 
 
 def summary_lines(summary: Summary, style: Styler) -> Iterator[str]:

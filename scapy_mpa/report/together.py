@@ -80,8 +80,8 @@ def _words(
         at, one = closing
         life = one.lifecycle
         assert life.ended_by is not None
-        host = one.half(life.ended_by).endpoint.rpartition(":")[0]
-        named.append(f"{host} closed #{one.number} {_apart(time, at)} (FIN, frame {life.ended_frame})")
+        by = life.ended_by.capitalize()
+        named.append(f"#{one.number} was closed by its {by} {_apart(time, at)} (FIN, frame {life.ended_frame})")
     return f"also of these hosts: {', '.join(named)}" if named else ""
 
 

@@ -31,6 +31,7 @@ class Scrubbed(NamedTuple):
         payload: Octets of TCP payload in which all but headers was replaced.
         replaced: What was replaced whole, as nothing of it is kept, and in how many frames.
         damage: A line for what could not be read.
+        buffers: Buffers that rping and perftest name are left readable, since a finding rests on them.
     """
 
     frames: int
@@ -38,6 +39,7 @@ class Scrubbed(NamedTuple):
     payload: int
     replaced: Counter[str]
     damage: list[str]
+    buffers: bool
 
 
 #: What is left readable, for people.
@@ -48,6 +50,7 @@ READABLE: Final = (
     "DDP and RDMAP: headers, with STags, TOs, MSNs; Read Requests and Terminates whole",
 )
 READABLE_HEADERS: Final = "upper layers: Private Data, and headers of Sends, with block addresses, names of procedures"
+READABLE_BUFFERS: Final = "the buffers that rping and perftest name, on connections with a finding about memory"
 
 
 def scrub(capture: Query | Asked, file: BinaryIO, *, seed: str | None = None, keeps_headers: bool = False) -> Scrubbed:
@@ -73,7 +76,9 @@ def scrub(capture: Query | Asked, file: BinaryIO, *, seed: str | None = None, ke
             (reader,) = captures.readers
             frames = write_frames(reader, _frames(reader, scrubber), file)
         report = places.report
-        return Scrubbed(frames, len(report.connections), scrubber.payload, scrubber.replaced, report.damage)
+        return Scrubbed(
+            frames, len(report.connections), scrubber.payload, scrubber.replaced, report.damage, places.buffers
+        )
 
 
 def _frames(reader: Reader, scrubber: FrameScrubber) -> Iterator[CapturedFrame]:

@@ -10,6 +10,7 @@ from typing import Final
 
 from scapy_mpa.framing.ddp import UNTAGGED_HEADER_LENGTH
 from scapy_mpa.framing.startup import StartupFrame
+from scapy_mpa.report.connection import Connection
 from scapy_mpa.ulp.rpcrdma import transport_header
 
 #: Octets of an RPC call up to the procedure, of which a reply has fewer (RFC 5531 §9).
@@ -22,6 +23,10 @@ _SMB: Final = 24 + 64
 _ISER: Final = 28 + 48
 #: The buffer that rping and perftest name.
 _BUFFER: Final = 32
+#: Those whose Sends name buffers and nothing else.
+_NAMES_BUFFERS: Final = ("rping", "perftest")
+#: Findings that rest on what named the memory.
+MEMORY_RULES: Final = frozenset(("memory-bounds", "memory-life", "placement-overlap"))
 #: The longest Private Data of an upper layer that hold no names: NVMe-oF's (NVMe-oF 1.1 §7.3.6.4).
 _PRIVATE_DATA: Final = 32
 
@@ -29,6 +34,17 @@ _PRIVATE_DATA: Final = 32
 def kept_private_data(startup: StartupFrame) -> int:
     """Return how many octets of the upper layer's Private Data are left readable."""
     return min(len(startup.ulp_data), _PRIVATE_DATA)
+
+
+def kept_protocol(connection: Connection, *, keeps_headers: bool) -> str | None:
+    """Return the upper layer whose headers are left readable on a connection, None if none are.
+
+    Without being asked for, that are buffers that rping and perftest name, where a finding rests on them: DDP's headers
+    tell the STag and TO anyway.
+    """
+    protocol = connection.upper_layer.protocol
+    is_needed = protocol in _NAMES_BUFFERS and any(found.rule.id in MEMORY_RULES for found in connection.findings)
+    return protocol if keeps_headers or is_needed else None
 
 
 def kept_upper_header(protocol: str, ulpdu: bytes, length: int, *, is_from_initiator: bool) -> int:
@@ -45,4 +61,4 @@ def kept_upper_header(protocol: str, ulpdu: bytes, length: int, *, is_from_initi
         return 0 if found is None else found.end + _RPC
     if protocol == "NVMe-oF":
         return _NVME_COMMAND if is_from_initiator else _NVME_RESPONSE
-    return {"SMB Direct": _SMB, "iSER": _ISER}.get(protocol, _BUFFER if protocol in ("rping", "perftest") else 0)
+    return {"SMB Direct": _SMB, "iSER": _ISER}.get(protocol, _BUFFER if protocol in _NAMES_BUFFERS else 0)

@@ -23,7 +23,7 @@ from scapy_mpa.reading.query import Query
 from scapy_mpa.reading.spill import OctetStore, Sorted
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import HalfConnection
-from scapy_mpa.scrub.headers import kept_upper_header
+from scapy_mpa.scrub.headers import kept_protocol, kept_upper_header
 from scapy_mpa.system.temporary import temporary_file
 from scapy_mpa.values.records import FPDURow
 
@@ -85,6 +85,7 @@ class Places(CaptureListener):
 
     Attributes:
         extents: The numbers of the FPDUs of each half connection, by number of the connection and direction.
+        buffers: Buffers that are named are left readable, since a finding rests on them.
 
     Raises as :func:`scapy_mpa.analyze` does, and OSError if a temporary file cannot be written.
     """
@@ -121,6 +122,12 @@ class Places(CaptureListener):
 
     def _write(self, *, keeps_headers: bool) -> None:
         """Write a row for each FPDU."""
+        protocols = {
+            serial: kept_protocol(one, keeps_headers=keeps_headers)
+            for serial, one in enumerate(self.connections)
+            if one is not None
+        }
+        self.buffers = not keeps_headers and any(protocols.values())
         count, first = 0, 0
         half: tuple[int, int] | None = None
         for event, number, end in self._in_order():
@@ -131,7 +138,7 @@ class Places(CaptureListener):
             if connection is None:
                 continue
             octets = self._octets.at(at, length)
-            place = _place(connection, ROLES[side], offset, octets, wire, number, keeps_headers=keeps_headers)
+            place = _place(connection, ROLES[side], offset, octets, wire, number, protocols.get(serial))
             if place is None:
                 continue
             self._file.write(_ROW.pack(*place._replace(wire=min(wire, end - offset))))
@@ -178,15 +185,14 @@ class Places(CaptureListener):
 
 
 def _place(
-    connection: Connection, role: Role, offset: int, octets: bytes, wire: int, number: int, *, keeps_headers: bool
+    connection: Connection, role: Role, offset: int, octets: bytes, wire: int, number: int, protocol: str | None
 ) -> Place | None:
-    """Return where an FPDU lies; None if how it lies is not known."""
+    """Return where an FPDU lies; None if how it lies is not known. Of a ``protocol`` headers count as headers."""
     for which, dialect in enumerate(dialects_of(connection.half(role))):
         due = dialect.due_behind(offset, number)
         place = read_fpdu(dialect, octets, offset, due)
         if place is None or place.end - place.offset != wire:
             continue
-        protocol = connection.upper_layer.protocol if keeps_headers else None
         kept = _kept(ulpdu_of(place, octets), place.ulpdu_length, protocol, is_from_initiator=role == "initiator")
         in_use = connection.crc or (len(octets) == wire and crc_agrees(dialect, place, octets))
         has_crc = dialect.crc_field and not dialect.crc_is_zero and in_use

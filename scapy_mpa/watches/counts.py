@@ -339,6 +339,11 @@ class Counts:
     def _is_boundary(self, offset: int) -> bool:
         return offset in (self._next, self._seen) or _holds(self._starts, offset) or _holds(self._ends, offset)
 
+    @property
+    def begun_octets(self) -> int:
+        """Return the octets of an FPDU at the end that is not complete; known once :meth:`finish` was called."""
+        return max(0, self.stream_octets - self._located - self.unlocated_octets)
+
     def finish(self, rest: tuple[int, int] | None, is_cut: bool) -> list[UnalignedSegment]:
         """Count what is left, and judge all segments; return those not aligned.
 

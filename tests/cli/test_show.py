@@ -38,7 +38,7 @@ from scapy_mpa.values.records import FPDURecord
 from scripts.dev.schemas import show_schema
 from tests.capture.frames import capture, changed, changes, pcap_records
 from tests.capture.tunnels import in_fragments
-from tests.conftest import PCAPS, REPO, captures
+from tests.conftest import PCAPS, REPO, captures, named
 from tests.receive.cases import Talk, started
 from tests.sampling import examples
 
@@ -424,6 +424,24 @@ def test_what_is_not_there(arguments: tuple[str, ...], message: str) -> None:
     with pytest.raises((MPAError, UsageError, Exception), match=re.escape(message)) as raised:
         invoke(RPING, *arguments)
     assert isinstance(raised.value, MPAError) or hasattr(raised.value, "exit_code")
+
+
+def test_frames_without_octets_say_what_they_are() -> None:
+    """SYN, FIN, RST and acknowledgements, whose they are, and how the connection ended at those that ended it."""
+    path = str(named("siw-client-killed"))
+    opened, accepted = (text(path, "--frame", frame).splitlines()[2:] for frame in ("23", "24"))
+    assert opened == ["  SYN: the Initiator opens the TCP connection"]
+    assert accepted == ["  SYN: the Responder accepts the TCP connection"]
+    assert text(path, "--frame", "25").splitlines()[2:] == ["  it does nothing but acknowledge"]
+    first, second = (text(path, "--frame", frame).splitlines()[2:] for frame in ("1400", "1414"))
+    assert first[0] == "  FIN: the Initiator closes its side, as the first of both"
+    assert second == ["  FIN: the Responder closes its side"]
+    reset, again = (text(path, "--frame", frame).splitlines()[2:] for frame in ("1433", "1435"))
+    verdict = analyze(path, fpdus=False).connections[1].verdict
+    assert reset == ["  RST: the Responder aborts the connection", f"  how the connection ended: {verdict}"]
+    assert again == ["  RST: the Responder aborts the connection; the first RST is in frame 1433"]
+    shown = json.loads(text(path, "--frame", "1414", "--format", "json"))
+    assert shown["frame"]["meanings"] == ["FIN: the Responder closes its side"]
 
 
 def test_a_frame_of_no_mpa_connection(tmp_path: Path) -> None:

@@ -148,6 +148,22 @@ def test_a_link_opens_what_it_leads_to(browser: Any, tmp_path: Path) -> None:
     assert {row[2].split()[0] for row in shown_rows(browser)} <= {"error"}
 
 
+@pytest.mark.parametrize("width", [400, 800, 1400])
+def test_pictures_are_large_enough_to_be_read(browser: Any, width: int, tmp_path: Path) -> None:
+    """Text of no picture is smaller than 7 pixels, on whatever screen; where there is no room a picture scrolls."""
+    out = tmp_path / "x.html"
+    page(captures_named("siw-terminate"), out)
+    open_page(browser, out)
+    resize(browser, width)
+    browser.execute_script("document.querySelectorAll('details').forEach(one => { one.open = true })")
+    sizes = (
+        "return Array.from(document.querySelectorAll('svg.picture text')).map(one => { const m = one.getScreenCTM(); "
+        "return parseFloat(getComputedStyle(one).fontSize) * Math.hypot(m.b, m.d); })"
+    )
+    found = browser.execute_script(sizes)
+    assert len(found) > 20 and min(found) >= 7
+
+
 def test_a_click_enlarges_a_picture(browser: Any, tmp_path: Path) -> None:
     out = tmp_path / "x.html"
     page(write_talks(tmp_path / "x.pcap", [b"one", b"three"]), out)

@@ -17,6 +17,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import StepPatch
+from matplotlib.text import Text
 
 from scapy_mpa import MPAError, analyze
 from scapy_mpa.cli import cli
@@ -27,7 +28,7 @@ from scapy_mpa.plot import ladder, overview
 from scapy_mpa.plot.answers import answers
 from scapy_mpa.plot.kinds import draw_subject
 from scapy_mpa.plot.lanes import _FPDUS, _MESSAGES, _SEGMENTS
-from scapy_mpa.plot.look import NothingToDraw
+from scapy_mpa.plot.look import ORANGE, NothingToDraw
 from scapy_mpa.plot.overview import draw_overview
 from scapy_mpa.plot.thin import COLUMNS, grid
 from scapy_mpa.plot.timeline import Timeline
@@ -512,3 +513,16 @@ def test_many_small_fpdus_take_no_more_than_their_segments(tmp_path: Path) -> No
     assert part.fpdu_count == len(part.fpdus.start) == len(records)
     assert (part.fpdus.end - part.fpdus.start).tolist() == [one.wire_length for one in records]
     assert part.fpdus.end[:-1].tolist() == part.fpdus.start[1:].tolist()
+
+
+def test_late_segments_and_markers_are_called_the_same() -> None:
+    """What is orange is out of order in each picture and in the heading; the band of Markers is in the legend."""
+    (connection,) = analyze(named("markers-lossy")).connections
+    counts = connection.initiator.counts
+    said = f"{counts.segments} segments of the Initiator, {counts.out_of_order_segments} came out of order"
+    for kind in ("lanes", "sequence"):
+        figure = connection.plot(kind, directions=("initiator",))
+        words = " ".join(text.get_text() for text in figure.findobj(Text)).replace("\n", " ")
+        assert said in words and "hole" not in words and "repeated" not in words
+        assert legend(figure)["segment out of order"] == ORANGE.lower()
+        assert ("Markers, one every 512 octets" in legend(figure)) is (kind == "lanes")

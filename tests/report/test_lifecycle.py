@@ -86,8 +86,8 @@ SENTENCES = {
         "the Initiator closed (FIN, frame 1400), then the Responder (FIN, frame 1414)",
         (
             "the Responder closed (FIN, frame 1430) and reset 82 times, in answer to what the Initiator still sent: "
-            "2 messages (117,136 octets) of the Initiator unacknowledged; also of these hosts: 10.9.0.2 closed #0 "
-            "0.039 s earlier (FIN, frame 1400)"
+            "2 messages (117,136 octets) of the Initiator unacknowledged; also of these hosts: #0 was closed by its "
+            "Initiator 0.039 s earlier (FIN, frame 1400)"
         ),
     ],
     "siw-rejected": [
@@ -278,7 +278,7 @@ def test_ends_are_counted() -> None:
     assert summary["ended"] == {"terminate": 1, "rejected": 1, "fin": 1}
     assert {one["severity"] for one in summary["rules"]} == {"warning"}
     lines = [*report_lines(report)]
-    assert lines[1] == "  ended: 1 by Terminate, 1 rejected, 1 by FIN"
+    assert lines[1] == "  ended: 1 by Terminate (1 reset after that), 1 rejected, 1 by FIN"
     assert "  warning terminate: 1 time, 1 connection" in lines
     assert "  2 files, one after the other" in lines
     assert [*report_lines(report, summary_only=True)] == lines[: 3 + len(summary["rules"])]
@@ -291,7 +291,7 @@ def test_ends_are_counted() -> None:
 def test_a_fin_with_octets_unacknowledged_is_not_counted_as_clean() -> None:
     """FIN of one side, the other sends on, RST: by what came first it ended by FIN."""
     report = analyze([PCAPS / "suiw-two-hosts.pcap", PCAPS / "siw-rping.pcap"], fpdus=False)
-    assert [*report_lines(report)][1] == "  ended: 2 by FIN (1 before everything was acknowledged)"
+    assert [*report_lines(report)][1] == "  ended: 2 by FIN (1 before everything was acknowledged, 1 reset after that)"
     unfinished = {one["lifecycle"]["unfinished"]: one["initiator"] for one in report.as_dict()["connections"]}
     assert sorted(unfinished) == [False, True]
     assert report.as_dict()["summary"]["unfinished"] == 1
