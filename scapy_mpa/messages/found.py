@@ -95,7 +95,7 @@ class FoundMessages(ABC):
             if rows and sum(octets for octets, _ in rows[1:]) <= one.lifecycle.half(role).unacknowledged_octets:
                 by = one.lifecycle.reset_by
                 reset = f", RST by the {by.capitalize()} at frame {one.lifecycle.reset_frame}" if by else ""
-                found[half] = len(rows), f"never acknowledged to its end{reset}"
+                found[half] = len(rows), f"never fully acknowledged{reset}"
         return found
 
     @abstractmethod
