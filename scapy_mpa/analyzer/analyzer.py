@@ -53,7 +53,7 @@ class FollowedConnection:
         is_reported: whether its segments are reported with the MPA connection beside it.
         is_left_out: whether the report has no room for it.
         is_holding: whether it may hold octets.
-        operations: the directions of which nothing waits to be taken, None for others.
+        operations: the directions with nothing waiting to be taken, None for others.
     """
 
     __slots__ = (
@@ -155,7 +155,7 @@ class Analyzer:
         self._holding: dict[int, TCPConnection] = {}
         #: How many octets they held when that was examined, and how many came since.
         self._held = 0
-        #: MPA connections of which something was found since the last time.
+        #: MPA connections with something new since the last time.
         self._pending: list[CapturedConnection] = []
         self._starts_found: set[int] = set()
         self._is_any_over = False
@@ -318,7 +318,7 @@ class Analyzer:
             followed.receive_path_mtu(d, seg)
 
     def pass_time(self, segments: Iterable[Segment]) -> None:
-        """The capture is past these segments, all of which need not have been fed."""
+        """Note that the capture is past these segments, not all of which need have been fed."""
         for seg in segments:
             self._frame, self._time = seg.frame, seg.time
 

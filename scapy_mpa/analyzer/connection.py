@@ -668,7 +668,7 @@ def direction_end(half: TCPHalf) -> DirectionEnd:
 
 
 def keyed_paths(key: bytes, paths: Set[tuple[int, tuple[str, ...]]]) -> frozenset[KeyedPath]:
-    """Return paths that have the direction of a TCP connection, of which direction 0 has a key, with keys."""
+    """Return the paths by direction of a TCP connection, whose direction 0 has this key, with keys."""
     if not paths:
         return _NO_PATHS
     keys = key, reverse_key(key)
@@ -828,7 +828,7 @@ class CapturedConnection:
 
     @property
     def part(self) -> PartOfFrame | None:
-        """The startup frame of which only a part came, None if there is none."""
+        """The startup frame that arrived only in part, None if there is none."""
         parts, d = self.reader.parts, self.initiator_side
         return parts[d] or parts[1 - d]
 

@@ -293,7 +293,7 @@ def merged(
 ) -> Iterator[tuple[int, tuple[int, T]]]:
     """Yield (index of its stream, record) of records (time, ...), by the time at the heads of the streams.
 
-    A stream of which it is known when it ``begins`` is not read from before.
+    A stream is not read before the time at which it ``begins``, if that is known.
     """
     # Of equals the first stream comes first: ties in the order given.  Without a record, one is due to be read.
     due: list[tuple[int, int, tuple[int, T] | None]] = []

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 #: Seconds between two examines what has not gone on.
 DEFAULT_POLL: Final = 0.5
-#: Octets at the beginning of a file by which it is known again: the first record, with its time, is among them.
+#: Octets at the beginning of a file that identify it: the first record, with its time, is among them.
 _HEAD: Final = 512
 #: What names of files end in that were compressed when they were over.
 _COMPRESSED: Final = (".gz", ".zst")

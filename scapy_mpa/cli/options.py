@@ -271,7 +271,7 @@ class Reading(NamedTuple):
 
     def messages(self, payload: bool, held: int) -> FoundMessages:
         """The messages of what was asked for, with their octets or without; raises as :meth:`select` does."""
-        # All messages say more of the upper layer than the first ones, by which a report chooses.
+        # All messages say more about the upper layer than the first ones, which a report goes by.
         return self._replace(protocols=())._selected(self._found_messages(payload, held))
 
     def _found_messages(self, payload: bool, held: int) -> FoundMessages:

@@ -17,7 +17,7 @@ from scapy_mpa.values.segment import CarriedSegment, Segment
 #: Octets of segments that are held before a chunk is written, and blocks.
 _HELD = 16 << 20
 _BLOCKS = 4096
-#: Half connections of which a writer remembers whose share they are.
+#: Half connections whose share a writer remembers.
 _MOST_REMEMBERED = 1 << 16
 
 #: Where the parts of a chunk end in the file: the first one is where it begins, the next the end of its marks.

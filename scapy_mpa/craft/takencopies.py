@@ -46,7 +46,7 @@ class Acknowledged:
 
 
 def taken(half: SentHalf, captured: Sequence[Captured], acknowledged: Acknowledged) -> list[Captured]:
-    """The segments without the octets of which a later copy was taken; one may be in several parts then."""
+    """Return the segments without octets whose later copy was taken; one may then be in several parts."""
     left_out: dict[int, list[tuple[int, int]]] = {}
     for first, last in _damaged_fpdus(half, captured):
         ranges = [*_replaced(captured, acknowledged, first, last)]
@@ -82,7 +82,7 @@ def _is_in_file(captured: Sequence[Captured], first: int, last: int) -> bool:
 def _replaced(
     captured: Sequence[Captured], acknowledged: Acknowledged, first: int, last: int
 ) -> Iterator[tuple[int, int, int, int] | None]:
-    """For each damaged octet of the FPDU [first, last): of which segment which copy takes which octets, or None."""
+    """For each damaged octet of the FPDU [first, last): which copy takes which octets of which segment, or None."""
     for index, segment in enumerate(captured):
         if segment.is_dropped:
             continue

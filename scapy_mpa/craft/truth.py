@@ -6,7 +6,7 @@ from the packets. ``Truth`` takes note of the packets one by one and gives, at t
 
 * complete(k): the first frame by which every octet of FPDU k, and both startup frames, have been captured.
 * placed(k): complete(k) if it is the first one, or holds a Marker; if not, also not before placed(k - 1). Where the
-  CRC of k is bad nothing is placed, and k + 1 has to be found by itself; if that is bad too, what follows it has to
+  CRC of k is bad nothing is placed, and k + 1 has to be found on its own; if that is bad too, what follows it has to
   show that it was one. Behind octets that no frame brings, FPDUs are found by the next Marker; in a stream without
   Markers by searching.
 * delivered(k): the last complete(j) for j up to k; none after octets that no frame brings.

@@ -147,7 +147,7 @@ class Script:
     """Sends items one after the other, when they can be sent.
 
     Args:
-        rdmap: by which it speaks.
+        rdmap: sends its messages.
         items: what to say, drawn as it is said; ``None`` in it means that more may come later.
         wait: seconds to listen after the last of them.
         ends: nothing more comes after the last item; without it the peer ends the connection.

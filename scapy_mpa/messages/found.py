@@ -23,8 +23,8 @@ class FoundMessages(ABC):
         report: without FPDUs; only messages of the connections that are left in it are yielded.
         remark: a line that says what was not examined, None if there is nothing.
         messages: what is known of the messages of each connection of the report, by its number.
-        directions: those of which messages are yielded.
-        protocols: the upper layers of which messages are yielded; none names all.
+        directions: those whose messages are yielded.
+        protocols: the upper layers whose messages are yielded; none names all.
     """
 
     report: Report
@@ -109,7 +109,7 @@ class FoundMessages(ABC):
         self.close()
 
     def shown_numbers(self) -> set[int]:
-        """The numbers of the connections of which messages are yielded."""
+        """The numbers of the connections whose messages are yielded."""
         return {
             one.number
             for one in self.report.connections
@@ -119,6 +119,6 @@ class FoundMessages(ABC):
 
     @property
     def shown(self) -> list[tuple[Connection, ConnectionMessages]]:
-        """The connections of which messages are yielded."""
+        """The connections whose messages are yielded."""
         shown = self.shown_numbers()
         return [(one, self.messages[one.number]) for one in self.report.connections if one.number in shown]

@@ -267,7 +267,7 @@ class RawConnector:
 
     Args:
         way: of the packets.
-        address: ours, of which no kernel knows.
+        address: ours, unknown to any kernel.
         host, port: of the peer.
         timeout: seconds for each answer.
 

@@ -435,7 +435,7 @@ class ProbeRun:
         return ""
 
     def _own_startup(self, case: ProbeCase) -> bytes:
-        """Our octets before Full Operation, by which a Responder decides; an Initiator decides by itself."""
+        """Our octets before Full Operation, on which a Responder decides; an Initiator decides on its own."""
         if self._target.role == "initiator":
             return b""
         packets = plan_of(case.case, self._terms.clean).sent()

@@ -216,7 +216,7 @@ class STagMemory:
         ended_frame: of what ended it, 0 while it is alive; ``how`` says it: "invalidated", "answered".
         doubts: how many doubts there were when all that upper layers named by it was known.
         gaps: how many gaps there were when all sinks that it names were known.
-        counts: findings by rule, of which ``findings`` has the first ones.
+        counts: findings by rule; ``findings`` has the first of them.
     """
 
     __slots__ = (

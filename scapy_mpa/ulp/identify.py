@@ -263,7 +263,7 @@ def _parts(frame: StartupFrame | None, responder_port: int) -> list[PrivateDataP
 def header_of(
     protocol: Protocol, octets: bytes, length: int, is_from_initiator: bool, queue: int | None = None
 ) -> UpperHeader | None:
-    """The header of a Send of a protocol, of which it is not known which Sends came before; None if there is none.
+    """The header of a Send of a protocol, with unknown earlier Sends; None if there is none.
 
     The first Send of either side may be another message than those that follow.
     """

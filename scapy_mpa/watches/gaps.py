@@ -51,7 +51,7 @@ class GapWatch:
         self.has_gap = False
 
     def arrived(self, arrival: Arrival) -> Sequence[Breach]:
-        """Report a segment of which the capture file holds a part only."""
+        """Report a segment that the capture file holds only in part."""
         cut = arrival.end - arrival.start - arrival.captured
         if not cut:
             return ()
@@ -77,7 +77,7 @@ class GapWatch:
         self._damaged = [*(one for one in self._damaged if one.end > self._located_end), octets]
 
     def _damage(self, end: int) -> Sequence[Breach]:
-        """Return of which segments the octets are that accuse nobody for what is between the last FPDU and ``end``."""
+        """Return the segments whose octets, between the last FPDU and ``end``, accuse nobody."""
         if not self._damaged:
             return ()
         start = max(self._located_end, self._lost_end)

@@ -25,7 +25,7 @@ FEWEST_AFTER_ERROR: Final = 10
 FEWEST_IN_VAIN: Final = 3
 #: Those of nearly all; nobody adds to it.
 _NO_RESETS: Final[list[Reset]] = []
-#: The end of a direction that is not over, all of which was acknowledged.
+#: The end of a direction that is not over and was acknowledged completely.
 _OPEN: Final = HalfEnd()
 
 

@@ -130,7 +130,7 @@ class _Tell(Protocol):
 
 
 class DatedFindings(Findings):
-    """Findings, each breach of which is reported when it is added."""
+    """Findings whose breaches are reported when they are added."""
 
     def __init__(self, quota: Quota | None, tell: _Tell) -> None:
         super().__init__(quota)

@@ -33,7 +33,7 @@ from scapy_mpa.wireshark.notes import FINDING, MOST_TOLD, DatedFindings, Gatheri
 HELD: Final = NANOSECONDS
 #: Packets, and octets of them, that may wait: a bound of memory.
 _MOST_PACKETS, _MOST_OCTETS = 1 << 12, 1 << 22
-#: Frames that were written of which there is still something to say: what is more is counted.
+#: Written frames that still have something to report: more than this are counted.
 _MOST_LATE: Final = MOST_TOLD
 
 
@@ -226,7 +226,7 @@ class OngoingComments(NoteListener):
         return self._part.kept
 
     def _hold(self) -> None:
-        """Hold the blocks back of which the packets were read since the last time."""
+        """Hold back the blocks whose packets were read since the last time."""
         if self._part is None:
             return
         for block in self._part.take(self._captures.packets - self._taken):
