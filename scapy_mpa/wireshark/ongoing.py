@@ -110,7 +110,7 @@ class _Stream:
 
 
 class _Connection(ConnectionSent):
-    """A connection as it is sent again while it is ongoing."""
+    """A connection as it is rewritten while it is ongoing."""
 
     def __init__(self, mpa: CapturedConnection) -> None:
         self._mpa = mpa
