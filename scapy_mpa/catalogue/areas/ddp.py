@@ -158,7 +158,7 @@ def _both(
         _case(name, purpose, raises, take, *said, clause=clause, tests=tests, breaks=breaks, is_named=is_named,
               closes=closes),
         _case(
-            f"{name}-of-the-responder", f"{purpose}, of the Responder", raises, take, *turned, clause=clause,
+            f"{name}-of-the-responder", f"{purpose}, from the Responder", raises, take, *turned, clause=clause,
             tests=tests, by="responder", breaks=breaks, is_named=is_named, closes=closes,
         ),
     )  # fmt: skip
