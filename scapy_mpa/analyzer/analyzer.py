@@ -366,7 +366,7 @@ class Analyzer:
         """End a TCP connection: no more of it follows."""
         flow, followed = connection.flow, connection.user
         assert flow is not None
-        # One that is alone is in the midst of none.
+        # One that is alone is not inside another.
         for one in flow.connections if len(flow.connections) > 1 else ():
             one.user.is_stray |= not one.user.has_fpdus and is_stray(one, flow)
         if followed.is_stray:
@@ -474,7 +474,7 @@ class Analyzer:
     def let_go(self, since: int) -> list[CapturedConnection]:
         """Follow no longer the TCP connections that have been over since a time (nanoseconds since the epoch).
 
-        Returns the MPA connections that are over with that, which are not kept any more.
+        Returns the MPA connections that are over with that, which are no longer kept.
         """
         for connection in self._followed.over():
             if connection.last_time <= since:
@@ -485,7 +485,7 @@ class Analyzer:
         return over
 
     def hand_over(self) -> list[CapturedConnection]:
-        """Return the MPA connections that are over, which are not kept any more, but count for the limit."""
+        """Return the MPA connections that are over, which are no longer kept, but count for the limit."""
         over = [mpa for mpa in self.connections if mpa.lifecycle is not None] if self._is_any_over else []
         if over:
             self.connections[:] = [mpa for mpa in self.connections if mpa.lifecycle is None]

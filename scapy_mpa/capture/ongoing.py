@@ -116,7 +116,7 @@ class Origin(ABC):
 class GrowingFile:
     """A file that somebody writes, to be read as it grows.
 
-    It ends when it is not the last one any more and does not grow, when it was written again, or when polling is over.
+    It ends when it is no longer the last one and does not grow, when it was written again, or when polling is over.
 
     Args:
         path: of the file.

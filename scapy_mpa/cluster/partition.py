@@ -2,7 +2,7 @@
 
 A file is a sequence of *chunks*. A chunk has the *marks* of some blocks of the captures, which every share reads, and
 for each share the segments of these blocks that are its own. Where each of them lies (:data:`Chunk`) is passed on
-beside the file. So a task of the second stage reads its own octets alone, and what a writer holds is bounded.
+beside the file. So a task of the second stage reads only its own octets, and what a writer holds is bounded.
 """
 
 from __future__ import annotations

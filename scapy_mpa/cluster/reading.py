@@ -32,7 +32,7 @@ from scapy_mpa.version import __version__
 
 #: Fragmented datagrams that a task remembers; if there are more, all are taken to be torn.
 _MOST_FRAGMENTED = 1 << 16
-#: Rules whose note counts packets of several captures: it can be made by one task alone.
+#: Rules whose note counts packets of several captures: it can be made by only one task.
 _COUNTED_TOGETHER = ("capture-twice", "capture-taps")
 
 

@@ -50,7 +50,7 @@ def taken(half: SentHalf, captured: Sequence[Captured], acknowledged: Acknowledg
     left_out: dict[int, list[tuple[int, int]]] = {}
     for first, last in _damaged_fpdus(half, captured):
         ranges = [*_replaced(captured, acknowledged, first, last)]
-        # A copy that leaves it bad was not taken any more than the first.
+        # A copy that leaves it bad was no more taken than the first.
         if None not in ranges:
             for index, copy, start, end in filter(None, ranges):
                 for other in range(index, copy):

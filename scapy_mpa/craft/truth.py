@@ -16,7 +16,7 @@ its ULPDU_Length is in the file, by a Marker only if that is too, or if it begin
 known of its CRC.
 
 A segment whose TCP checksum is wrong was dropped whole by its receiver: other copies count, wherever there are some.
-Octets that no other frame brings are the connection's all the same, so that an FPDU with them may be bad; that is no
+Octets that no other frame brings still belong to the connection, so that an FPDU with them may be bad; that is no
 error of MPA's where a SYN shows that TCP checksums were captured as they were on the wire.
 
 A segment with a bad CRC under a right TCP checksum may have been dropped too (RFC 5044 §8). If its octets come again,

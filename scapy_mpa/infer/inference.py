@@ -330,7 +330,7 @@ def _on_grid(runs: Sequence[Run], grid: int, crc: bool, cost: int) -> tuple[Infe
     if not (crc and any(looker.is_ddp for looker in lookers)):
         cost = _UNCOUNTED_BITS
     elif any(looker.pointing for looker in lookers):
-        # That RESERVED is zero chose the grid, and is no evidence for it any more.
+        # That RESERVED is zero chose the grid, and is no longer evidence for it.
         cost += MARKER_BITS - FPDUPTR_BITS
     return Inferred(True, crc, grid, origin, fpdus, bits, first, span, cost), candidates
 

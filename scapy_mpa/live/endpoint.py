@@ -451,7 +451,7 @@ class MPAEndpoint:
         return (self.agreement.profile if self.agreement is not None else self.settings.specification).name
 
     def _fail(self, error: RemoteProtocolError) -> None:
-        """An error of the peer was found: nothing of it is passed on any more (§8)."""
+        """An error of the peer was found: nothing from it is passed on (§8)."""
         may_terminate = self.may_send and self.settings.rdmap and not self._peer_has_ended
         startup, outgoing = self._startup, self._outgoing
         if self._incoming is None:

@@ -62,7 +62,7 @@ class HalfReading:
         self.ahead[offset] = wire_length, segment
 
     def deliver(self, offset: int, frame: int) -> Iterator[DDPSegment]:
-        """An FPDU that waits is delivered; yields what need not wait any more, in the order of the stream."""
+        """An FPDU that waits is delivered; yields what need no longer wait, in the order of the stream."""
         there = self.ahead.get(offset)
         if there is not None:
             self.ahead[offset] = there[0], there[1]._replace(delivered=frame)

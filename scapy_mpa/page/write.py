@@ -1,7 +1,7 @@
 """Writes the page: one file of HTML with its style sheet and its script in it, below a size.
 
 Whatever comes from a capture, or is the name of one, is text: jinja2 escapes it, and what a terminal or a browser would
-obey is printed in hexadecimal. Should something slip through all the same, the page's Content-Security-Policy lets
+obey is printed in hexadecimal. Should something slip through anyway, the page's Content-Security-Policy lets
 nothing run or be loaded but the style sheet and the script whose hashes it names. The same report gives the same page.
 """
 

@@ -108,7 +108,7 @@ class RawTCP:
         self._flush()
 
     def send(self, step: Send | Shaped | BareOctets) -> None:
-        """Send a segment as it is; raises OSError if there is no connection any more."""
+        """Send a segment as it is; raises OSError if there is no longer a connection."""
         if isinstance(step, Shaped) and ":" in self._ends[0][0]:
             raise Unsupported("it is about the header of IPv4")
         self._pump(0.0)

@@ -240,7 +240,7 @@ def _did(ended: str) -> str:
     return "closed" if ended == "fin" else "reset it"
 
 
-# --- nobody answers any more ---
+# --- nobody answers ---
 
 
 def _is_lost(known: Circumstances) -> bool:

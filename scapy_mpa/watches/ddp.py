@@ -295,7 +295,7 @@ class DDPWatch:
         self._breaches.append(Breach(rule, fpdu.offset, *fpdu.known, detail))
 
     def _lose(self, offset: int) -> None:
-        """Octets before an offset are missing: which messages are under way is not known any more."""
+        """Octets before an offset are missing: the open messages are no longer known."""
         self.losses += 1
         self.resumed = offset
         self._messages, self._open, self._response, self._write, self._answer = [*_UNKNOWN], None, None, None, None

@@ -52,7 +52,7 @@ class DirectionEnd:
         is_deviating: whether its sender is known to deviate, so that an error is what its peer may accept.
         is_in_operation: whether Full Operation began.
         accepted_resets: the RSTs for which its receiver closed the connection.
-        last_moment: the moment of its last segment, be it a RST.
+        last_moment: the moment of its last segment, even a RST.
         unacknowledged: octets that the peer never acknowledged; 0 if it never acknowledged any, for then that is not
             known.
         is_quiet: no RST, no error, no Terminate, and not sent again in vain.

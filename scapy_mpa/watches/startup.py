@@ -144,7 +144,7 @@ class StartupPhase:
         unexpected: what the Responder sent when it had the Request, before the Reply or in its place.
         answered_octets: how many octets, none of them of a Request, a Reply without one acknowledges; 0 if not known.
         rejected: whether the Reply rejects the connection.
-        is_accepted: whether a startup frame was wrong, and FPDUs follow all the same.
+        is_accepted: whether a startup frame was wrong, and FPDUs follow anyway.
         initiator_first: whether its specification has the Initiator send the first FPDU.
         responder_port: the TCP port of the Responder.
         request: the Request, None if the Initiator sent none.

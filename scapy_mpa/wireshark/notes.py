@@ -194,7 +194,7 @@ class NoteListener(Listener):
         at = frames if not placed or placed in frames else (*frames, placed)
         self.note(at, FPDU, *self._where(operation, row), tuple(row), *more)
         if placed and row.delivered not in (0, placed):
-            self.delivered(operation, row)  # it was final no sooner
+            self.delivered(operation, row)  # it was not final earlier
 
     def delivered(self, operation: FullOperation, row: FPDURow) -> None:
         """An FPDU that was placed at an earlier frame is delivered now."""

@@ -84,7 +84,7 @@ class _Stream:
         #: By stream offset; a number tells those of the same offset apart.
         self._waiting: list[tuple[int, int, FPDURow, bytes]] = []
         self._held = self._count = 0
-        #: The offset after the last FPDU that was sent; None before the first one of a stream joined in its midst.
+        #: The offset after the last FPDU that was sent; None before the first one of a stream joined in the middle.
         self._end: int | None = 0 if operation.reader.is_beginning else None
 
     def add(self, found: _Found) -> None:

@@ -281,7 +281,7 @@ class OngoingComments(NoteListener):
         return _half(self._open[serial], direction)
 
     def _forget_before(self, frame: int) -> None:
-        """Release connections that were over when this packet came: nothing is said of them any more."""
+        """Release connections that were over when this packet came: nothing more is said about them."""
         while self._forgotten and self._forgotten[0][0] < frame:
             del self._over[self._forgotten.popleft()[1]]
 

@@ -151,7 +151,7 @@ class HalfSent:
         yield from self.data(self.numbers.seq_at(offset), plain, cut)
 
     def fin(self) -> Iterator[IPPacket]:
-        """The FIN, if it waits for nothing any more."""
+        """The FIN, if it no longer waits for anything."""
         if self.fin_waits and not self.left and self.numbers.fin is not None:
             self.fin_waits = False
             seq = self.numbers.seq_at(self.numbers.fin)
