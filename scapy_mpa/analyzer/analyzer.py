@@ -89,7 +89,7 @@ class FollowedConnection:
         return self.reader.is_key_in(seg)
 
     def receive_path_mtu(self, d: int, seg: Segment) -> None:
-        """Take what a router reports of a packet of a direction."""
+        """Take what a router reports about a packet of a direction."""
         half = self.reader.connection.halves[d]
         if half.space.base is not None:
             if self.path_mtu is None:

@@ -51,7 +51,7 @@ class Captures:
 
     ``names`` are as given, as far as JSON can hold them; ``packets`` counts the records read so far, ``octets`` those
     of the blocks that their segments lie in; ``damage`` collects one line for each capture that could only be read in
-    part, ``notes`` are what the report is to say of the packets. ``fragments`` puts IP datagrams together, across
+    part, ``notes`` are what the report is to say about the packets. ``fragments`` puts IP datagrams together, across
     captures, within ``limits``. Use as a context manager: files it opened are closed at its end.
     """
 

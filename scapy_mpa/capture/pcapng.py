@@ -43,7 +43,7 @@ _PACKET_HEADER, _SIMPLE_HEADER = 28, 12
 LONGEST_BLOCK = MAX_CAPTURED_LENGTH + (1 << 20)
 
 _OPTION_END, OPTION_TSRESOL, OPTION_TSOFFSET = 0, 9, 14
-#: The unit of time, a power of ten, where nothing is said of it.
+#: The unit of time, a power of ten, where nothing is said about it.
 _MICROSECONDS = 6
 #: Interfaces of a section that are remembered: more than any host has.
 _MOST_INTERFACES = 1 << 16
@@ -67,7 +67,7 @@ class Interface(NamedTuple):
     offset: int
     simple_high: int
     fast: FastPath
-    #: What it says of the unit of time, and all of the description's body, if it is short.
+    #: What it says about the unit of time, and all of the description's body, if it is short.
     tsresol: int
     description: bytes
 

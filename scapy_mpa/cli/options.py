@@ -206,7 +206,7 @@ class Reading(NamedTuple):
     filters: tuple[str, ...] = ()
     #: The upper layers whose connections are shown; all, if there are none.
     protocols: tuple[str, ...] = ()
-    #: What was said of the captures, as it was typed: which of them is read, what is assumed, and the limits.
+    #: What was said about the captures, as it was typed: which of them is read, what is assumed, and the limits.
     told: tuple[str, ...] = ()
     #: The captures as they were named: folders and patterns among them.
     named: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from the packets. ``Truth`` takes note of the packets one by one and gives, at t
 
 Octets that a snapshot length cut off were on the wire: they count as captured. An FPDU with some of them is found if
 its ULPDU_Length is in the file, by a Marker only if that is too, or if it begins and ends with segments; nothing is
-known of its CRC.
+known about its CRC.
 
 A segment whose TCP checksum is wrong was dropped whole by its receiver: other copies count, wherever there are some.
 Octets that no other frame brings still belong to the connection, so that an FPDU with them may be bad; that is no
@@ -28,7 +28,7 @@ lengths and headers that agree. All that are there are listed; how long a chain 
 and so is how many FPDUs it takes to believe in a connection whose startup frames were not captured.
 
 The damage of ``impairments`` falls on ULPDUs and CRC fields alone. Where a length or a Marker is damaged, what a
-receiver can find is nothing that a sender could know. Nor is anything known of FPDUs that were altered on purpose.
+receiver can find is nothing that a sender could know. Nor is anything known about FPDUs that were altered on purpose.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ _OF_FIRST_FPDU: Final = frozenset(("rtr", "rtr-not-closed", "terminate-code"))
 _ENHANCED_CODES: Final = (6, 7)
 #: After these it is the ULP that closes (RFC 5044 §8).
 _LEFT_TO_ULP: Final = (2, 3)
-#: Layer and error type of MPA in a Terminate (RFC 6581 §8), and what is said of an error that has no code of MPA's:
+#: Layer and error type of MPA in a Terminate (RFC 6581 §8), and what is said about an error that has no code of MPA's:
 #: a catastrophic error, localized to the RDMAP Stream (RFC 5040 §4.8).
 _MPA_ERROR: Final = (2, 0)
 _BROKEN_STREAM: Final = (0, 2, 7)

@@ -170,7 +170,7 @@ class Script:
         self._doubt = doubt
         self._came: Counter[str] = Counter()
         self._waits_for: str | None = None
-        #: Memory that the peer named, and what is said of it as soon as it has.
+        #: Memory that the peer named, and what is said about it as soon as it has.
         self._memory: NamedMemory | None = None
         self._named: Named | None = None
         self._until: float | None = None

@@ -22,7 +22,7 @@ class FoundMessages(ABC):
     Attributes:
         report: without FPDUs; only messages of the connections that are left in it are yielded.
         remark: a line that says what was not examined, None if there is nothing.
-        messages: what is known of the messages of each connection of the report, by its number.
+        messages: what is known about the messages of each connection of the report, by its number.
         directions: those whose messages are yielded.
         protocols: the upper layers whose messages are yielded; none names all.
     """
@@ -48,7 +48,7 @@ class FoundMessages(ABC):
     def noted_runs(self) -> Iterator[tuple[MessageRow, Sequence[int]]]:
         """Yield the same; the note of a message says if its peer never acknowledged all of it.
 
-        That is said of connections that ended before their work did, and where all octets can be told apart.
+        That is said about connections that ended before their work did, and where all octets can be told apart.
         """
         lost = self._unacknowledged()
         if not lost:
@@ -70,7 +70,7 @@ class FoundMessages(ABC):
                 yield (one._replace(note="; ".join(filter(None, (one.note, note[1])))) if is_lost else one), ()
 
     def _unacknowledged(self) -> dict[tuple[int, Role], tuple[int, str]]:
-        """How many of the last messages of a half connection were not acknowledged, and what is said of them."""
+        """How many of the last messages of a half connection were not acknowledged, and what is said about them."""
         halves = {
             (one.number, role): (one, role)
             for one, _ in self.shown

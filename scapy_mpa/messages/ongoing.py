@@ -29,7 +29,7 @@ class OngoingMessages(MessageListener):
     """Hands on each message when it is whole.
 
     Args:
-        show: takes a message, and what is known of its connection.
+        show: takes a message, and what is known about its connection.
         payload: whether messages have their octets.
         held: octets of messages that wait for the rest of these at most.
     """

@@ -85,7 +85,7 @@ class _PictureBlock(NamedTuple):
 
 
 class _Section(NamedTuple):
-    """All that is said of one connection."""
+    """All that is said about one connection."""
 
     connection: Connection
     severity: str | None
@@ -116,7 +116,7 @@ def page_of(
 
     Args:
         report: What was found.
-        words: The captures and what was said of them, as they stand on a command line.
+        words: The captures and what was said about them, as they stand on a command line.
         told: Of these what was said.
         left_out: What the report leaves out, a sentence each.
         directions: Of which half connections FPDUs and pictures are shown.

@@ -238,7 +238,7 @@ class RawTCP:
 
 
 class RecordedPackets(RecordedConnection):
-    """A connection of a recording that is written as it passes; what an exchange says of it adds nothing."""
+    """A connection of a recording that is written as it passes; what an exchange says about it adds nothing."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording

@@ -408,7 +408,7 @@ class Assembly:
         rest = lengths[1:]
         is_together = False
         if rest and note is None:
-            # What is said of a Write is said of that one; the first alone shows that its memory is not known.
+            # What is said about a Write is said about that one; the first alone shows that its memory is not known.
             access = access._replace(to=to + lengths[0], length=sum(rest))
             is_together = self._use_together(half, access, len(rest))
         row = (

@@ -216,7 +216,7 @@ class Connection:
 
     @property
     def own_verdict(self) -> str:
-        """The verdict without what is said of other connections."""
+        """The verdict without what is said about other connections."""
         return self._own_verdict(self.startup_events)
 
     def _own_verdict(self, events: Sequence[StartupEvent]) -> str:

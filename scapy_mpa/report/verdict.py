@@ -428,7 +428,7 @@ def _told_by_terminate(known: Circumstances) -> frozenset[str]:
 
 
 class Cause(NamedTuple):
-    """A row: whether it fits what is known of a connection, and what it says then."""
+    """A row: whether it fits what is known about a connection, and what it says then."""
 
     name: str
     fits: Callable[[Circumstances], bool]

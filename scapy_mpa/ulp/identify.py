@@ -52,7 +52,7 @@ _PARSERS: dict[Protocol, _Parse[UpperHeader]] = {
     "rping": lambda octets, length, *_: rping_header(octets, length),
     "perftest": lambda octets, length, *_: perftest_header(octets, length),
 }
-#: The same for what headers say of memory.
+#: The same for what headers say about memory.
 _NAMINGS: dict[Protocol, _Parse[Naming | UpperHeader]] = {
     **_PARSERS,
     "SMB Direct": lambda octets, length, by_initiator, first, _: smbdirect.naming(octets, length, by_initiator, first),

@@ -121,7 +121,7 @@ class GapWatch:
                 return ()
             is_acknowledged = acknowledged is not None and acknowledged >= closed.sent
             return self.lost(Gap(edge, closed.sent, is_acknowledged, closed.moment))
-        # A FIN has a number, too.  Where more was acknowledged, nothing can be said of the end.
+        # A FIN has a number, too.  Where more was acknowledged, nothing can be said about the end.
         is_unseen = acknowledged is not None and edge + 1 < acknowledged < edge + NEAR
         if rest is None or not rest.is_located or rest.is_doubtful or closed is None or is_unseen:
             return ()

@@ -35,7 +35,7 @@ from scapy_mpa.rules.table import RULES, SEVERITIES
 from scapy_mpa.ulp.identify import UNKNOWN_LENGTH, UpperLayer
 from scapy_mpa.values.records import FPDURecord, FPDURow, record_of
 
-#: This many of each kind are reported of a frame; others are counted.
+#: This many of each kind are reported about a frame; others are counted.
 MOST_TOLD = 24
 
 #: Kinds of notes, in the order in which they are listed.

@@ -2,7 +2,7 @@
 
 In: startup frames and FPDUs, as a receiver finds them, and the segments that bring them. Out: packets of a pcapng
 file, as :mod:`~scapy_mpa.wireshark.export` and :mod:`~scapy_mpa.wireshark.strip` make them, as soon as they are known.
-What is read once is what a receiver that conforms finds: nothing is known of a sender that deviates.
+What is read once is what a receiver that conforms finds: nothing is known about a sender that deviates.
 """
 
 from __future__ import annotations
