@@ -53,7 +53,7 @@ class FollowedConnection:
         is_reported: whether its segments are reported with the MPA connection beside it.
         is_left_out: whether the report has no room for it.
         is_holding: whether it may hold octets.
-        operations: the directions of which nothing waits to be taken, None for others.
+        operations: the directions with nothing waiting to be taken, None for others.
     """
 
     __slots__ = (
@@ -89,7 +89,7 @@ class FollowedConnection:
         return self.reader.is_key_in(seg)
 
     def receive_path_mtu(self, d: int, seg: Segment) -> None:
-        """Take what a router reports of a packet of a direction."""
+        """Take what a router reports about a packet of a direction."""
         half = self.reader.connection.halves[d]
         if half.space.base is not None:
             if self.path_mtu is None:
@@ -155,7 +155,7 @@ class Analyzer:
         self._holding: dict[int, TCPConnection] = {}
         #: How many octets they held when that was examined, and how many came since.
         self._held = 0
-        #: MPA connections of which something was found since the last time.
+        #: MPA connections with something new since the last time.
         self._pending: list[CapturedConnection] = []
         self._starts_found: set[int] = set()
         self._is_any_over = False
@@ -318,7 +318,7 @@ class Analyzer:
             followed.receive_path_mtu(d, seg)
 
     def pass_time(self, segments: Iterable[Segment]) -> None:
-        """The capture is past these segments, all of which need not have been fed."""
+        """Note that the capture is past these segments, not all of which need have been fed."""
         for seg in segments:
             self._frame, self._time = seg.frame, seg.time
 
@@ -366,7 +366,7 @@ class Analyzer:
         """End a TCP connection: no more of it follows."""
         flow, followed = connection.flow, connection.user
         assert flow is not None
-        # One that is alone is in the midst of none.
+        # One that is alone is not inside another.
         for one in flow.connections if len(flow.connections) > 1 else ():
             one.user.is_stray |= not one.user.has_fpdus and is_stray(one, flow)
         if followed.is_stray:
@@ -474,7 +474,7 @@ class Analyzer:
     def let_go(self, since: int) -> list[CapturedConnection]:
         """Follow no longer the TCP connections that have been over since a time (nanoseconds since the epoch).
 
-        Returns the MPA connections that are over with that, which are not kept any more.
+        Returns the MPA connections that are over with that, which are no longer kept.
         """
         for connection in self._followed.over():
             if connection.last_time <= since:
@@ -485,7 +485,7 @@ class Analyzer:
         return over
 
     def hand_over(self) -> list[CapturedConnection]:
-        """Return the MPA connections that are over, which are not kept any more, but count for the limit."""
+        """Return the MPA connections that are over, which are no longer kept, but count for the limit."""
         over = [mpa for mpa in self.connections if mpa.lifecycle is not None] if self._is_any_over else []
         if over:
             self.connections[:] = [mpa for mpa in self.connections if mpa.lifecycle is None]

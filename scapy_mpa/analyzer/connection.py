@@ -563,7 +563,7 @@ class FullOperation:
     # --- the end ---
 
     def end(self) -> DirectionEnd:
-        """Return what is known of the direction when nothing more comes."""
+        """Return what is known about the direction when nothing more comes."""
         main, rest = self.reader.main, self.reader.rest
         # What its receiver may have dropped, and no FPDU needs, may be none of its sender's.
         sent = max(main.at, main.edge)
@@ -643,7 +643,7 @@ class FullOperation:
     def is_known_up_to(self, frame: int, end: DirectionEnd) -> bool:
         """Return True if all FPDUs that its sender sent up to a frame were captured, each as its receiver got it.
 
-        ``end`` is what is known of the direction when nothing more comes.
+        ``end`` is what is known about the direction when nothing more comes.
         """
         reader, counts = self.reader, self.counts
         if self.diagnosis is not None or self.first_error is not None or self.gapped or reader.has_hole:
@@ -659,7 +659,7 @@ class FullOperation:
 
 
 def direction_end(half: TCPHalf) -> DirectionEnd:
-    """Return what TCP shows of a direction without Full Operation when nothing more comes."""
+    """Return what TCP shows about a direction without Full Operation when nothing more comes."""
     sent = max(half.highest, 0)
     return DirectionEnd(
         (half.last_frame, half.last_time), half.fin_captured, half.resets, half.reset_count, half.retransmissions,
@@ -668,14 +668,14 @@ def direction_end(half: TCPHalf) -> DirectionEnd:
 
 
 def keyed_paths(key: bytes, paths: Set[tuple[int, tuple[str, ...]]]) -> frozenset[KeyedPath]:
-    """Return paths that have the direction of a TCP connection, of which direction 0 has a key, with keys."""
+    """Return the paths by direction of a TCP connection, whose direction 0 has this key, with keys."""
     if not paths:
         return _NO_PATHS
     keys = key, reverse_key(key)
     return frozenset([(keys[d], path) for d, path in paths])
 
 
-#: What is known of senders by an analysis of the same capture: by the addresses and ports of a direction's segments,
+#: What is known about senders by an analysis of the same capture: by the addresses and ports of a direction's segments,
 #: and the sequence number of its first octet of Full Operation.
 Deviations: TypeAlias = Mapping[tuple[bytes, int], Diagnosis]
 
@@ -689,7 +689,7 @@ class CapturedConnection:
         findings: where what is wrong with it goes.
         log: whether a row is kept of each FPDU.
         listener: hears of startup frames and FPDUs, if anybody does.
-        deviations: what is known of senders before anything is read.
+        deviations: what is known about senders before anything is read.
         room: how many STags may be remembered by all connections.
 
     Attributes:
@@ -828,7 +828,7 @@ class CapturedConnection:
 
     @property
     def part(self) -> PartOfFrame | None:
-        """The startup frame of which only a part came, None if there is none."""
+        """The startup frame that arrived only in part, None if there is none."""
         parts, d = self.reader.parts, self.initiator_side
         return parts[d] or parts[1 - d]
 

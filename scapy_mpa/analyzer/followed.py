@@ -1,6 +1,6 @@
 """Choose the TCP connections to follow, and which one gives way when there are too many.
 
-What is over goes first.  Connections of which one side alone was captured (SYNs that nobody answered) go if they are
+What is over goes first.  Connections of which only one side was captured (SYNs that nobody answered) go if they are
 more than their share; so do those without MPA; else the one goes that has been idle for longest.  Which that is, is
 found in the time that the packets took that came meanwhile: a heap has the last frame of each connection as it was when
 that was examined last, and one that turns out to have gone on goes back.

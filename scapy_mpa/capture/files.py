@@ -51,7 +51,7 @@ class Captures:
 
     ``names`` are as given, as far as JSON can hold them; ``packets`` counts the records read so far, ``octets`` those
     of the blocks that their segments lie in; ``damage`` collects one line for each capture that could only be read in
-    part, ``notes`` are what the report is to say of the packets. ``fragments`` puts IP datagrams together, across
+    part, ``notes`` are what the report is to say about the packets. ``fragments`` puts IP datagrams together, across
     captures, within ``limits``. Use as a context manager: files it opened are closed at its end.
     """
 
@@ -293,7 +293,7 @@ def merged(
 ) -> Iterator[tuple[int, tuple[int, T]]]:
     """Yield (index of its stream, record) of records (time, ...), by the time at the heads of the streams.
 
-    A stream of which it is known when it ``begins`` is not read from before.
+    A stream is not read before the time at which it ``begins``, if that is known.
     """
     # Of equals the first stream comes first: ties in the order given.  Without a record, one is due to be read.
     due: list[tuple[int, int, tuple[int, T] | None]] = []

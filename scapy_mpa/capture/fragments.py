@@ -106,7 +106,7 @@ class _Incomplete:
 
 
 class Fragments:
-    """The datagrams of a capture of which some fragments are missing.
+    """The datagrams of a capture with missing fragments.
 
     ``limits`` says how many of them, and how many octets, may wait (``datagrams``, ``fragment_octets``); ``notes``
     takes those that are dropped; ``esp`` opens what ESP holds, where there are keys; ``udp_ports`` are those of

@@ -191,7 +191,7 @@ class FrameIndex:
         until, earliest, at_once = last, max(1, last - most + 1), 1
         while until >= earliest:
             first = max(earliest, until - at_once + 1)
-            # Compressed data are read forwards only; what is not needed may be fragments of which others are far.
+            # Compressed data are read forwards only; what is not needed may be fragments of distant datagrams.
             for seg in reversed(self.segments(range(first, until + 1))):
                 start, end = _range_of(seg, seq)
                 if seg.key != key or start == end:

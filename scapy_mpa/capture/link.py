@@ -80,7 +80,7 @@ _PKTAP_LENGTH, _PKTAP_PACKET = 108, 1
 #: The shortest pflog header: up to the numbers of the rules, and the direction.
 _PFLOG_LENGTH = 45
 
-#: An ERF record begins with a time stamp; after it stands its type, of which the highest bit says that an extension
+#: An ERF record begins with a time stamp; it is followed by its type, whose highest bit says that an extension
 #: header follows, as does that of each extension header's first octet.
 _ERF_LENGTH, _ERF_TYPE_AT, _ERF_EXTENSION, _ERF_EXTENSION_LENGTH = 16, 8, 0x80, 8
 #: ERF types: octets between the headers and the frame, and its link type.
@@ -337,7 +337,7 @@ def _ppp_protocol(octets: memoryview, at: int, end: int) -> tuple[int, int] | No
 
 
 def ip_by_version(octets: memoryview, at: int, end: int) -> tuple[int, int] | None:
-    """EtherType and first octet of an IP packet of which nothing says which version it is."""
+    """EtherType and first octet of an IP packet whose version nothing says."""
     if end <= at:
         return None
     version = octets[at] >> 4

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 #: Seconds between two examines what has not gone on.
 DEFAULT_POLL: Final = 0.5
-#: Octets at the beginning of a file by which it is known again: the first record, with its time, is among them.
+#: Octets at the beginning of a file that identify it: the first record, with its time, is among them.
 _HEAD: Final = 512
 #: What names of files end in that were compressed when they were over.
 _COMPRESSED: Final = (".gz", ".zst")
@@ -116,7 +116,7 @@ class Origin(ABC):
 class GrowingFile:
     """A file that somebody writes, to be read as it grows.
 
-    It ends when it is not the last one any more and does not grow, when it was written again, or when polling is over.
+    It ends when it is no longer the last one and does not grow, when it was written again, or when polling is over.
 
     Args:
         path: of the file.

@@ -172,7 +172,7 @@ def with_comment(block: Block, comment: str) -> bytes | None:
 
 
 def without_comments(block: Block, is_ours: Callable[[str], bool]) -> Block:
-    """A packet block without the comments of which ``is_ours`` is true; its other options stay as they are.
+    """A packet block without the comments for which ``is_ours`` is true; its other options stay as they are.
 
     What stands after an option that is longer than the block stays too.
     """

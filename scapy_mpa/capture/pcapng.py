@@ -43,7 +43,7 @@ _PACKET_HEADER, _SIMPLE_HEADER = 28, 12
 LONGEST_BLOCK = MAX_CAPTURED_LENGTH + (1 << 20)
 
 _OPTION_END, OPTION_TSRESOL, OPTION_TSOFFSET = 0, 9, 14
-#: The unit of time, a power of ten, where nothing is said of it.
+#: The unit of time, a power of ten, where nothing is said about it.
 _MICROSECONDS = 6
 #: Interfaces of a section that are remembered: more than any host has.
 _MOST_INTERFACES = 1 << 16
@@ -67,7 +67,7 @@ class Interface(NamedTuple):
     offset: int
     simple_high: int
     fast: FastPath
-    #: What it says of the unit of time, and all of the description's body, if it is short.
+    #: What it says about the unit of time, and all of the description's body, if it is short.
     tsresol: int
     description: bytes
 
@@ -178,7 +178,7 @@ class PcapngReader(Reader):
         #: True if there was a packet of a link type that is known; one that is not, if there was one.
         self._is_known = False
         self._unknown: int | None = None
-        #: For reading again: where packets of which section begin.
+        #: For reading again: where the packets of each section begin.
         self._section_places: list[int] = []
         self._sections: list[_Section] = []
         #: Where simple packets begin, and their times (nanoseconds), which do not stand in them.
@@ -364,7 +364,7 @@ class PcapngReader(Reader):
         return self._section.fields.order
 
     def time_in(self, head: bytes, length: int) -> int | None:
-        """The time of the packet in an enhanced packet block of which ``head`` are the first octets; None if none."""
+        """The time of the packet in an enhanced packet block that begins with ``head``; None if none."""
         if len(head) < FIXED_LENGTHS[ENHANCED_PACKET]:
             return None
         kind, claimed, index, high, low, captured, _ = self._section.fields.enhanced(head)
@@ -435,7 +435,7 @@ def _compare(kind: int, first: int, second: int) -> None:
 
 
 def _section(header: bytes | memoryview) -> tuple[_Section, int]:
-    """A section by its header, of which 24 octets are there, and the length that the header claims."""
+    """A section by the first 24 octets of its header, and the length that the header claims."""
     order = BYTE_ORDER_MAGIC.get(bytes(header[8:12]))
     if order is None:
         raise _Damage("a pcapng section header without byte-order magic")

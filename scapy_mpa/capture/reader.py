@@ -46,7 +46,7 @@ class Reader(ABC):
         self.before = 0
         self.frames = 0
         self.damage: str | None = None
-        #: What is to be said of a limit that ended the file, and the time of the last record (nanoseconds).
+        #: What is to be said about a limit that ended the file, and the time of the last record (nanoseconds).
         self.limit: str | None = None
         self.time = 0
         self.fragments = fragments

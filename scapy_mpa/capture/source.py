@@ -127,7 +127,7 @@ def _decompressed(file: BinaryIO | Octets, head: bytes, stretch: int) -> _Decomp
 
 
 class _Plain:
-    """A file of which the first octets have been read."""
+    """A file whose first octets have been read."""
 
     def __init__(self, file: BinaryIO | Octets, head: bytes) -> None:
         self._file = file

@@ -176,7 +176,7 @@ class _Sender:
 
 
 class Repeats:
-    """Leaves out what one capture holds twice; in the midst of others only now and then, unless there is such.
+    """Leaves out what one capture holds twice; in the middle of others only now and then, unless there is such.
 
     A copy has the octets from the TCP header on that another packet had just before; what a router or a switch changes
     below (TTL, checksum, addresses of Ethernet, tags) may differ.  Half of the packets that its sender sent before must

@@ -41,7 +41,7 @@ class Peer(NamedTuple):
 
     @property
     def short(self) -> str:
-        """The same without what is said of the reaction in general."""
+        """The same without what is said about the reaction in general."""
         if self.reaction == "terminate":
             told = f"terminate: {self.error} ({self.layer}, {self.etype}, {self.code})"
             return f"{told}. {self.otherwise}" if self.otherwise else told

@@ -29,7 +29,7 @@ class CommandTo(Command):
 def host_and_port(words: Sequence[str], usual_host: str | None = None, least_port: int = 1) -> tuple[str, int]:
     """Host and port that one or two words name; an IPv6 address stands in brackets before a colon.
 
-    ``usual_host`` is taken where a port alone is named. Raises :class:`click.UsageError` for anything else.
+    ``usual_host`` is taken where only a port is named. Raises :class:`click.UsageError` for anything else.
     """
     host: str | None
     if len(words) == 1 and ":" in words[0]:

@@ -94,7 +94,7 @@ def annotate_ongoing(reading: Reading, captures: OngoingCaptures, output: str, f
     file.writelines(comments.take(is_over=True))
     _tell(output, captures.name, comments.packets, comments.comments, comments.no_room)
     for line in comments.left():
-        print_line(f"scapy-mpa: {line}", err=True)  # no packet came any more that could have said it
+        print_line(f"scapy-mpa: {line}", err=True)  # no later packet came that could have said it
     warn_of_damage(damage)
 
 

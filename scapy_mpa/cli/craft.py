@@ -162,7 +162,7 @@ def _write(
         packets = traffic.write(file, output_format or ("pcapng" if output.endswith(".pcapng") else "pcap"), truth)
         if truth is not None and lines is not None:
             lines.writelines(line.encode() for line in truth_lines(truth.records()))
-            # One of them alone is of no use: neither gets its name before all octets of both are written.
+            # One of them alone is useless: neither gets its name before all octets of both are written.
             lines.flush()
         file.flush()
     if truth_file is None or not is_stdout(truth_file):

@@ -141,11 +141,11 @@ def _print_source(context: click.Context, _parameter: click.Parameter, is_wanted
 )  # fmt: skip
 @click.option(
     "--coverage", metavar="FILE", type=click.Path(dir_okay=False),
-    help="Have what a live peer executes decide which case is changed next: the peer counts it in FILE.",
+    help="Choose the next case to change by the code that a live peer executes, which the peer counts in FILE.",
 )  # fmt: skip
 @click.option(
     "--coverage-source", is_flag=True, is_eager=True, expose_value=False, callback=_print_source,
-    help="Print the C source that has a peer count it, and exit.",
+    help="Print the C source that makes a peer count the code it executes, and exit.",
 )  # fmt: skip
 @click.option(
     "--minimize",

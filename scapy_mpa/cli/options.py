@@ -206,7 +206,7 @@ class Reading(NamedTuple):
     filters: tuple[str, ...] = ()
     #: The upper layers whose connections are shown; all, if there are none.
     protocols: tuple[str, ...] = ()
-    #: What was said of the captures, as it was typed: which of them is read, what is assumed, and the limits.
+    #: What was said about the captures, as it was typed: which of them is read, what is assumed, and the limits.
     told: tuple[str, ...] = ()
     #: The captures as they were named: folders and patterns among them.
     named: tuple[str, ...] = ()
@@ -271,7 +271,7 @@ class Reading(NamedTuple):
 
     def messages(self, payload: bool, held: int) -> FoundMessages:
         """The messages of what was asked for, with their octets or without; raises as :meth:`select` does."""
-        # All messages say more of the upper layer than the first ones, by which a report chooses.
+        # All messages say more about the upper layer than the first ones, which a report goes by.
         return self._replace(protocols=())._selected(self._found_messages(payload, held))
 
     def _found_messages(self, payload: bool, held: int) -> FoundMessages:

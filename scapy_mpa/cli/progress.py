@@ -86,7 +86,7 @@ class ReadingProgress:
             task = progress.add_task("reading", total=total, completed=sum(done.values()))
             while not self._is_over.wait(_INTERVAL):
                 there = _positions(self._sizes)
-                # One after the other: those that are not open any more, before one that is, were read to their end.
+                # One after the other: those that are no longer open, before one that is, were read to their end.
                 last = max((at for at, name in enumerate(done) if name in there), default=-1)
                 for at, name in enumerate(done):
                     if name in there:

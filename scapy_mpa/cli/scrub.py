@@ -75,5 +75,5 @@ def scrub_command(reading: Reading, output: str, seed: str | None, keep: str | N
     for line in lost:
         print_line(f"  not the same: {line}", err=True)
     if lost and keep is None:
-        print_line("  --keep headers keeps what rests on headers of upper layers", err=True)
+        print_line("  --keep headers keeps the findings that rest on headers of upper layers", err=True)
     return 0

@@ -16,7 +16,7 @@ from scapy_mpa.live.rdmap import RDMAPSettings
 from scapy_mpa.live.rping import MOST, SIZE
 from scapy_mpa.system.names import printable
 
-#: Services, of which a connection asks one thing, and all upper layers.
+#: Services, which a connection asks for one thing, and all upper layers.
 SERVICES = ("nfs-null", "nvme-connect")
 ULPS = ("none", "rping", "echo", *SERVICES)
 #: Octets of the longest name of a subsystem, without the zero after it (NVMe 1.4 §7.9).

@@ -39,7 +39,7 @@ class Word(click.Choice[str]):
 
 
 class Begun(ParamType[str]):
-    """A word of which the beginning is enough, where the words are known once they are needed."""
+    """A word that may be abbreviated, where the words are known once they are needed."""
 
     name = "word"
 

@@ -42,7 +42,7 @@ _Sorted: TypeAlias = "tuple[Key, int, int, MessageValues, bytes | None]"
 
 
 class MessageTask(NamedTuple):
-    """A share, of which the messages are reassembled; ``payload`` and ``held`` are those of MessageReading."""
+    """A share whose messages are reassembled; ``payload`` and ``held`` are those of MessageReading."""
 
     receiving: ReceivingTask
     payload: bool

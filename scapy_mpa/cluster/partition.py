@@ -2,7 +2,7 @@
 
 A file is a sequence of *chunks*. A chunk has the *marks* of some blocks of the captures, which every share reads, and
 for each share the segments of these blocks that are its own. Where each of them lies (:data:`Chunk`) is passed on
-beside the file. So a task of the second stage reads its own octets alone, and what a writer holds is bounded.
+beside the file. So a task of the second stage reads only its own octets, and what a writer holds is bounded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scapy_mpa.values.segment import CarriedSegment, Segment
 #: Octets of segments that are held before a chunk is written, and blocks.
 _HELD = 16 << 20
 _BLOCKS = 4096
-#: Half connections of which a writer remembers whose share they are.
+#: Half connections whose share a writer remembers.
 _MOST_REMEMBERED = 1 << 16
 
 #: Where the parts of a chunk end in the file: the first one is where it begins, the next the end of its marks.

@@ -30,9 +30,9 @@ from scapy_mpa.system.names import printable
 from scapy_mpa.values.limits import Limits
 from scapy_mpa.version import __version__
 
-#: Datagrams in fragments of which a task remembers that it saw them; of more, all are taken to be torn.
+#: Fragmented datagrams that a task remembers; if there are more, all are taken to be torn.
 _MOST_FRAGMENTED = 1 << 16
-#: Rules whose note counts packets of several captures: it can be made by one task alone.
+#: Rules whose note counts packets of several captures: it can be made by only one task.
 _COUNTED_TOGETHER = ("capture-twice", "capture-taps")
 
 
@@ -215,7 +215,7 @@ def read_unit(task: ReadingTask) -> UnitRead:
 
 
 class _SeenFragments(Fragments):
-    """Fragments, of which it is remembered that they were there."""
+    """Fragments that are only remembered, not reassembled."""
 
     def __init__(self, limits: Limits, notes: Notes, udp_ports: Mapping[int, str]) -> None:
         super().__init__(limits, notes, udp_ports=udp_ports)

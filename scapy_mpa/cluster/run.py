@@ -170,7 +170,7 @@ def _client(cluster: Cluster) -> Iterator[Any]:
                     dashboard_address="127.0.0.1:0",
                     silence_logs=logging.CRITICAL,
                     memory_limit=0,
-                    # TLS with a key that this process alone has: workers do whatever a client tells them, as this user.
+                    # TLS with a key that only this process has: workers do whatever a client tells them, as this user.
                     security=True,
                 )
                 client = dask.Client(stack.enter_context(local))

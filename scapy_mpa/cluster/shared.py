@@ -69,7 +69,7 @@ class SharedFolder(NamedTuple):
     def remove(self) -> None:
         """Remove the folder with all that is in it, as far as that can be done."""
         system, path = self._found()
-        # A task that nobody waits for any more may still write; nothing depends on it.
+        # A task that is no longer waited for may still write; nothing depends on it.
         with suppress(OSError):
             system.rm(path, recursive=True)
 

@@ -72,7 +72,7 @@ class Reference:
                 reach = end
 
     def pieces(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-        """Yield start, end and segment of what is known of a range."""
+        """Yield start, end and segment of what is known about a range."""
         at = max(0, bisect_right(self._starts, start) - 1)
         while at < len(self._pieces) and self._pieces[at][0] < end:
             first, last, index = self._pieces[at]

@@ -68,7 +68,7 @@ class Comparison(NamedTuple):
     captures: tuple[list[str], list[str]]
     clock: ClockOffset | None
     connections: list[ComparedConnection]
-    #: MPA connections of which one of the captures has no segment: "initiator > responder".
+    #: MPA connections without a segment in one of the captures: "initiator > responder".
     only_first: list[str]
     only_second: list[str]
     #: What of the captures could not be read.

@@ -122,8 +122,8 @@ class ComparedHalf:
         changes: the octets that changed, the first 1,000 runs.
         changed_octets: how many did.
         segments: at the sender's tap and at the receiver's.
-        missing_octets: captured at the sender's tap alone.
-        unknown_octets: captured at the receiver's tap alone.
+        missing_octets: captured only at the sender's tap.
+        unknown_octets: captured only at the receiver's tap.
         seq_shift: by how much sequence numbers are higher at the receiver's tap.
         delays: seconds, least, median and most; None without segments that are the same at both.
         mss: the MSS that its sender's SYN announced at each tap, None where the SYN was not captured.

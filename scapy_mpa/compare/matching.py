@@ -87,7 +87,7 @@ def match(sent: Passed, received: Passed, usual: int) -> Matches:
             pairs += [(there[many], here[few]) for few, many in enumerate(found)]
             left_there += _others(there, found)
     pairs.sort()
-    # A copy of what arrived all the same has not been cut: only octets that no pair brought can have been.
+    # A copy of what arrived anyway has not been cut: only octets that no pair brought can have been.
     arrived = _covered(received, [there for there, _ in pairs])
     known = _covered(sent, [here for _, here in pairs])
     recut, lost, extra = [], [], []

@@ -120,7 +120,7 @@ def paired(first: Sequence[Connection], second: Sequence[Connection], mapping: M
             pairs[place] = Pair((one, None), (one.initiator.key, key), is_certain)
             if not is_certain and equal < 2:
                 continue
-            # Who began is not known of a connection that was captured from the middle on.
+            # Who began is not known about a connection that was captured from the middle on.
             for turned, way in ((False, ends), (True, ends[::-1])):
                 near = by_key.get(reverse_key(key) if turned else key, [])
                 if not is_certain:

@@ -127,7 +127,7 @@ class _Whole:
         return self._as_parts(begun.parts)
 
     def _as_parts(self, parts: list[Message]) -> list[Message]:
-        """These parts, by which the sender counts on."""
+        """Return these parts; the sender continues its counts after them."""
         for part in parts:
             self._queues.follow(part)
         return parts

@@ -24,7 +24,7 @@ _NANOSECONDS = 1_000_000_000
 class CapturedHalf:
     """The FPDUs of one half connection, captured as ``captured`` says and acknowledged as ``acknowledged`` does.
 
-    ``floor`` is the frame by which both startup frames were there; ``anchored``: it is known where Full Operation
+    ``floor`` is the frame by which both startup frames had arrived; ``anchored``: it is known where Full Operation
     begins; ``checks``: TCP checksums are known to be captured as they were on the wire.
     """
 

@@ -90,7 +90,7 @@ class Conversation:
     def start(self: C) -> C:
         """Request, Reply and, if the sides agreed on one, the ready-to-receive message.
 
-        They come by themselves before the first message, and at the end if there is none.
+        They are sent automatically before the first message, and at the end if there is none.
         """
         if self._has_started:
             raise ConversationError("there is one Request and one Reply in a conversation")

@@ -148,7 +148,7 @@ class Exchange:
             self.startup.append((role, lambda _: frame))
 
     def said(self, role: Role) -> list[int]:
-        """The indices of the steps by which a side says something in FPDUs."""
+        """Return the indices of the steps in which a side sends FPDUs."""
         return [index for index, step in enumerate(self.steps) if self._speaker(step) == role]
 
     def queues(self, role: Role) -> Queues:

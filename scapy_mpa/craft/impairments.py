@@ -219,7 +219,7 @@ _CHOICES = {"mode": ("pseudo", "zero"), "what": tuple(PLACES), "where": tuple(WH
 
 class Impairment(NamedTuple):
     """An impairment and its parameters; only packets sent in ``direction``, and of ``connection``, if they are
-    given; only the one with this ``number`` (``changes.change.find``), to which it happens for certain."""
+    given; only the one with this ``number`` (``changes.change.find``), to which it always happens."""
 
     kind: str
     parameters: dict[str, Any]
@@ -376,7 +376,7 @@ class Pipeline:
 
 
 class _Farthest(random.Random):
-    """Draws for what happens for certain: as far, and as much, as there may be."""
+    """Draws for what always happens: as far, and as much, as there may be."""
 
     def getrandbits(self, k: int) -> int:
         """The largest number of this many bits."""
@@ -390,7 +390,7 @@ def impaired(
 
     Args:
         kind: its name.
-        number: that of the packet to which it happens, for certain; None: to any, as its parameters say.
+        number: that of the packet to which it always happens; None: to any, as its parameters say.
         seed: decides about what is random.
         direction: the sender of what it happens to; None: the side that the exchange is changed by.
         parameters: those that are not as usual, and those of its function alone.

@@ -47,7 +47,7 @@ WHERE: Final[Mapping[str, str]] = {
 _FORGED: Final = 0x4000
 #: What every forged octet differs by from the one in whose place it stands.
 _OTHER: Final = 0x5A
-#: Octets of data that are forged where nothing is known of what belongs there.
+#: Octets of data that are forged where nothing is known about what belongs there.
 _OCTETS: Final = 40
 #: Acknowledgement numbers that are remembered: a RST with one of them is an answer.
 _REMEMBERED: Final = 64

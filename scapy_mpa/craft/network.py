@@ -173,7 +173,7 @@ def corrupt(
 ) -> Packets:
     """An octet of a ULPDU, of PAD or of a CRC field is damaged: the one at ``at``, XORed with ``mask``, if given.
 
-    With ``repaired`` the TCP checksum is right all the same, as a middlebox leaves it that damages what it forwards,
+    With ``repaired`` the TCP checksum is still right, as a middlebox leaves it that damages what it forwards,
     and only MPA's CRC can tell. Without, the receiver drops the segment and it is sent again after ``distance``
     others, unless ``retransmit`` is false, with ``resegment`` cut elsewhere. So it is with ``repaired`` and
     ``dropped`` where CRCs are in use: the receiver notices the CRC and drops the segment without a word (RFC 5044

@@ -115,7 +115,7 @@ class FrameMaker:
     ) -> bytes:
         """Return one frame. ``options`` is a multiple of four octets, ``window`` is as in the header.
 
-        ``identification`` (modulo 65536) is IPv4's alone.
+        ``identification`` (modulo 65536) exists only in IPv4.
         """
         length = _TCP_HEADER + len(options) + len(payload)
         offset_flags = (_TCP_HEADER + len(options)) << 10 | flags

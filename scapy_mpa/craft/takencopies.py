@@ -46,11 +46,11 @@ class Acknowledged:
 
 
 def taken(half: SentHalf, captured: Sequence[Captured], acknowledged: Acknowledged) -> list[Captured]:
-    """The segments without the octets of which a later copy was taken; one may be in several parts then."""
+    """Return the segments without octets whose later copy was taken; one may then be in several parts."""
     left_out: dict[int, list[tuple[int, int]]] = {}
     for first, last in _damaged_fpdus(half, captured):
         ranges = [*_replaced(captured, acknowledged, first, last)]
-        # A copy that leaves it bad was not taken any more than the first.
+        # A copy that leaves it bad was no more taken than the first.
         if None not in ranges:
             for index, copy, start, end in filter(None, ranges):
                 for other in range(index, copy):
@@ -82,7 +82,7 @@ def _is_in_file(captured: Sequence[Captured], first: int, last: int) -> bool:
 def _replaced(
     captured: Sequence[Captured], acknowledged: Acknowledged, first: int, last: int
 ) -> Iterator[tuple[int, int, int, int] | None]:
-    """For each damaged octet of the FPDU [first, last): of which segment which copy takes which octets, or None."""
+    """For each damaged octet of the FPDU [first, last): which copy takes which octets of which segment, or None."""
     for index, segment in enumerate(captured):
         if segment.is_dropped:
             continue

@@ -3,7 +3,7 @@
 What each side wants to send goes in; packets come out, with the sequence and acknowledgement numbers, timestamps and
 acknowledgements a real connection has. ``Talk`` is a wire between two ``TCP``s: it brings each packet to the other side
 before the next is made. Times are drawn from an iterator that the caller gives, one a packet, so that many talks can
-share it. Its packets are values (``TcpPacket``), of which ``frames`` makes octets.
+share it. Its packets are values (``TcpPacket``), which ``frames`` turns into octets.
 """
 
 from __future__ import annotations

@@ -262,7 +262,7 @@ class TCP:
         self._put(packet)
 
     def acknowledge(self, flags: int = ACK) -> None:
-        """Send a segment without octets at the end of our stream, by which all that came is acknowledged."""
+        """Send a segment without octets at the end of our stream, which acknowledges everything received."""
         self._put(self._packet(self.snd_nxt + (self._fin is not None), b"", flags))
 
     def finish(self) -> None:

@@ -22,7 +22,7 @@ from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.role import ROLES
 
 Format = Literal["pcap", "pcapng"]
-#: Nanoseconds since the epoch that the seconds of a pcap file do not hold any more.
+#: Nanoseconds since the epoch that the seconds of a pcap file can no longer hold.
 END_OF_TIME = (1 << 32) * 10**9
 FORMATS: tuple[Format, ...] = ("pcap", "pcapng")
 

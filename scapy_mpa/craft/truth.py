@@ -6,17 +6,17 @@ from the packets. ``Truth`` takes note of the packets one by one and gives, at t
 
 * complete(k): the first frame by which every octet of FPDU k, and both startup frames, have been captured.
 * placed(k): complete(k) if it is the first one, or holds a Marker; if not, also not before placed(k - 1). Where the
-  CRC of k is bad nothing is placed, and k + 1 has to be found by itself; if that is bad too, what follows it has to
+  CRC of k is bad nothing is placed, and k + 1 has to be found on its own; if that is bad too, what follows it has to
   show that it was one. Behind octets that no frame brings, FPDUs are found by the next Marker; in a stream without
   Markers by searching.
 * delivered(k): the last complete(j) for j up to k; none after octets that no frame brings.
 
 Octets that a snapshot length cut off were on the wire: they count as captured. An FPDU with some of them is found if
 its ULPDU_Length is in the file, by a Marker only if that is too, or if it begins and ends with segments; nothing is
-known of its CRC.
+known about its CRC.
 
 A segment whose TCP checksum is wrong was dropped whole by its receiver: other copies count, wherever there are some.
-Octets that no other frame brings are the connection's all the same, so that an FPDU with them may be bad; that is no
+Octets that no other frame brings still belong to the connection, so that an FPDU with them may be bad; that is no
 error of MPA's where a SYN shows that TCP checksums were captured as they were on the wire.
 
 A segment with a bad CRC under a right TCP checksum may have been dropped too (RFC 5044 §8). If its octets come again,
@@ -28,7 +28,7 @@ lengths and headers that agree. All that are there are listed; how long a chain 
 and so is how many FPDUs it takes to believe in a connection whose startup frames were not captured.
 
 The damage of ``impairments`` falls on ULPDUs and CRC fields alone. Where a length or a Marker is damaged, what a
-receiver can find is nothing that a sender could know. Nor is anything known of FPDUs that were altered on purpose.
+receiver can find is nothing that a sender could know. Nor is anything known about FPDUs that were altered on purpose.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class Operation(NamedTuple):
     crc: bool | None
     #: None if IRD and ORD were not exchanged.
     depths: ReadDepths | None
-    #: The types of which one must be the Initiator's first FPDU; None: no RTR message, () : none in common.
+    #: The types, one of which must be the Initiator's first FPDU; None: no RTR message, () : none in common.
     rtr: tuple[RtrType, ...] | None
 
 

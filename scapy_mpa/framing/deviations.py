@@ -294,7 +294,7 @@ def _first_fpdu_violations(
 def _terminate_violations(close: Close, by: Role, ulpdu: bytes) -> list[Deviation]:
     """RFC 6581 §8: what a Terminate has to say that ends the negotiation."""
     said = decode_terminate(ulpdu)
-    # Code 5 is for errors of the endpoint itself, of which the frames say nothing.
+    # Code 5 is for errors of the endpoint itself, about which the frames say nothing.
     if said is None or (said.layer, said.etype, said.code) in ((2, 0, close.code), (2, 0, _LOCAL_CATASTROPHIC)):
         return []
     text = f"a Terminate with layer {said.layer}, type {said.etype} and code {said.code}, not code {close.code}"

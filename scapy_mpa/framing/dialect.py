@@ -71,7 +71,7 @@ class Dialect(NamedTuple):
 
     @property
     def alignment(self) -> int:
-        """Octets of which the lengths of FPDUs are multiples (§4.1)."""
+        """The lengths of FPDUs are multiples of this many octets (§4.1)."""
         return 4 if self.pad_rule == "multiple" else 1
 
     @property

@@ -1,7 +1,7 @@
 """The deviations of senders: one row per deviation seen in implementations, and the dialects that follow from them.
 
 A row says what a sender changes, where that can be seen, and how to say it.  :func:`candidates` puts one or two of
-them together for a half connection of which it is known what was agreed on.
+them together for a half connection whose agreement is known.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class Candidate(NamedTuple):
         return ", and ".join(deviation.text for deviation in self.deviations)
 
 
-#: Changes of which one hides the other; of PAD that ULPDU_Length counts nobody can tell how much there is.
+#: Changes that hide each other; nobody can tell how much PAD there is if ULPDU_Length counts it.
 _NOT_TOGETHER = (
     {"crc_is_zero", "crc_order"},
     {"crc_is_zero", "crc_covers_markers"},

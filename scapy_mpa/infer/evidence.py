@@ -109,7 +109,7 @@ def header_at(octets: bytes, at: int, ulpdu_length: int) -> Header | None:
 
 
 def header_bits(octets: bytes, at: int, header: Header) -> int:
-    """Bits of evidence in a DDP header by itself."""
+    """Bits of evidence in a DDP header alone."""
     if header.control & 0x80:
         return _TAGGED_BITS
     bits = _UNTAGGED_BITS + (_FIELD_BITS if QUEUE_OF[header.opcode] else 2 * _ZERO_FIELD_BITS)

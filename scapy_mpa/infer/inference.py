@@ -75,7 +75,7 @@ _MOST_RUNS = 256
 _SHORTEST_RUN = plain_length(1)
 #: One Marker in this many may have anything in RESERVED.
 _MOST_DEVIATING = 8
-#: Places of Markers, from the first octet to the last, of which one may.
+#: Places of Markers, from the first octet to the last, one of which may.
 _FEWEST_BESIDE_DEVIATING = 4
 #: One Marker in this many may lead nowhere, without CRCs.
 _MOST_ASTRAY = 4
@@ -92,7 +92,7 @@ _FEWEST_POINTING = 3
 #: Of each octet, whether it is not zero, and whether one of the two bits of FPDUPTR is not that are sent zero.
 _NOT_ZERO = bytes(octet > 0 for octet in range(256))
 _LOW_TWO_BITS = bytes(octet & 3 > 0 for octet in range(256))
-#: Rows of 0 and 1 of which each column is added up within an octet.
+#: Rows of 0 and 1 whose columns are each added up within an octet.
 _MOST_ROWS = 255
 #: Added to offsets, so that no FPDU begins before the stream: a Marker stands there.
 _SHIFT = -(-2 * LONGEST_FPDU // MARKER_INTERVAL) * MARKER_INTERVAL
@@ -330,7 +330,7 @@ def _on_grid(runs: Sequence[Run], grid: int, crc: bool, cost: int) -> tuple[Infe
     if not (crc and any(looker.is_ddp for looker in lookers)):
         cost = _UNCOUNTED_BITS
     elif any(looker.pointing for looker in lookers):
-        # That RESERVED is zero chose the grid, and is no evidence for it any more.
+        # That RESERVED is zero chose the grid, and is no longer evidence for it.
         cost += MARKER_BITS - FPDUPTR_BITS
     return Inferred(True, crc, grid, origin, fpdus, bits, first, span, cost), candidates
 

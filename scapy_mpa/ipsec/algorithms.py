@@ -19,7 +19,7 @@ class Encryption(NamedTuple):
         algorithm: the name that Scapy's ``CRYPT_ALGOS`` has for it.
         key_lengths: octets that its key may have, the salt included.
         salt: octets of salt at the end of the key.
-        block: octets of which what is encrypted is a multiple.
+        block: what is encrypted is a multiple of this many octets.
         iv: octets of the initialization vector in each packet.
         icv: octets of the Integrity Check Value, if it checks integrity itself (RFC 4303 §3.2.3).
     """

@@ -24,7 +24,7 @@ from scapy_mpa.system.names import printable
 #: Octets of the largest file, and associations in it.
 _LARGEST_FILE: Final = 4 << 20
 _MOST: Final = 10_000
-#: Pairs of addresses and SPI of which the association is remembered.
+#: Pairs of addresses and SPI whose association is remembered.
 _MOST_REMEMBERED: Final = 4096
 _FIELDS, _FIELDS_WITH_ESN = 8, 10
 _NETWORKS: Final[dict[str, IPv4Network | IPv6Network]] = {"IPv4": IPv4Network("0.0.0.0/0"), "IPv6": IPv6Network("::/0")}

@@ -5,7 +5,7 @@ shadow whatever is bound later, and one by port would miss most connections, so 
 overloaded: nine octets are compared, and if they differ Scapy continues as before, on every port.
 
 Nothing marks an FPDU. ``MPASession`` follows connections from their startup frames; for a quick look
-at streams without Markers ``bind_mpa(port)`` has the payload of each segment of a port dissected by itself.
+at streams without Markers ``bind_mpa(port)`` has the payload of each segment of a port dissected on its own.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from scapy_mpa.values.records import FPDURow
 
 #: Requests, and calls, without an answer that are kept to be linked: packets take some kilobytes each.
 MOST_WAITING = 1 << 12
-#: Segments of a message of which the frames are known.
+#: Segments of a message whose frames are known.
 _MOST_SEGMENTS = 1 << 16
 #: In place of a queue: tagged messages, and what has no DDP header.
 _TAGGED_QUEUE, _NO_QUEUE = -1, -2

@@ -233,7 +233,7 @@ def _upper_by_port(sock: socket.socket) -> tuple[ConnectionUpper | None, bool]:
         try:
             port = _port(address())
         except OSError:
-            port = 0  # it is not connected any more
+            port = 0  # it is no longer connected
         if port in PORTS:
             return ConnectionUpper(None, None, port), is_initiator
     return None, True

@@ -41,7 +41,7 @@ Order = Literal["placed", "delivered"]
 _RELEASE_AFTER = 1024
 _NANOSECONDS = 1_000_000_000
 _TCP_HEADER = 20
-#: Half connections of which it is not known what they carry, and whose last frame is kept.
+#: Half connections whose upper layer is unknown, and whose last frame is kept.
 _MOST_UNKNOWN = 1024
 #: Octets of the last frames that are kept, because what they brought may become known later.
 _MOST_RECENT = 1 << 23
@@ -133,7 +133,7 @@ class MPASession(DefaultSession, Listener):
         # What the present packet completes; half connection and stream offset are there to sort by.
         self._found: list[tuple[FullOperation | None, int, Packet]] = []
         self._last_frames: OrderedDict[bytes, _Frame] = OrderedDict()
-        #: The same of half connections of which it is not known (yet) what they carry.
+        #: The same for half connections whose upper layer is not known (yet).
         self._unknown_frames: OrderedDict[bytes, _Frame] = OrderedDict()
         #: The last frames with data, by half connection and time (nanoseconds), and how many octets they have.
         self._recent_frames: OrderedDict[tuple[bytes, int], _Frame] = OrderedDict()

@@ -135,7 +135,7 @@ _FAILED = PeerRule(
     "nothing after an error is passed on", "RFC 5044 §8",
     may=(*_MESSAGES, _ANY_TERMINATE, CLOSE), after="failed",
 )  # fmt: skip
-_NO_FPDU = PeerRule("no FPDU before one of ours was valid, nor a Terminate", f"{_STARTUP}, rule 4", may=(CLOSE,))
+_NO_FPDU = PeerRule("no FPDU, nor a Terminate, before one of our FPDUs was valid", f"{_STARTUP}, rule 4", may=(CLOSE,))
 
 
 def _unheard(rule: PeerRule) -> PeerRule:

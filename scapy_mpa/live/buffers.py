@@ -18,7 +18,7 @@ _BEHIND = 1 << 31
 
 
 class Reason(NamedTuple):
-    """Why a message cannot be taken: what a Terminate says of it, the rule that is broken, and its clause."""
+    """Why a message cannot be taken: what a Terminate says about it, the rule that is broken, and its clause."""
 
     layer: int
     etype: int

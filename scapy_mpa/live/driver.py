@@ -516,7 +516,7 @@ def _resolve(future: asyncio.Future[bool], result: bool) -> None:
 
 
 class Conclusion(NamedTuple):
-    """How a connection ended: its number, and what :class:`LiveConnection` says of it."""
+    """How a connection ended: its number, and what :class:`LiveConnection` says about it."""
 
     number: int
     summary: str

@@ -60,7 +60,7 @@ class EchoClient:
     """Sends messages of octets that are made up, and compares what comes back.
 
     Args:
-        rdmap: by which it speaks.
+        rdmap: sends its messages.
         count: messages; None: until somebody ends it.
         size: octets of each.
         seed: decides about them.

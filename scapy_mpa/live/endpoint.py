@@ -66,7 +66,7 @@ _OF_FIRST_FPDU: Final = frozenset(("rtr", "rtr-not-closed", "terminate-code"))
 _ENHANCED_CODES: Final = (6, 7)
 #: After these it is the ULP that closes (RFC 5044 §8).
 _LEFT_TO_ULP: Final = (2, 3)
-#: Layer and error type of MPA in a Terminate (RFC 6581 §8), and what is said of an error that has no code of MPA's:
+#: Layer and error type of MPA in a Terminate (RFC 6581 §8), and what is said about an error that has no code of MPA's:
 #: a catastrophic error, localized to the RDMAP Stream (RFC 5040 §4.8).
 _MPA_ERROR: Final = (2, 0)
 _BROKEN_STREAM: Final = (0, 2, 7)
@@ -451,7 +451,7 @@ class MPAEndpoint:
         return (self.agreement.profile if self.agreement is not None else self.settings.specification).name
 
     def _fail(self, error: RemoteProtocolError) -> None:
-        """An error of the peer was found: nothing of it is passed on any more (§8)."""
+        """An error of the peer was found: nothing from it is passed on (§8)."""
         may_terminate = self.may_send and self.settings.rdmap and not self._peer_has_ended
         startup, outgoing = self._startup, self._outgoing
         if self._incoming is None:

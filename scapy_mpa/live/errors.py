@@ -25,7 +25,7 @@ class ProtocolError(MPAError):
 
     Args:
         detail: what happened, in words.
-        rule: the id of the rule, "" if none is broken and the two cannot work together all the same.
+        rule: the id of the rule, "" if none is broken but the two cannot work together.
         profile: the name of the specification whose clause counts.
         code: the error code where it is not the rule's.
         topic: of the clause (``framing.profiles``), where it is not the rule's.

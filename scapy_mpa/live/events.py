@@ -59,7 +59,7 @@ class Rejected:
     private_data: bytes
     request: StartupFrame
     reply: StartupFrame
-    #: Why a Responder set R by itself: "ird", the Initiator's IRD is below what its ULP requires (RFC 6581 §9.1).
+    #: Why a Responder set R on its own: "ird", the Initiator's IRD is below what its ULP requires (RFC 6581 §9.1).
     why: Rejection | None = None
 
 

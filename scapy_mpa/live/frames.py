@@ -1,6 +1,6 @@
 """Collects the octets of one startup frame, and reports a fault as soon as it shows (RFC 5044 §7.1.1).
 
-What is wrong is what :mod:`scapy_mpa.framing.deviations` says of a captured frame: rules of severity ``error`` are
+What is wrong is what :mod:`scapy_mpa.framing.deviations` says about a captured frame: rules of severity ``error`` are
 raised, the others become events.
 """
 

@@ -47,7 +47,7 @@ class IncomingHalf:
         self._profile = profile
         self._by: Role = by
         self._held = bytearray()
-        #: The offset at which the FPDU ends of which a part is held; 0 if its length is not known yet.
+        #: The offset at which the partly held FPDU ends; 0 if its length is not known yet.
         self._need = 0
         self.offset = 0
         self.fpdus = 0

@@ -267,7 +267,7 @@ class RDMAPEndpoint:
         return buffer
 
     def deregister(self, stag: int) -> None:
-        """An STag names nothing any more."""
+        """Note that an STag no longer names anything."""
         self.buffers.pop(stag, None)
 
     # --- what is said ---

@@ -56,7 +56,7 @@ _SECOND = 1_000_000_000
 #: Limits of memory: messages of a kind that a live peer may be ahead of the capture; STags that are remembered, and
 #: places in the memory of each.
 _MOST_AHEAD, _MOST_STAGS, _MOST_PLACES = 1 << 12, 1 << 14, 1 << 8
-#: In place of a queue: Read Responses, of which one is under way at a time.
+#: In place of a queue: Read Responses, one of which is outstanding at a time.
 _TAGGED = -1
 _INVALIDATING = (ulpdus.SEND_INVALIDATE, ulpdus.SEND_SE_INVALIDATE)
 _MSN_MASK, _TO_MASK = (1 << 32) - 1, (1 << 64) - 1
@@ -68,7 +68,7 @@ _WORD = Struct(">I")
 
 
 class CapturedSide(NamedTuple):
-    """A captured connection of which one side is to be repeated.
+    """A captured connection, one side of which is replayed.
 
     Attributes:
         found: the FPDUs of both sides, in the order of delivery; to be read once.
@@ -201,7 +201,7 @@ class Replay(Script):
     """Replays a captured side to a live peer, with an endpoint that answers nothing itself.
 
     Args:
-        rdmap: by which it speaks: a ``TransparentRDMAP``.
+        rdmap: sends its messages: a ``TransparentRDMAP``.
         side: what is repeated.
         wait: seconds to listen after the last message.
     """

@@ -25,7 +25,7 @@ class RpingClient:
     """The side that begins: the Initiator.
 
     Args:
-        rdmap: by which it speaks.
+        rdmap: sends its messages.
         count: iterations; None: until somebody ends it.
         size: octets of an iteration.
         buffers: source and sink, of ``size`` octets each; made and registered, if not given.
@@ -115,7 +115,7 @@ class RpingServer:
     """The side that reads and writes: the Responder.
 
     Args:
-        rdmap: by which it speaks.
+        rdmap: sends its messages.
         most: octets of the largest buffer that it reads.
         buffer: where it reads to; another one is registered for a client that moves more or fewer octets.
     """

@@ -147,7 +147,7 @@ class Script:
     """Sends items one after the other, when they can be sent.
 
     Args:
-        rdmap: by which it speaks.
+        rdmap: sends its messages.
         items: what to say, drawn as it is said; ``None`` in it means that more may come later.
         wait: seconds to listen after the last of them.
         ends: nothing more comes after the last item; without it the peer ends the connection.
@@ -170,7 +170,7 @@ class Script:
         self._doubt = doubt
         self._came: Counter[str] = Counter()
         self._waits_for: str | None = None
-        #: Memory that the peer named, and what is said of it as soon as it has.
+        #: Memory that the peer named, and what is said about it as soon as it has.
         self._memory: NamedMemory | None = None
         self._named: Named | None = None
         self._until: float | None = None

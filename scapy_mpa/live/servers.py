@@ -256,7 +256,7 @@ class NVMeController(_Server):
     """The Admin Queue of a controller: Connect, its properties, Identify, Keep Alive.
 
     Args:
-        rdmap: by which it speaks.
+        rdmap: sends its messages.
         subnqn: the name of its subsystem.
     """
 

@@ -90,7 +90,7 @@ class NVMeConnectClient(_Calls):
     """Connects to a controller of a target, enables it, and asks it who it is (Identify).
 
     Args:
-        rdmap: by which it speaks.
+        rdmap: sends its messages.
         subnqn: the name of the subsystem: that of discovery, by default.
     """
 

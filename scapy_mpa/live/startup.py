@@ -65,7 +65,7 @@ class InitiatorStartup:
         request: what it sends.
         operation: what was agreed on, None until that is so.
         rejected: whether the Reply has R.
-        deadline: the time by which the Reply has to be complete, None if there is none.
+        deadline: the time by which the Reply must be complete, None if there is none.
     """
 
     def __init__(self, settings: EndpointSettings) -> None:

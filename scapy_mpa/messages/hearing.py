@@ -62,7 +62,7 @@ class HalfReading:
         self.ahead[offset] = wire_length, segment
 
     def deliver(self, offset: int, frame: int) -> Iterator[DDPSegment]:
-        """An FPDU that waits is delivered; yields what need not wait any more, in the order of the stream."""
+        """An FPDU that waits is delivered; yields what need no longer wait, in the order of the stream."""
         there = self.ahead.get(offset)
         if there is not None:
             self.ahead[offset] = there[0], there[1]._replace(delivered=frame)
@@ -104,7 +104,7 @@ class MessageListener(CaptureListener):
         super().begin()
         self.readings: dict[FullOperation, HalfReading] = {}
         self._connections: dict[int, LinkedConnection] = {}
-        #: Those of which FPDUs are not delivered any more.
+        #: Those whose FPDUs are no longer delivered.
         self._gapped: set[int] = set()
         #: By the number of their half connection.
         self._operations: dict[int, FullOperation] = {}
@@ -234,7 +234,7 @@ class MessageListener(CaptureListener):
 
     @abstractmethod
     def _take_behind_gap(self, reading: HalfReading, offset: int, end: int, segment: DDPSegment) -> None:
-        """A segment, from one stream offset to another, of a connection of which nothing waits any more."""
+        """A segment, from one stream offset to another, of a connection with nothing left to deliver."""
 
     @abstractmethod
     def _deliver_behind_gap(self, half: MessageHalf, offset: int, frame: int) -> None:

@@ -1,7 +1,7 @@
 """The messages of ongoing captures: each is shown when it is complete, and released.
 
 So a Request says nothing of its answer, which comes later. Behind octets that were never captured, segments are put
-together as they come: nothing is delivered there any more.
+together as they come: nothing is delivered there later.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class OngoingMessages(MessageListener):
     """Hands on each message when it is whole.
 
     Args:
-        show: takes a message, and what is known of its connection.
+        show: takes a message, and what is known about its connection.
         payload: whether messages have their octets.
         held: octets of messages that wait for the rest of these at most.
     """

@@ -88,7 +88,7 @@ class MessageRow(NamedTuple):
         last: whether it goes to the end of the message.
         first_frame: brought the first octet.
         last_frame: brought the last octet that was missing.
-        placed_frame: by which all its segments were placed, the latest of theirs.
+        placed_frame: the frame by which all its segments were placed.
         delivered_frame: of the last segment, None if that was never delivered.
         first_time_ns: of ``first_frame``, nanoseconds since the epoch.
         time_ns: of ``last_frame``.

@@ -131,7 +131,7 @@ class MessageStore:
     def in_order(self, numbers: Mapping[int, int]) -> Iterator[MessageValues]:
         """Yield all messages by the frame of their delivery, then those never delivered by connection and last frame.
 
-        ``numbers`` has the numbers by which connections follow one another.
+        ``numbers`` has the numbers that order the connections.
         """
         for values, lengths in self.runs(numbers):
             yield from messages_of(values, lengths)

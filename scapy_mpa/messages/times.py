@@ -24,7 +24,7 @@ class FrameTimes:
     """The times of frames, in nanoseconds since the epoch, or another number of their segments.
 
     Args:
-        keeps_all: whether those that are not recent any more go into a file; else nothing is known of them then.
+        keeps_all: whether older ones go into a file; else nothing is known about them then.
         field: the name of the number in a segment.
     """
 

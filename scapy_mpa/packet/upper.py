@@ -2,7 +2,7 @@
 
 Nothing in a Send's octets says which protocol it is of: the connection does, by what it negotiated, by its port, by its
 first messages.  :mod:`scapy_mpa.ulp` knows that and recognises headers; here a header becomes a class, and the class
-says in ``summary()`` what :mod:`scapy_mpa.ulp` says of its octets.
+says in ``summary()`` what :mod:`scapy_mpa.ulp` says about its octets.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ _WORDS = {
 
 
 class Picture(NamedTuple):
-    """A picture: its kind, what is to be said of it, and the SVG."""
+    """A picture: its kind, what is to be said about it, and the SVG."""
 
     kind: str
     words: str
@@ -84,7 +84,7 @@ class HeldRow(NamedTuple):
 
 
 class Commands:
-    """Lines to type for what is on the page; ``words`` are the captures and what was said of them."""
+    """Lines to type for what is on the page; ``words`` are the captures and what was said about them."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self._words = " ".join(map(shlex.quote, words))

@@ -49,7 +49,7 @@ class _Run(NamedTuple):
 
     Attributes:
         latency: nanoseconds to the slowest answer among them, -1 without one.
-        remark: what is said of that one, or of the only one.
+        remark: what is said about that one, or of the only one.
         ends: how many FINs, RSTs and Terminates came before it was whole.
     """
 

@@ -71,7 +71,7 @@ class _Sequence:
         """Draw it; ``shown`` are those who have axes."""
         view, ax = self._view, self._ax
         is_dense = max(len(view.segments.start), view.fpdu_count) > MOST_EACH
-        # What is known of the window before and after what is drawn would only stretch the picture.
+        # What is known about the window before and after what is drawn would only stretch the picture.
         if is_dense:
             self._draw_dense()
         else:

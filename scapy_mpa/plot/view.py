@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 #: FPDUs, or segments, that lanes draw one by one; that anything does.
 MOST_RECORDS, MOST_EACH = 240, 1000
-#: What is said of a connection of which a picture has nothing to draw.
+#: What is said about a connection of which there is nothing to draw.
 NOTHING = "no segment of Full Operation is within what is drawn; --kind ladder shows how the connection began and ended"
 _SECOND = 1_000_000_000
 #: Of each opcode the place of its name: what has none is alike.
@@ -170,7 +170,7 @@ class HalfView(NamedTuple):
 
 
 class WholeHalf(NamedTuple):
-    """All of a half connection, of which a stretch is drawn: FPDUs with frame and time (nanoseconds), segments too."""
+    """All of a half connection, a stretch of which is drawn: FPDUs with frame and time (nanoseconds), segments too."""
 
     fpdus: DrawnFPDUs
     frames: Column

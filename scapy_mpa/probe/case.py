@@ -30,7 +30,7 @@ class ProbeCase:
 
     @property
     def name(self) -> str:
-        """Its id, for good."""
+        """Its permanent ID."""
         return self.case.name
 
     @cached_property

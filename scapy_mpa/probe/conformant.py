@@ -161,7 +161,7 @@ def _messages() -> Iterator[Case]:
 #: What an impairment is, in words: by its name in ``craft``.
 _IMPAIRED = {
     "reordered": ("in another order", impaired("reorder", probability=0.5, distance=4, seed=_SEED)),
-    "reversed": ("in the reverse order, so that all but the last lie beyond a hole", reversed_order(2)),
+    "reversed": ("in reverse order, so that all but the last lie beyond a hole", reversed_order(2)),
     "lost": (
         "some of which are lost, and retransmitted with other boundaries",
         impaired("lose", probability=0.3, resegment=True, seed=_SEED),

@@ -27,7 +27,7 @@ class PeerDeviation:
     """What a peer does wrong.
 
     Attributes:
-        name: for good.
+        name: permanent.
         verdict: of the first case.
         reason: a sentence, of the first case.
         clause: that is broken.

@@ -108,7 +108,7 @@ class RawTCP:
         self._flush()
 
     def send(self, step: Send | Shaped | BareOctets) -> None:
-        """Send a segment as it is; raises OSError if there is no connection any more."""
+        """Send a segment as it is; raises OSError if there is no longer a connection."""
         if isinstance(step, Shaped) and ":" in self._ends[0][0]:
             raise Unsupported("it is about the header of IPv4")
         self._pump(0.0)
@@ -238,7 +238,7 @@ class RawTCP:
 
 
 class RecordedPackets(RecordedConnection):
-    """A connection of a recording that is written as it passes; what an exchange says of it adds nothing."""
+    """A connection of a recording that is written as it passes; what an exchange says about it adds nothing."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
@@ -267,7 +267,7 @@ class RawConnector:
 
     Args:
         way: of the packets.
-        address: ours, of which no kernel knows.
+        address: ours, unknown to any kernel.
         host, port: of the peer.
         timeout: seconds for each answer.
 

@@ -20,7 +20,7 @@ from scapy_mpa.probe.script import Send, Step, script_of
 
 #: This close to the edge of the window a forged segment is about the edge.
 _NEAR = 16
-#: Milliseconds by which a timestamp has to be older to be an old one.
+#: Milliseconds by which a timestamp must be older to count as old.
 _OLD = 1000
 _IP_AT, _TCP_AT = 14, 34
 _MORE, _OFFSET = 0x2000, 0x1FFF

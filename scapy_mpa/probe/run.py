@@ -44,7 +44,7 @@ _WRITE_OF_NOTHING = "{by} write '' stag=0"
 _TRIES, _POLL = 2, 0.1
 #: What is said on a valid connection to compare with, and what that is called.
 _CONTROLS = {_WRITE_OF_NOTHING: "an RDMA Write of nothing", "{by} send 30": "a Send of 30 octets"}
-#: A peer may crash this often after such a connection; then none is made any more.
+#: A peer may crash this often after such a connection; then no more are made.
 _DEADLY = 2
 #: The rule of a sender that deviates throughout.
 _DIALECT = "deviating-sender"
@@ -271,7 +271,7 @@ class ProbeRun:
                 seen = self._clean(echoes=echoed, speaks=echoed or self._target.role == "initiator")
             except NotReached:
                 continue
-            # Whoever ends it, or says something wrong, is there all the same.
+            # Whoever ends it, or says something wrong, is there anyway.
             speaks = not echoed or seen.has_echoed or seen.end is not None or seen.error is not None
             if self._state(seen)[0] >= answered and speaks:
                 return True
@@ -435,7 +435,7 @@ class ProbeRun:
         return ""
 
     def _own_startup(self, case: ProbeCase) -> bytes:
-        """Our octets before Full Operation, by which a Responder decides; an Initiator decides by itself."""
+        """Our octets before Full Operation, on which a Responder decides; an Initiator decides on its own."""
         if self._target.role == "initiator":
             return b""
         packets = plan_of(case.case, self._terms.clean).sent()

@@ -17,7 +17,7 @@ from scapy_mpa.live.incoming import IncomingHalf
 from scapy_mpa.live.settings import unnegotiated
 from scapy_mpa.receiver.window import Layout
 
-#: Where the answer to the zero-length RDMA Read goes by which a peer shows that it is still in step.
+#: The sink of the zero-length RDMA Read whose answer shows that a peer is still in step.
 ECHO_STAG: Final = 0x5EED0000
 #: Octets of a peer that are kept, to be shown.
 _KEPT = 1 << 16
@@ -153,7 +153,7 @@ class SeenPeer:
 
     @property
     def has_echoed(self) -> bool:
-        """True if it answered the RDMA Read by which it shows that it is in step."""
+        """True if it answered the RDMA Read that shows that it is in step."""
         return self._known().has_echoed
 
     def _known(self) -> _Known:

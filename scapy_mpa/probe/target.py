@@ -61,7 +61,7 @@ class Responder:
     """A peer that listens.
 
     Args:
-        connector: by which it is reached.
+        connector: connects to it.
         restart: a command that brings it back, None if there is none.
         patience: seconds in which it has to be back.
         boot: seconds that the command may take before the peer is tried; less if it ends. A host that boots may be

@@ -37,7 +37,7 @@ DEFAULT_HELD = 16 << 20
 NO_MESSAGE = 15
 #: Octets of memory that a message takes besides its own.
 WEIGHT = 512
-#: Of a message of which a snapshot length cut off octets.
+#: The note of a message whose octets a snapshot length cut off.
 CUT_NOTE = "the capture cut it"
 _WRITE, _READ_REQUEST, _READ_RESPONSE, _SEND = range(4)
 _INVALIDATING = frozenset((4, 6))
@@ -51,7 +51,7 @@ _TAGGED_QUEUE = -1
 _NEVER = 1 << 64
 #: Accesses of each half connection that wait until it is known what their sender had received: a bound of memory.
 _MOST_SUSPECTS = 64
-#: Messages of which only the first octets are examined, and those that nothing is looked up for.
+#: Messages whose first octets only are examined, and those that nothing is looked up for.
 _LOOKED_AT_WHOLE = frozenset((_READ_REQUEST, _ATOMIC_REQUEST, _ATOMIC_RESPONSE))
 
 
@@ -408,7 +408,7 @@ class Assembly:
         rest = lengths[1:]
         is_together = False
         if rest and note is None:
-            # What is said of a Write is said of that one; the first alone shows that its memory is not known.
+            # What is said about a Write is said about that one; the first alone shows that its memory is not known.
             access = access._replace(to=to + lengths[0], length=sum(rest))
             is_together = self._use_together(half, access, len(rest))
         row = (
@@ -570,7 +570,7 @@ class Assembly:
             self._store.add(row)
 
     def _add_without_message(self, half: MessageHalf, segment: DDPSegment) -> None:
-        """A ULPDU that is too short for a DDP header, or of which so little was captured."""
+        """A ULPDU that is too short for a DDP header, or was captured only that far."""
         ulpdu, length, first_frame, last_frame, placed, delivered, first_time, time, after_error, is_cut = segment[:10]
         half.memories.doubt(half.taken, is_gap=True)
         kept = (self._octets.keep(ulpdu), len(ulpdu)) if self._octets is not None else None

@@ -5,7 +5,7 @@ these names, what ends them (an STag that the peer's Send invalidates, the reply
 peer's RDMA Writes, Read Requests and Read Responses.  Out: those that are outside the range that was named, before or
 after its life (RFC 5041 §4.2, §7.1), and octets whose contents are indeterminate (RFC 5040 §5.5).
 
-Nothing is said of an STag that was never named, nor of a range without a length.  If something that may have named
+Nothing is said about an STag that was never named, nor of a range without a length.  If something that may have named
 memory was not captured or cannot be read, nothing is said of any STag that was not invalidated since: other ranges of
 it may be alive (:meth:`NamedMemories.doubt`).  The two directions need not come in the order in which they were sent:
 where one waits for octets, the other goes on.  So a name has a *position*, the stream offset after its message, and
@@ -27,7 +27,7 @@ from scapy_mpa.values.words import plural
 
 #: STags of each half connection that are remembered: a bound of memory.
 MOST_STAGS = 1 << 13
-#: Ranges of one STag that are alive at a time; nothing is said of an STag with more: a bound of memory, and of time.
+#: Ranges of one STag that are alive at a time; nothing is said about an STag with more: a bound of memory, and of time.
 MOST_RANGES = 16
 #: Ranges of one STag that are remembered although they ended, the last ones: a bound of memory, and of time.
 MOST_ENDED = 8
@@ -216,7 +216,7 @@ class STagMemory:
         ended_frame: of what ended it, 0 while it is alive; ``how`` says it: "invalidated", "answered".
         doubts: how many doubts there were when all that upper layers named by it was known.
         gaps: how many gaps there were when all sinks that it names were known.
-        counts: findings by rule, of which ``findings`` has the first ones.
+        counts: findings by rule; ``findings`` has the first of them.
     """
 
     __slots__ = (
@@ -453,12 +453,12 @@ class NamedMemories:
         self.drop: Callable[[STagMemory], None] | None = None
 
     def get(self, stag: int) -> STagMemory | None:
-        """Return what is known of an STag that was named and not invalidated."""
+        """Return what is known about an STag that was named and not invalidated."""
         memory = self._by_stag.get(stag)
         return memory if memory is not None and memory.is_current else None
 
     def at(self, stag: int) -> STagMemory:
-        """Return what is known of an STag, which may be nothing yet."""
+        """Return what is known about an STag, which may be nothing yet."""
         memory = self._by_stag.get(stag)
         if memory is None:
             is_full = len(self._by_stag) >= self.most or (self.room is not None and not self.room.take())

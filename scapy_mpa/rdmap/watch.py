@@ -36,7 +36,7 @@ from scapy_mpa.watches.ddp import ulpdu_of
 #: STags of each direction that are remembered, and of all connections of an analysis together: a bound of memory.
 MOST_STAGS: Final = 1 << 10
 MOST_OF_ALL: Final = 1 << 14
-#: Segments of each direction of which the acknowledgement number is remembered: a bound of memory.
+#: Segments of each direction whose acknowledgement numbers are remembered: a bound of memory.
 MOST_ACKS: Final = 1 << 12
 #: Segments before the first FPDU of which that is remembered until it is known that there is anything to watch: a bound
 #: of memory, and more than come before it in order.

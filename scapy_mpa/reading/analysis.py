@@ -208,7 +208,7 @@ class PlacedFPDUs:
         """Read the capture; raises :class:`~scapy_mpa.errors.CaptureError` if no packet of it can be read."""
         placed, captures = PlacedRecords(self._index), self._captures
         one = Pass(self._query, [placed])
-        # What must be looked for is found late: as long as it is not too late, it still comes in its turn.
+        # What must be looked for is found late: as long as it is not too late, it still comes in order.
         lag: deque[tuple[int, int]] = deque()
         # Who listens to a pipe wants each FPDU now.
         most = 0 if any(map(is_pipe, self._captures.sources)) else _LAG * reader.BLOCK_SIZE

@@ -3,7 +3,7 @@ complete.
 
 It hears of each at once, when it is not known yet whether its sender deviates. So if reading a capture leaves a doubt
 of that, and only then, an analysis examines it, and if it finds senders that deviate, the capture is read again with
-what is known of them. Where nothing can be read again the first reading stands, and :attr:`CaptureListener.remark`
+what is known about them. Where nothing can be read again the first reading stands, and :attr:`CaptureListener.remark`
 says so.
 """
 
@@ -25,7 +25,7 @@ from scapy_mpa.report.model import Report
 from scapy_mpa.rules.findings import Findings, Quota
 from scapy_mpa.values.records import FPDURow
 
-#: What a listener says of a capture that it would have to read again.
+#: What a listener says about a capture that it would have to read again.
 READ_ONCE: Final = "whether a sender deviates was not checked: the capture can be read only once"
 
 

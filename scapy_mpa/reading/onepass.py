@@ -59,7 +59,7 @@ class Pass:
         listeners: who hears of segments, startup frames and FPDUs; each says what it wants.
         records: whether a row is kept of each FPDU.
         make_findings: makes the findings of a connection.
-        deviations: what is known of senders.
+        deviations: what is known about senders.
 
     Attributes:
         query: what was asked.

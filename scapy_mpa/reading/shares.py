@@ -24,7 +24,7 @@ from scapy_mpa.values.segment import Segment, reverse_key
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
-#: TCP connections of which a process remembers whose share they are.
+#: TCP connections whose share a process remembers.
 _MOST_REMEMBERED = 1 << 16
 
 

@@ -53,7 +53,7 @@ _IN_TWO_FORMS = ("crc-dropped", "overlap", "tcp-checksum", "attack-injection")
 
 
 def weighed(known: Circumstances, found: Terminated, sender: Role) -> str:
-    """Say what the capture shows of what the Terminate of ``sender`` says; "" if it says nothing of its peer."""
+    """Say what the capture shows about what the Terminate of ``sender`` says; "" if it says nothing of its peer."""
     said = found.said
     if said is None:
         return ""
@@ -108,7 +108,7 @@ def _came_before(bad: Finding, peer: Role) -> str:
 
 
 def _not_shown(known: Circumstances, said: Terminate, peer: Role) -> str:
-    """Say what is known of an error that no FPDU captured of ``peer`` shows."""
+    """Say what is known about an error that no FPDU captured of ``peer`` shows."""
     if said.layer == _LLP or not said.etype:
         return ""  # it says nothing of a message
     if said[:3] in _ON_THE_WIRE and not _lacks(known, peer):
@@ -132,7 +132,7 @@ def _lacks(known: Circumstances, direction: Role) -> str:
 
 
 def _crc(known: Circumstances, peer: Role) -> str:
-    """Say what the capture shows of a CRC that does not match, where no bad FPDU was captured before."""
+    """Say what the capture shows about a CRC that does not match, where no bad FPDU was captured before."""
     if not known.connection.crc:
         return "no CRC is in use, as both startup frames have C 0 (RFC 5044 §7.1.1)" if _has_both(known) else ""
     deviating = known.finding("deviating-sender", direction=peer)
@@ -149,7 +149,7 @@ def _crc(known: Circumstances, peer: Role) -> str:
 
 
 def _marker(known: Circumstances, peer: Role) -> str:
-    """Say what the capture shows of a Marker that disagrees with ULPDU_Length."""
+    """Say what the capture shows about a Marker that disagrees with ULPDU_Length."""
     half = known.connection.half(peer)
     deviating = known.finding("deviating-sender", direction=peer)
     if deviating is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-#: What is said of them first.
+#: What is said about them first.
 WITHOUT_PACKETS: Final = (
     "octets without packets: addresses, times, segments, how it ended and who sent first are unknown; blocks are "
     "parts of the files"

@@ -92,7 +92,7 @@ def check_pyarrow() -> None:
 def write_parquet(
     columns: Sequence[Column], rows: Iterable[Any], values: Callable[[Any], Sequence[Any]], file: BinaryIO
 ) -> None:
-    """Write rows, of each of which ``values`` has those of all columns. Raises OSError if that cannot be done."""
+    """Write rows; ``values`` returns the values of all columns for each. Raises OSError if that is impossible."""
     schema = schema_of(columns)
     from pyarrow import parquet
 
@@ -102,7 +102,7 @@ def write_parquet(
 
 
 def table_of(columns: Sequence[Column], rows: Iterable[Any], values: Callable[[Any], Sequence[Any]]) -> pyarrow.Table:
-    """Make a table of rows, of each of which ``values`` has those of all columns. Raises MPAError without pyarrow."""
+    """Make a table of rows; ``values`` returns the values of all columns for each. Raises MPAError without pyarrow."""
     schema = schema_of(columns)
     import pyarrow
 

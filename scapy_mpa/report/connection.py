@@ -72,7 +72,7 @@ class Connection:
         self.has_twin = False
         self.rejected = mpa.rejected
         self._request, self._reply = mpa.request, mpa.reply
-        #: The startup frame of which only a part arrived.
+        #: The startup frame that arrived only in part.
         self.part = mpa.part
         self.initiator = HalfConnection(mpa, "initiator", index)
         self.responder = HalfConnection(mpa, "responder", index)
@@ -216,7 +216,7 @@ class Connection:
 
     @property
     def own_verdict(self) -> str:
-        """The verdict without what is said of other connections."""
+        """The verdict without what is said about other connections."""
         return self._own_verdict(self.startup_events)
 
     def _own_verdict(self, events: Sequence[StartupEvent]) -> str:

@@ -203,7 +203,7 @@ class Frame:
             )
             said.append(f"RST: {whose} aborts the connection{first}")
         if not said and not seg.length:
-            said.append("it does nothing but acknowledge")
+            said.append("it only acknowledges")
         if said and seg.frame in (life.ended_frame, life.reset_frame):
             said.append(f"how the connection ended: {self.connection.verdict}")
         return said

@@ -91,7 +91,7 @@ def fpdu_fields(octets: bytes, seq: int, stream: StreamReading) -> list[Field]:
 
 
 def unknown_fields(octets: bytes, seq: int, stream: StreamReading) -> list[Field]:
-    """Octets in which no FPDU was located; where Markers are in use, these are known all the same."""
+    """Octets in which no FPDU was located; where Markers are in use, these are still known."""
     phase = None
     if stream.seq_start is not None:
         phase = (seq - stream.seq_start & SEQ_MASK) % MARKER_INTERVAL

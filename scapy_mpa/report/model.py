@@ -176,7 +176,7 @@ class Report:
         return self.captures[which], number
 
     def _with_file(self, values: dict[str, Any], frame: int) -> dict[str, Any]:
-        """The same, and of which file it is, if there are several."""
+        """The same, and the file that it is in, if there are several."""
         if len(self.captures) < 2 and self._files is None:
             return values
         name, number = self.file_of(frame) or (None, None)

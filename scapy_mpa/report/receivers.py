@@ -3,7 +3,7 @@ continue.
 
 A row stands for something that a side sends, by the rule that it breaks or by a field of its startup frame, and for
 what the implementation did when it received that.  Each has a capture of the real implementation
-(``pcaps/siw-deviations``); nothing is said of what nobody has captured.
+(``pcaps/siw-deviations``); nothing is said about what nobody has captured.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Habit(NamedTuple):
     evidence: str
 
 
-#: What may be said of a startup frame in ``Habit.sent``.
+#: What may be said about a startup frame in ``Habit.sent``.
 _FRAMES: Mapping[str, Callable[[StartupFrame], bool]] = {
     "M in the Request": lambda frame: bool(frame.m),
     "more than 256 octets of Private Data": lambda frame: frame.pd_length > _SIW_PRIVATE_DATA,

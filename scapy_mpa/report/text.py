@@ -20,7 +20,7 @@ from scapy_mpa.values.words import plural
 
 #: Given a severity and a text, the text as the terminal should show it.
 Styler = Callable[[str, str], str]
-#: Given a frame, of which file it is and its number there, or "".
+#: Given a frame, its file and its number there, or "".
 Where = Callable[[int], str]
 #: Given a connection, more lines about it.
 More = Callable[[Connection], Iterable[str]]
@@ -37,7 +37,7 @@ ENDED_WORDS = {
     "open": "open",
 }
 
-#: A hint under a connection of which only the beginning was captured.
+#: A hint under a connection whose beginning only was captured.
 _OFFLOADED = "no octet after the startup frames was captured; if a card offloads the connection, see docs/capturing.md"
 #: What became of segments, in words: see :func:`order_and_loss`.
 _OUT_OF_ORDER = "out of order (reordered, or lost before the tap)"

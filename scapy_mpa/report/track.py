@@ -1,7 +1,7 @@
 """The segments of connections, read again: where their octets lie, and what they acknowledge.
 
 An analysis keeps what came of FPDUs, not the segments that brought them. Whoever draws or counts these reads the
-capture a second time; which octets a frame brought first is what the receiver says of it (``frames`` of an FPDU's
+capture a second time; which octets a frame brought first is what the receiver says about it (``frames`` of an FPDU's
 record). Some 30 octets of memory a segment.
 """
 

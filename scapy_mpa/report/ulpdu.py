@@ -33,7 +33,7 @@ ReadSend: TypeAlias = Callable[[bytes, int], "UpperHeader | None"]
 
 
 def ulpdu_fields(ulpdu: bytes, ulpdu_length: int, read_send: ReadSend | None = None) -> list[Field]:
-    """The fields of a ULPDU of ``ulpdu_length`` octets, of which these were captured.
+    """The fields of a ULPDU of ``ulpdu_length`` octets; these were captured.
 
     ``read_send`` knows the upper layer of the connection.
     """

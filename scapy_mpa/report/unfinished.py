@@ -21,7 +21,7 @@ def address_of(connection: Connection) -> str:
 
 
 def _only_began(connections: Iterable[Connection]) -> dict[str, list[Connection]]:
-    """The connections of which no more than a part of a Request came, by address, of which each has many."""
+    """The connections with only a part of a Request, by address; each address has many."""
     found: dict[str, list[Connection]] = {}
     for connection in connections:
         part = connection.part

@@ -21,7 +21,7 @@ from scapy_mpa.values.words import plural
 
 #: Octets of Private Data that are quoted.
 _MOST_QUOTED = 32
-#: Rules of severity error that a sentence names by itself.
+#: Rules of severity error that a sentence already names.
 _TOLD = frozenset(("crc", "marker-length", "connection-lost"))
 
 #: Rules that a startup frame breaks which its receiver must refuse, and those of one that does not.
@@ -59,7 +59,7 @@ _DID: dict[tuple[int, int, int], str] = {
     (1, 2, 0x05): "found a buffer that was too small",
     (1, 2, 0x06): "had a DDP version that is not valid",
 }
-#: Those of which a limit that the peer stated may be the cause.
+#: Those that a limit stated by the peer may cause.
 _TOO_LONG = ((1, 2, 0x05), (1, 2, 0x02))
 
 
@@ -240,7 +240,7 @@ def _did(ended: str) -> str:
     return "closed" if ended == "fin" else "reset it"
 
 
-# --- nobody answers any more ---
+# --- nobody answers ---
 
 
 def _is_lost(known: Circumstances) -> bool:
@@ -428,7 +428,7 @@ def _told_by_terminate(known: Circumstances) -> frozenset[str]:
 
 
 class Cause(NamedTuple):
-    """A row: whether it fits what is known of a connection, and what it says then."""
+    """A row: whether it fits what is known about a connection, and what it says then."""
 
     name: str
     fits: Callable[[Circumstances], bool]

@@ -84,7 +84,7 @@ TCP_RULES = (
     ),
     Rule(
         "attack-buffer", "note", "", None, "security",
-        "a host does not use, on one connection after another, buffers that its peers have not offered",
+        "a host does not address, on one connection after another, buffers that its peers have not offered",
         "A Terminate about a buffer usually answers an ordinary error. If most connections of a host end this way, "
         "the host is looking for memory that was not offered, or does not work at all.",
     ),

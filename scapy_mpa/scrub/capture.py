@@ -27,7 +27,7 @@ class Scrubbed(NamedTuple):
 
     Attributes:
         frames: How many.
-        connections: MPA connections, of which headers are kept.
+        connections: MPA connections, whose headers are kept.
         payload: Octets of TCP payload in which all but headers was replaced.
         replaced: What was replaced whole, as nothing of it is kept, and in how many frames.
         damage: A line for what could not be read.

@@ -13,7 +13,7 @@ from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.ulp.rpcrdma import transport_header
 
-#: Octets of an RPC call up to the procedure, of which a reply has fewer (RFC 5531 §9).
+#: Octets of an RPC call up to the procedure; a reply has fewer (RFC 5531 §9).
 _RPC: Final = 24
 #: Octets that are examined of a Send: more than the chunk lists of any RPC that was captured.
 _NVME_COMMAND, _NVME_RESPONSE = 64, 16
@@ -50,7 +50,7 @@ def kept_protocol(connection: Connection, *, keeps_headers: bool) -> str | None:
 def kept_upper_header(protocol: str, ulpdu: bytes, length: int, *, is_from_initiator: bool) -> int:
     """Return how many octets after the DDP header of an untagged segment are the header of an upper layer.
 
-    ``length`` is that of the ULPDU, of which a snapshot length may have cut some.
+    ``length`` is that of the ULPDU, some of which a snapshot length may have cut.
     """
     mo = int.from_bytes(ulpdu[14:UNTAGGED_HEADER_LENGTH], "big")
     queue = int.from_bytes(ulpdu[6:10], "big")

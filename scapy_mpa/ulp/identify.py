@@ -52,7 +52,7 @@ _PARSERS: dict[Protocol, _Parse[UpperHeader]] = {
     "rping": lambda octets, length, *_: rping_header(octets, length),
     "perftest": lambda octets, length, *_: perftest_header(octets, length),
 }
-#: The same for what headers say of memory.
+#: The same for what headers say about memory.
 _NAMINGS: dict[Protocol, _Parse[Naming | UpperHeader]] = {
     **_PARSERS,
     "SMB Direct": lambda octets, length, by_initiator, first, _: smbdirect.naming(octets, length, by_initiator, first),
@@ -263,7 +263,7 @@ def _parts(frame: StartupFrame | None, responder_port: int) -> list[PrivateDataP
 def header_of(
     protocol: Protocol, octets: bytes, length: int, is_from_initiator: bool, queue: int | None = None
 ) -> UpperHeader | None:
-    """The header of a Send of a protocol, of which it is not known which Sends came before; None if there is none.
+    """The header of a Send of a protocol, with unknown earlier Sends; None if there is none.
 
     The first Send of either side may be another message than those that follow.
     """

@@ -115,7 +115,7 @@ def connect_queue(octets: bytes) -> int | None:
 
 
 def _is_command(octets: bytes, length: int) -> bool:
-    """Return True if a Send is a command, of which enough is available: bits 7:6 of its flags, PSDT, are 0 or 1."""
+    """Return True if a Send is a command, with enough octets available: bits 7:6 of its flags, PSDT, are 0 or 1."""
     return length >= COMMAND_LENGTH and len(octets) >= _COMMAND.size and octets[1] >> 6 in (0, 1)
 
 

@@ -31,7 +31,7 @@ class Chunks:
         self.damaged: dict[int, list[tuple[int, int, Segment]]] = {}
 
     def forget(self, start: int, end: int) -> None:
-        """Octets of [start, end) are not held any more, or may be others."""
+        """Octets of [start, end) are no longer held, or may be different."""
         for number in range(start // CHUNK, -(-end // CHUNK)):
             self.octets.pop(number, None)
             self.damaged.pop(number, None)

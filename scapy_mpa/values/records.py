@@ -76,7 +76,7 @@ class FPDURecord(_FPDUFields):
     ``deviation`` names what the sender does wrong, if the FPDU was read accordingly.
     """
 
-    #: Where its octets are; None for a record that stands alone.
+    #: Where its octets are; None for a record on its own.
     context: FPDUContext | None = None
 
     @property

@@ -116,7 +116,7 @@ def path_of(seg: Segment) -> tuple[str, ...]:
 _NO_OCTETS = memoryview(b"")
 
 FIN, SYN, RST, PSH, ACK_FLAG = 0x01, 0x02, 0x04, 0x08, 0x10
-#: Beyond TCP's own flags: no segment, but what a router says of one (``values/pathmtu.py``).
+#: Beyond TCP's own flags: no segment, but what a router says about one (``values/pathmtu.py``).
 PATH_MTU = 0x100
 #: A segment with one of these changes the state of the TCP connection; all others only bring octets.
 STATE_FLAGS = FIN | SYN | RST | PATH_MTU

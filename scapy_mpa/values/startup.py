@@ -1,4 +1,4 @@
-"""Startup frames as values: the keys of one in JSON; one of which only a part came (RFC 5044 §7.1.1)."""
+"""Startup frames as values: the keys of one in JSON; one that arrived only in part (RFC 5044 §7.1.1)."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class UnalignedSegment:
     repeats: tuple[int, int] | None
 
 
-#: What nobody adds to: numbers of which there are none.
+#: An empty set of numbers that nobody adds to.
 _NONE: Final = array("q")
 #: The same of segments.
 _NOTHING: Final[list[Any]] = []

@@ -222,7 +222,7 @@ class DDPWatch:
         return self._take_breaches()
 
     def _place_run(self, run: PlainRun) -> None:
-        """Take a run of which segments were placed before others of their message."""
+        """Take a run whose segments were placed before others of their message."""
         goes_on, placed, number = self._write is not None, self._placed, -1
         firsts, frames, headers = run.firsts, run.frames, run.headers
         for index in range(len(run.starts)):
@@ -248,7 +248,7 @@ class DDPWatch:
         self._breaches.append(Breach("placement-early", offset, *moment, f"{detail}: {stale}"))
 
     def passed(self, fpdu: LocatedFPDU, ulpdu: Octets) -> Sequence[Breach]:
-        """Inspect the ULPDU of an FPDU, of which ``ulpdu`` are the first INSPECTED_OCTETS."""
+        """Inspect the ULPDU of an FPDU; ``ulpdu`` holds its first INSPECTED_OCTETS."""
         if fpdu.offset != self.end:
             self._lose(fpdu.offset)
         self.end, length = fpdu.end, fpdu.ulpdu_length
@@ -295,7 +295,7 @@ class DDPWatch:
         self._breaches.append(Breach(rule, fpdu.offset, *fpdu.known, detail))
 
     def _lose(self, offset: int) -> None:
-        """Octets before an offset are missing: which messages are under way is not known any more."""
+        """Octets before an offset are missing: the open messages are no longer known."""
         self.losses += 1
         self.resumed = offset
         self._messages, self._open, self._response, self._write, self._answer = [*_UNKNOWN], None, None, None, None

@@ -33,7 +33,7 @@ class DeviationWatch:
         self._agreed = agreed
         self._origin = origin
         self._due = diagnosis.candidate.dialect.first_due
-        #: FPDUs of which the dialect explains everything; whether FPDUPTRs count from another origin than agreed.
+        #: FPDUs that the dialect explains completely; whether FPDUPTRs count from another origin than agreed.
         self._explained = 0
         self._has_other_origin = False
 

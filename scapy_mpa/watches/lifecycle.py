@@ -25,7 +25,7 @@ FEWEST_AFTER_ERROR: Final = 10
 FEWEST_IN_VAIN: Final = 3
 #: Those of nearly all; nobody adds to it.
 _NO_RESETS: Final[list[Reset]] = []
-#: The end of a direction that is not over, all of which was acknowledged.
+#: The end of a direction that is not over and was acknowledged completely.
 _OPEN: Final = HalfEnd()
 
 
@@ -52,7 +52,7 @@ class DirectionEnd:
         is_deviating: whether its sender is known to deviate, so that an error is what its peer may accept.
         is_in_operation: whether Full Operation began.
         accepted_resets: the RSTs for which its receiver closed the connection.
-        last_moment: the moment of its last segment, be it a RST.
+        last_moment: the moment of its last segment, even a RST.
         unacknowledged: octets that the peer never acknowledged; 0 if it never acknowledged any, for then that is not
             known.
         is_quiet: no RST, no error, no Terminate, and not sent again in vain.

@@ -2,7 +2,7 @@
 5927).
 
 A path that holds less than before drops packets, and a router reports it; the sender then cuts the FPDUs that it has
-into smaller segments, which are not aligned any more (RFC 5044 §A.5.1, §9.1).  Anyone can send such a message.  One
+into smaller segments, which are no longer aligned (RFC 5044 §A.5.1, §9.1).  Anyone can send such a message.  One
 that quotes no octet under way comes of no packet that was dropped, and explains nothing (RFC 5927 §7.2).
 """
 

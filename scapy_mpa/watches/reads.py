@@ -1,7 +1,7 @@
 """RDMA Reads and Atomics under way, and answers to those requested after an error (RFC 6581 §9.1, RFC 5044 §8).
 
 In: FPDUs of both directions, each in stream order.  A tap captures an answer before its requester gets it, or with it:
-so what is under way by frames is under way for certain.
+so what is outstanding by frames is certainly outstanding.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class SizeWatch:
     Args:
         emss: octets that a segment holds, 0 if that is not known.
         markers: whether there are Markers.
-        said_of_long: what the startup frames say of FPDUs longer than a segment, to be added to a finding.
+        said_of_long: what the startup frames say about FPDUs longer than a segment, to be added to a finding.
     """
 
     __slots__ = ("_at", "_emss", "_limit", "_longest_fpdu", "_markers", "_said_of_long", "longest")

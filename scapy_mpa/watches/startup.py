@@ -69,7 +69,7 @@ class StartupSide:
         base: the sequence number of offset 0.
         end: how it ended.
         frame: its startup frame, of whatever kind.
-        part: a startup frame of which only a part came.
+        part: a startup frame that arrived only in part.
         garbled: its first octets, if they are nearly a Key.
         after_rejection: the moment of the first octet of an FPDU after a Reply with R.
         opening: the first segment with the first octet after the startup frame, where Full Operation began.
@@ -144,7 +144,7 @@ class StartupPhase:
         unexpected: what the Responder sent when it had the Request, before the Reply or in its place.
         answered_octets: how many octets, none of them of a Request, a Reply without one acknowledges; 0 if not known.
         rejected: whether the Reply rejects the connection.
-        is_accepted: whether a startup frame was wrong, and FPDUs follow all the same.
+        is_accepted: whether a startup frame was wrong, and FPDUs follow anyway.
         initiator_first: whether its specification has the Initiator send the first FPDU.
         responder_port: the TCP port of the Responder.
         request: the Request, None if the Initiator sent none.
@@ -278,7 +278,7 @@ def _same_role(found: FoundFrame) -> Breach:
 
 
 def _unfinished(side: StartupSide, part: PartOfFrame, peer: StartupSide, now: Moment) -> Iterator[Breach]:
-    """Yield a startup frame of which no more than a part came, if no more will, and why."""
+    """Yield a startup frame that arrived only in part, if no more will arrive, and why."""
     if part.is_damaged:
         yield Breach("tcp-checksum", side.offset_of(part.seq), part.frame, part.time, DROPPED)
         return
@@ -592,7 +592,7 @@ class ManyUnfinished(NamedTuple):
 
 
 def many_unfinished(parts: Mapping[str, Sequence[PartOfFrame]]) -> ManyUnfinished | None:
-    """Return what addresses did of which each began many connections with the part of a Request, and no more.
+    """Return what addresses did that each began many connections with only a part of a Request.
 
     A host that does that holds resources of its peer as long as that waits (RFC 5044 §7.1.2, rule 10).
     """

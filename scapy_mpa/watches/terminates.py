@@ -81,7 +81,7 @@ def _missing_headers(said: Terminate, body_length: int) -> Iterator[str]:
 def _header_faults(said: Terminate, body: bytes, body_length: int) -> Iterator[str]:
     """Yield how M, D and R differ from figure 10, in which each is a SHOULD.
 
-    Nothing is said of a Terminate without headers: that its bits SHOULD be set does not have all senders quote.
+    Nothing is said about a Terminate without headers: that its bits SHOULD be set does not have all senders quote.
     ``body`` are the first octets of the Terminate's payload, ``body_length`` is how many there are.
     """
     quoted = body[_CONTROL + _SEGMENT_LENGTH :] if said.d else b""

@@ -38,7 +38,7 @@ def annotate(
     esp: Associations | None = None,
     udp_ports: Mapping[int, str] | None = None,
 ) -> Annotated:
-    """Write a capture as pcapng with comments on the frames of which there are notes.
+    """Write a capture as pcapng with comments on the frames that have notes.
 
     A pcapng file is passed through octet for octet but for the comments: new ones are added, and those that this
     wrote before give way. A simple packet block has no room for any.

@@ -1,4 +1,4 @@
-"""The comment on a frame, out of what there is to say of it and the segment that it holds."""
+"""The comment on a frame, out of what there is to say about it and the segment that it holds."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from scapy_mpa.report.show import startup_frames
 from scapy_mpa.wireshark.dissected import DissectedFPDU
 from scapy_mpa.wireshark.ours import OurFPDU, OurFPDUs
 
-#: The version by which the limits were found.
+#: The version in which the limits were found.
 SEEN_IN = "4.0.17"
 
 LIMITS: dict[str, str] = {
@@ -56,7 +56,7 @@ def uses_markers(connection: Connection) -> bool:
 
 def explain_missing(fpdus: OurFPDUs, seen: WiresharkShown) -> Iterator[tuple[OurFPDU, str | None]]:
     """Yield the FPDUs that Wireshark does not show, each with the limit that explains it, or None."""
-    #: The half connections of which Wireshark has missed an FPDU.
+    #: The half connections in which Wireshark has missed an FPDU.
     missed: set[tuple[int, bytes]] = set()
     for ours in fpdus.left():
         half = ours.connection.number, ours.key

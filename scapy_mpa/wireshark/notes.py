@@ -35,7 +35,7 @@ from scapy_mpa.rules.table import RULES, SEVERITIES
 from scapy_mpa.ulp.identify import UNKNOWN_LENGTH, UpperLayer
 from scapy_mpa.values.records import FPDURecord, FPDURow, record_of
 
-#: This many of each kind are reported of a frame; others are counted.
+#: This many of each kind are reported about a frame; others are counted.
 MOST_TOLD = 24
 
 #: Kinds of notes, in the order in which they are listed.
@@ -130,7 +130,7 @@ class _Tell(Protocol):
 
 
 class DatedFindings(Findings):
-    """Findings, each breach of which is reported when it is added."""
+    """Findings whose breaches are reported when they are added."""
 
     def __init__(self, quota: Quota | None, tell: _Tell) -> None:
         super().__init__(quota)
@@ -194,7 +194,7 @@ class NoteListener(Listener):
         at = frames if not placed or placed in frames else (*frames, placed)
         self.note(at, FPDU, *self._where(operation, row), tuple(row), *more)
         if placed and row.delivered not in (0, placed):
-            self.delivered(operation, row)  # it was final no sooner
+            self.delivered(operation, row)  # it was not final earlier
 
     def delivered(self, operation: FullOperation, row: FPDURow) -> None:
         """An FPDU that was placed at an earlier frame is delivered now."""

@@ -2,7 +2,7 @@
 
 In: startup frames and FPDUs, as a receiver finds them, and the segments that bring them. Out: packets of a pcapng
 file, as :mod:`~scapy_mpa.wireshark.export` and :mod:`~scapy_mpa.wireshark.strip` make them, as soon as they are known.
-What is read once is what a receiver that conforms finds: nothing is known of a sender that deviates.
+What is read once is what a receiver that conforms finds: nothing is known about a sender that deviates.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class _Stream:
         #: By stream offset; a number tells those of the same offset apart.
         self._waiting: list[tuple[int, int, FPDURow, bytes]] = []
         self._held = self._count = 0
-        #: The offset after the last FPDU that was sent; None before the first one of a stream joined in its midst.
+        #: The offset after the last FPDU that was sent; None before the first one of a stream joined in the middle.
         self._end: int | None = 0 if operation.reader.is_beginning else None
 
     def add(self, found: _Found) -> None:
@@ -110,7 +110,7 @@ class _Stream:
 
 
 class _Connection(ConnectionSent):
-    """A connection as it is sent again while it is ongoing."""
+    """A connection as it is rewritten while it is ongoing."""
 
     def __init__(self, mpa: CapturedConnection) -> None:
         self._mpa = mpa

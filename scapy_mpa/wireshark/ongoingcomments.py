@@ -2,7 +2,7 @@
 
 A packet is held back until a second of the capture has passed, in which what its octets begin may be completed, lost
 segments come again and acknowledgements arrive. What shows later is said on the next packet, with the frame that it is
-about. What is read once is what a receiver that conforms finds: nothing is known of a sender that deviates.
+about. What is read once is what a receiver that conforms finds: nothing is known about a sender that deviates.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from scapy_mpa.wireshark.notes import FINDING, MOST_TOLD, DatedFindings, Gatheri
 HELD: Final = NANOSECONDS
 #: Packets, and octets of them, that may wait: a bound of memory.
 _MOST_PACKETS, _MOST_OCTETS = 1 << 12, 1 << 22
-#: Frames that were written of which there is still something to say: what is more is counted.
+#: Written frames that still have something to report: more than this are counted.
 _MOST_LATE: Final = MOST_TOLD
 
 
@@ -105,8 +105,8 @@ class OngoingComments(NoteListener):
 
     Args:
         captures: what is read, not begun yet.
-        is_wanted: whether something is said of a connection.
-        is_in_period: whether something is said of a frame and its time (nanoseconds since the epoch).
+        is_wanted: whether something is said about a connection.
+        is_in_period: whether something is said about a frame and its time (nanoseconds since the epoch).
         limits: how far compressed data may expand.
 
     Attributes:
@@ -134,7 +134,7 @@ class OngoingComments(NoteListener):
         #: The number of the last packet taken, and the time that the capture has come to (nanoseconds).
         self._taken = self._clock = 0
         self._read_at = time.monotonic()
-        #: By frame, those that wait: their segments, what is to be said of them, lines that are ready.
+        #: By frame, those that wait: their segments, what is to be said about them, lines that are ready.
         self._segments: dict[int, Segment] = {}
         self._notes: dict[int, list[Note]] = {}
         self._lines: dict[int, list[str]] = {}
@@ -226,7 +226,7 @@ class OngoingComments(NoteListener):
         return self._part.kept
 
     def _hold(self) -> None:
-        """Hold the blocks back of which the packets were read since the last time."""
+        """Hold back the blocks whose packets were read since the last time."""
         if self._part is None:
             return
         for block in self._part.take(self._captures.packets - self._taken):
@@ -240,7 +240,7 @@ class OngoingComments(NoteListener):
             raise CaptureError(f"{self._captures.name}: frame {self._taken + 1} is damaged, and cannot be passed on")
 
     def _written(self, held: _Held) -> bytes:
-        """The octets of a packet, with what there is to say of it, and of those that were written before."""
+        """The octets of a packet, with what there is to say about it, and of those that were written before."""
         frame = held.frame
         bare = without_comments(held.block, is_ours)
         self.packets = frame
@@ -281,7 +281,7 @@ class OngoingComments(NoteListener):
         return _half(self._open[serial], direction)
 
     def _forget_before(self, frame: int) -> None:
-        """Release connections that were over when this packet came: nothing is said of them any more."""
+        """Release connections that were over when this packet came: nothing more is said about them."""
         while self._forgotten and self._forgotten[0][0] < frame:
             del self._over[self._forgotten.popleft()[1]]
 

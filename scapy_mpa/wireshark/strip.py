@@ -1,6 +1,6 @@
 """A capture of the same TCP connections as if nobody had asked for Markers, which every Wireshark dissects.
 
-Each half connection is sent again in the order of its stream: an FPDU a segment, at the time when it and all before it
+Each half connection is rewritten in the order of its stream: an FPDU a segment, at the time when it and all before it
 had been captured. Startup frames have M cleared, FPDUs come without Markers and with CRCs that are right for that (a
 bad one stays bad, and what the capture cut is cut), sequence and acknowledgement numbers are those of the shorter
 stream, checksums are right. Octets that were not captured, and those of FPDUs of which some were not, are a gap of the
@@ -89,7 +89,7 @@ def _segments(query: Query) -> Iterator[Segment]:
 
 
 class HalfSent:
-    """One direction of a connection, as it is sent again.
+    """One direction of a connection, as it is rewritten.
 
     Args:
         key: addresses and ports of its segments.
@@ -151,7 +151,7 @@ class HalfSent:
         yield from self.data(self.numbers.seq_at(offset), plain, cut)
 
     def fin(self) -> Iterator[IPPacket]:
-        """The FIN, if it waits for nothing any more."""
+        """The FIN, if it no longer waits for anything."""
         if self.fin_waits and not self.left and self.numbers.fin is not None:
             self.fin_waits = False
             seq = self.numbers.seq_at(self.numbers.fin)
@@ -160,7 +160,7 @@ class HalfSent:
 
 
 class ConnectionSent:
-    """A connection as it is sent again: its halves by their keys."""
+    """A connection as it is rewritten: its halves by their keys."""
 
     def __init__(self, halves: dict[bytes, HalfSent]) -> None:
         self.halves = halves

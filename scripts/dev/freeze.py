@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Freeze what the program says of many captures, and compare it with what another commit says.
+"""Freeze what the program says about many captures, and compare it with what another commit says.
 
     python -m scripts.dev.freeze corpus DIR --count 30000 --seed 1 --captures FOLDER   # once; read by every commit
     python -m scripts.dev.freeze hash DIR -o before.txt --jobs 2 --package CHECKOUT

@@ -228,7 +228,7 @@ def hash_share(corpus: Path, share: int, of: int, every: int, only: Sequence[str
 
 
 def show(corpus: Path, name: str, command: str) -> None:
-    """Write to stdout, as JSON, what one command says of one capture (octets as ISO 8859-1)."""
+    """Write to stdout, as JSON, what one command says about one capture (octets as ISO 8859-1)."""
     entry = next(entry for entry in index(corpus) if entry.name == name)
     arguments = dict(commands(entry._replace(full=True)))[command]
     with Runner() as runner:

@@ -9,7 +9,7 @@ GUEST is a folder with a program ``run_vm.sh``, which takes these words:
   module options, and ends when the guest is up: ``rping -s -P`` listens on its port 7471, which $HOSTPORT of
   127.0.0.1 reaches, and the guest reaches this host at 10.0.2.2;
 * ``cmd COMMAND`` runs a shell command in the guest, by way of $CMDPORT;
-* ``stop`` ends the guest, even if its kernel does not answer any more.
+* ``stop`` ends the guest, even if its kernel no longer answers.
 
 ``probe --restart`` boots the guest again when a case has taken its kernel down. The results of each run are in the
 folder ``--keep``: its JSON lines, its captures, what it printed. ``--tables`` only prints the tables, from what is

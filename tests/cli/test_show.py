@@ -432,7 +432,7 @@ def test_frames_without_octets_say_what_they_are() -> None:
     opened, accepted = (text(path, "--frame", frame).splitlines()[2:] for frame in ("23", "24"))
     assert opened == ["  SYN: the Initiator opens the TCP connection"]
     assert accepted == ["  SYN: the Responder accepts the TCP connection"]
-    assert text(path, "--frame", "25").splitlines()[2:] == ["  it does nothing but acknowledge"]
+    assert text(path, "--frame", "25").splitlines()[2:] == ["  it only acknowledges"]
     first, second = (text(path, "--frame", frame).splitlines()[2:] for frame in ("1400", "1414"))
     assert first[0] == "  FIN: the Initiator closes its side, as the first of both"
     assert second == ["  FIN: the Responder closes its side"]

@@ -84,7 +84,7 @@ CASES: tuple[Case, ...] = (
     ),
     # --- MULPDU ---
     Case(
-        "mulpdu-with-markers", "A ULPDU of MULPDU with Markers: 1430 octets", "markers",
+        "mulpdu-with-markers", "A ULPDU as long as MULPDU with Markers: 1430 octets", "markers",
         (says(_FIRST, _SAID, send(2, bytes(1430 - 18)), send(3, b"")),), (), ACCEPT, clause="RFC 5044 §4.5",
     ),
     Case(

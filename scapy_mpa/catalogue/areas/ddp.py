@@ -104,7 +104,7 @@ def _bits(ulpdu: bytes, first: int = 0, second: int = 0) -> bytes:
     return bytes((ulpdu[0] ^ first, ulpdu[1] ^ second)) + ulpdu[2:]
 
 
-#: The endpoint's rule of which a conforming peer's reaction is a part.
+#: The endpoint's rule that a conforming peer's reaction belongs to.
 _TESTED: dict[Peer, str] = {
     BAD_TO: "receiver-ddp-tagged",
     BAD_TAGGED_VERSION: "receiver-ddp-tagged",
@@ -158,7 +158,7 @@ def _both(
         _case(name, purpose, raises, take, *said, clause=clause, tests=tests, breaks=breaks, is_named=is_named,
               closes=closes),
         _case(
-            f"{name}-of-the-responder", f"{purpose}, of the Responder", raises, take, *turned, clause=clause,
+            f"{name}-of-the-responder", f"{purpose}, from the Responder", raises, take, *turned, clause=clause,
             tests=tests, by="responder", breaks=breaks, is_named=is_named, closes=closes,
         ),
     )  # fmt: skip

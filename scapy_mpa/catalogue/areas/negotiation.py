@@ -36,7 +36,7 @@ _NOT_READY = peer(
 
 
 def _depths(request: dict[str, int], reply: dict[str, int]) -> NamedChange:
-    """The enhanced data of both frames; depths of 8 where nothing is said of them."""
+    """The enhanced data of both frames; depths of 8 where nothing is said about them."""
     eight = {"ird": 8, "ord": 8}
     return setup(enhanced=({**eight, **request}, {**eight, **reply}))
 

@@ -57,7 +57,7 @@ def _said_before(ulpdu: bytes, by: Role) -> tuple[Step, ...]:
 #: The sender of a Terminate: what the names and purposes of its cases end with.
 _SIDES: tuple[tuple[Role, str, str], ...] = (
     ("initiator", "", ""),
-    ("responder", "-of-the-responder", ", of the Responder"),
+    ("responder", "-of-the-responder", ", from the Responder"),
 )
 
 

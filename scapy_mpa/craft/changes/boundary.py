@@ -118,7 +118,7 @@ def _with(octets: bytes, place: _Place, value: int) -> bytes:
 
 
 def naming(ulpdu: bytes, stag: int, to: int) -> bytes:
-    """Return a ULPDU of which every field that names memory of its receiver names this, from that Tagged Offset on."""
+    """Return a ULPDU in which every field that names memory of its receiver names this, from that Tagged Offset on."""
     opcode = opcode_of(ulpdu)
     if opcode is None or is_tagged(ulpdu) != (opcode in TAGGED_OPCODES):
         return ulpdu

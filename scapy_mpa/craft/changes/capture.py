@@ -91,7 +91,7 @@ def foreign(exchange: Exchange, link_type: int, octets: bytes) -> None:
     exchange.foreign = Foreign(link_type, octets)
 
 
-# --- packets of which the capture has less, or more ---
+# --- packets that the capture has less of, or more ---
 
 
 @change("packet", "capture", count=up_to(30, 1))

@@ -34,7 +34,7 @@ _ISNS = (0, 1, 2, 3, 4, 16, 20, 21, 22, 24, 60, 500, 1500)
 
 
 def _for_one(exchange: Exchange, rng: random.Random, name: str, value: Any) -> dict[str, Any]:
-    """A pair of which one side has this value, the other what it has."""
+    """A pair in which one side has this value, and the other keeps its own."""
     before = exchange.setup.get(name) or (None, None)
     return {name: (value, before[1]) if rng.random() < 0.5 else (before[0], value)}
 
