@@ -5,12 +5,13 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from scapy_mpa.cli.lines import print_line, print_lines
 from scapy_mpa.cli.output import STANDARD_OUTPUT, check_folder_of, tell_written, written
+from scapy_mpa.cli.probeoptions import CONNECTIONS, SILENCE, ProbeOptions
 from scapy_mpa.cli.settling import GONE
 from scapy_mpa.errors import MPAError
 from scapy_mpa.system.cycles import look_often
@@ -19,27 +20,15 @@ from scapy_mpa.system.names import printable
 
 if TYPE_CHECKING:
     from scapy_mpa.learn.kv import LearnedPeer
-    from scapy_mpa.learn.subject import LearnSettings, LearnSubject
-    from scapy_mpa.probe.fitting import Clean
+    from scapy_mpa.learn.subject import LearnSubject
     from scapy_mpa.probe.target import Target
 
-#: Connections, and seconds of silence, unless others are given.
-_CONNECTIONS, _SILENCE = 1000, 0.1
 #: Options of `probe` that count with --learn.
 _COUNT = frozenset((
     "where", "listens", "command", "restart", "timeout", "patience", "boot", "recovery", "settle", "limit", "seed",
     "rate", "output_format", "private_data", "ird", "order", "peer_to_peer", "rtr",
     "learn", "learn_connections", "silence", "replay", "dot",
 ))  # fmt: skip
-
-
-class Learning(NamedTuple):
-    """The options of learning, as they were given."""
-
-    connections: int | None
-    silence: float | None
-    replay: str | None
-    dot: str | None
 
 
 def learns(command: Callable[..., int]) -> Callable[..., Any]:
@@ -50,11 +39,11 @@ def learns(command: Callable[..., int]) -> Callable[..., Any]:
         click.option("--replay", metavar="INPUTS", help="With --learn: only send these inputs on one connection."),
         click.option(
             "--silence", type=seconds, metavar="SECONDS",
-            help=f"With --learn: silence of this length counts as no answer.  [default: {_SILENCE:g}]",
+            help=f"With --learn: silence of this length counts as no answer.  [default: {SILENCE:g}]",
         ),
         click.option(
             "--learn-connections", type=click.IntRange(1, 1_000_000), metavar="N",
-            help=f"With --learn: the maximum number of connections.  [default: {_CONNECTIONS}]",
+            help=f"With --learn: the maximum number of connections.  [default: {CONNECTIONS}]",
         ),
         click.option(
             "--learn", is_flag=True, help="Learn the peer's state machine, and compare it with the one in RFC 5044."
@@ -64,22 +53,22 @@ def learns(command: Callable[..., int]) -> Callable[..., Any]:
     return command
 
 
-def check_without_learning(given: Learning) -> None:
+def check_without_learning(given: ProbeOptions) -> None:
     """Complain of options that are for --learn."""
-    if given != Learning(None, None, None, None):
+    if (given.learn_connections, given.silence, given.replay, given.dot) != (None,) * 4:
         raise click.UsageError("--learn-connections, --silence, --replay and --dot need --learn")
 
 
-def check_learning(context: click.Context, given: Learning, output_format: str) -> None:
+def check_learning(context: click.Context, given: ProbeOptions) -> None:
     """Complain of what --learn does not do, before anything is sent."""
     source = click.core.ParameterSource.COMMANDLINE
     for parameter in context.command.params:
         name = parameter.name or ""
         if name not in _COUNT and context.get_parameter_source(name) == source:
             raise click.UsageError(f"--learn does not use {parameter.opts[0]}")
-    if output_format == "jsonl":
+    if given.output_format == "jsonl":
         raise click.UsageError("--learn writes one result: --format json")
-    if given.replay is not None and (given.dot is not None or output_format != "text"):
+    if given.replay is not None and (given.dot is not None or given.output_format != "text"):
         raise click.UsageError("--replay prints one connection as text: leave --dot and --format out")
     if given.dot == STANDARD_OUTPUT:
         raise click.UsageError("--dot needs a file: standard output is used for the results")
@@ -93,28 +82,7 @@ def check_learning(context: click.Context, given: Learning, output_format: str) 
         raise MPAError("--learn needs the package aalpy: pip install 'scapy-mpa[learn]'") from None
 
 
-def learning_settings(
-    given: Learning,
-    clean: Clean,
-    timeout: float,
-    settle: float,
-    interval: float,
-    recovery: float,
-    until: float | None,
-    seed: int,
-) -> LearnSettings:
-    """Return the settings of a run."""
-    from scapy_mpa.learn.subject import LearnSettings
-
-    return LearnSettings(
-        clean, given.silence or _SILENCE, timeout, settle, given.connections or _CONNECTIONS, interval, recovery, until,
-        seed,
-    )  # fmt: skip
-
-
-def run_learning(
-    enter: Callable[[ExitStack], tuple[Target, str]], settings: LearnSettings, given: Learning, output_format: str
-) -> int:
+def run_learning(enter: Callable[[ExitStack], tuple[Target, str]], given: ProbeOptions) -> int:
     """Learn a peer, and print what it does; returns the exit status."""
     from scapy_mpa.learn.kv import learned
     from scapy_mpa.learn.subject import LearnStopped, LearnSubject, PeerLost
@@ -122,6 +90,7 @@ def run_learning(
     from scapy_mpa.probe.run import CannotStart
 
     look_often()
+    settings = given.learning()
     with ExitStack() as stack:
         target, peer = enter(stack)
         is_interrupted = stack.enter_context(noting_interrupt())
@@ -134,13 +103,13 @@ def run_learning(
         except LearnStopped as error:
             raise CannotStart(str(error)) from None
         found = learned(subject, settings)
-    if output_format == "json":
+    if given.output_format == "json":
         print_line(learned_json(subject, found, peer, settings.seed))
     else:
         print_lines(text_lines(subject, found))
     if given.dot is not None:
-        _draw(given.dot, found, subject, is_json=output_format == "json")
-    if found.stopped is not None and output_format == "json":
+        _draw(given.dot, found, subject, is_json=given.output_format == "json")
+    if found.stopped is not None and given.output_format == "json":
         print_line(f"scapy-mpa: {printable(str(found.stopped))}", err=True)
     if is_interrupted():
         return STATUS + signal.SIGINT

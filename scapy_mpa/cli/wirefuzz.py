@@ -17,6 +17,7 @@ import click
 from scapy_mpa.cli.fuzzoptions import FuzzOptions
 from scapy_mpa.cli.lines import print_line
 from scapy_mpa.cli.output import STANDARD_OUTPUT, check_folder_of, check_junit, written
+from scapy_mpa.cli.probeoptions import PeerOptions
 from scapy_mpa.cli.settling import GONE
 from scapy_mpa.errors import MPAError
 from scapy_mpa.fuzz.coverage import NOTHING, VARIABLE, Coverage
@@ -65,9 +66,11 @@ def fuzz_peer(options: FuzzOptions, fuzzer: Fuzzer) -> int:
             os.environ[VARIABLE] = os.path.abspath(options.coverage)
         where = (options.peer,) if options.peer is not None else ()
         target, _ = target_of(
-            stack, where, options.listens, options.command, options.restart, options.timeout, _PATIENCE,
-            boot=options.boot,
-        )  # fmt: skip
+            stack,
+            PeerOptions(
+                where, options.listens, options.command, options.restart, options.timeout, _PATIENCE, options.boot
+            ),
+        )
         monitor = Monitor(options.monitor, _PATIENCE) if options.monitor is not None else None
         # As rping's client does: without, its server on siw may not read, and ends the clean connections.
         clean = Clean(enhanced=EnhancedData(ird=1, ord=1)) if options.has_rping else Clean()
