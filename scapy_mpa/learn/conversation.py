@@ -162,7 +162,9 @@ class LearnConversation:
                 break
             self._watcher.take(octets, 0.0)
             self._note(words)
-            until = self._clock() + self._waits.silence
+            is_last = any(word.startswith(TERMINATE) for word in words)
+            # The close that belongs to a Terminate may take its time.
+            until = self._clock() + (self._waits.due if is_last else self._waits.silence)
         self._note(words)
         if self._watcher.seen.total > self._total and not words:
             words.append(OTHER)
