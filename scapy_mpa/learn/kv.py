@@ -142,22 +142,23 @@ def learned(subject: LearnSubject, settings: LearnSettings) -> LearnedPeer:
                 # Nothing follows what ends a connection, so that it was seen once.
                 if word in subject.answers:
                     subject.verify(word)
-            found = [*differences(tests.machine, subject.role, subject.initial)]
+            machine = tests.machine.read(subject.read)
+            found = [*differences(machine, subject.role, subject.initial)]
             # A word that the machine alone answered is given; if the peer answers it otherwise, learning goes on.
-            if all(subject.query(one.word)[-1:] == [one.answer] for one in found if one.word):
+            if all(subject.read(subject.query(one.word)[-1]) == one.answer for one in found if one.word):
                 for one in found:
                     # What was sent without waiting for silence is seen once more with it.
                     subject.confirm(one.word)
-                return LearnedPeer(tests.machine, found)
+                return LearnedPeer(machine, found)
         except SilenceTooShort:
             subject.forget()
         except AnswersCorrected:
             pass
         except LearnStopped as stopped:
-            tree = tree_of(subject.inputs, subject.answers)
+            tree = tree_of(subject.inputs, subject.answers).read(subject.read)
             found = [*differences(tree, subject.role, subject.initial)]
             if _agrees(tests.machine, subject):
-                return LearnedPeer(tests.machine, found, stopped)
+                return LearnedPeer(tests.machine.read(subject.read), found, stopped)
             return LearnedPeer(tree, found, stopped, is_tree=True)
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.ddp import other_reading
 from scapy_mpa.framing.role import peer_of
 from scapy_mpa.learn.conversation import (
     CLOSE,
@@ -28,6 +29,7 @@ from scapy_mpa.learn.conversation import (
     PeerAnswer,
     Waits,
     is_last,
+    terminate_word,
 )
 from scapy_mpa.learn.inputs import alphabet
 from scapy_mpa.probe.carrier import Carrier, NotReached
@@ -161,6 +163,9 @@ class LearnSubject:
         self.silence = settings.silence
         self.exceptions: dict[InputWord, list[PeerAnswer]] = {}
         self.lost: list[InputWord] = []
+        #: A Terminate was laid out as siw does; what others are that may be read in both ways.
+        self._is_siw = False
+        self._other_readings: dict[str, str] = {}
         self._doubled = 0
         self._last = -settings.interval
         #: By what a valid startup shows that the peer works; none before the first one.
@@ -201,6 +206,14 @@ class LearnSubject:
         answers = self._known(word)
         if GONE not in answers[-1]:
             self._keep(word, self._run(word, answers)[0], len(answers))
+
+    def read(self, answer: PeerAnswer) -> PeerAnswer:
+        """Return an answer as this peer means it.
+
+        Some control words of a Terminate may be read in two ways; that of a peer which has laid out another one as siw
+        does is read so, too.
+        """
+        return tuple(self._other_readings.get(word, word) for word in answer) if self._is_siw else answer
 
     def confirm(self, word: InputWord) -> None:
         """Give a word slowly; raises as :meth:`query` does if it is not answered as before.
@@ -283,6 +296,10 @@ class LearnSubject:
         finally:
             talk.close()
             self._target.done()
+        for said in talk.terminates:
+            self._is_siw = self._is_siw or said.layout == "siw"
+            if said.layout != "siw" and (other := other_reading(said)) is not None:
+                self._other_readings[terminate_word(said)] = terminate_word(other)
         return _Given(initial, steps, talk.slowest)
 
     # --- a peer that is gone ---

@@ -171,6 +171,23 @@ def test_the_close_after_a_terminate_may_take_its_time() -> None:
     assert subject.silence < 0.2
 
 
+@pytest.mark.parametrize(("bad_crc", "version"), [((0, 2, 2), "0/2/5"), ((2, 0, 2), "2/0/5")])
+def test_a_terminate_is_read_as_the_peer_lays_out_its_others(bad_crc: tuple[int, int, int], version: str) -> None:
+    """20 05 is an error of MPA, or in the layout of siw an invalid RDMAP version; 02 02 is of that layout alone."""
+
+    def serve(sock: socket.socket, _number: int) -> None:
+        if sock.recv(65536)[:16] == REQUEST:
+            sock.sendall(reply())
+            is_read = sock.recv(65536)[3:4] == b"\x41"
+            sock.sendall(encode_fpdu(untagged(7, 2, 1, terminate_body(*((2, 0, 5) if is_read else bad_crc)))))
+
+    with responder(serve) as target:
+        found = learned(subject_of(target, inputs=("request", "read", "wrong-crc")), SETTINGS)
+    assert found.stopped is None
+    assert answer(found, "request", "read") == (f"Terminate {version}", "close")
+    assert answer(found, "request", "wrong-crc") == ("Terminate 2/0/2", "close")
+
+
 def test_silence_is_adapted_to_a_slow_peer() -> None:
     with responder(answers_late(0.08)) as target:
         subject = subject_of(target, inputs=("request", "read"))
