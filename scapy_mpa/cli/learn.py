@@ -115,7 +115,7 @@ def run_learning(enter: Callable[[ExitStack], tuple[Target, str]], given: ProbeO
         return STATUS + signal.SIGINT
     if isinstance(found.stopped, PeerLost):
         return GONE
-    return int(bool(found.differences) or found.unstable is not None)
+    return int(bool(found.differences or subject.exceptions) or found.unstable is not None)
 
 
 def _replay(subject: LearnSubject, inputs: str) -> int:

@@ -18,12 +18,12 @@ from scapy_mpa.learn.conversation import PeerAnswer
 from scapy_mpa.learn.machine import LearnedMachine, machine_of, tree_of
 from scapy_mpa.learn.specified import PeerDifference, differences
 from scapy_mpa.learn.subject import (
+    AnswersCorrected,
     AnswersDiffer,
     InputWord,
     LearnSettings,
     LearnStopped,
     LearnSubject,
-    PeerRestarted,
     SilenceTooShort,
 )
 
@@ -103,6 +103,12 @@ def _machine_of(hypothesis: Any, subject: LearnSubject) -> LearnedMachine:
     )
 
 
+def transitions_of(machine: LearnedMachine) -> Iterator[InputWord]:
+    """Yield the shortest word to each transition of a machine."""
+    for access, transitions in zip(machine.access, machine.states, strict=True):
+        yield from ((*access, name) for name in transitions)
+
+
 class LearnedPeer(NamedTuple):
     """What is known of a peer.
 
@@ -132,22 +138,27 @@ def learned(subject: LearnSubject, settings: LearnSettings) -> LearnedPeer:
         try:
             run_KV([*subject.inputs], sul, tests, "mealy", cache_and_non_det_check=False, print_level=0)
             assert tests.machine is not None
-            found = [*differences(tests.machine, subject.role, subject.initial)]
+            for word in transitions_of(tests.machine):
+                # Nothing follows what ends a connection, so that it was seen once.
+                if word in subject.answers:
+                    subject.verify(word)
+            machine = tests.machine.read(subject.read)
+            found = [*differences(machine, subject.role, subject.initial)]
             # A word that the machine alone answered is given; if the peer answers it otherwise, learning goes on.
-            if all(subject.query(one.word)[-1:] == [one.answer] for one in found if one.word):
+            if all(subject.read(subject.query(one.word)[-1]) == one.answer for one in found if one.word):
                 for one in found:
                     # What was sent without waiting for silence is seen once more with it.
                     subject.confirm(one.word)
-                return LearnedPeer(tests.machine, found)
+                return LearnedPeer(machine, found)
         except SilenceTooShort:
             subject.forget()
-        except PeerRestarted:
+        except AnswersCorrected:
             pass
         except LearnStopped as stopped:
-            tree = tree_of(subject.inputs, subject.answers)
+            tree = tree_of(subject.inputs, subject.answers).read(subject.read)
             found = [*differences(tree, subject.role, subject.initial)]
             if _agrees(tests.machine, subject):
-                return LearnedPeer(tests.machine, found, stopped)
+                return LearnedPeer(tests.machine.read(subject.read), found, stopped)
             return LearnedPeer(tree, found, stopped, is_tree=True)
 
 

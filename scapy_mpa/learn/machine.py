@@ -39,6 +39,12 @@ class LearnedMachine:
                     waiting.append(found.to)
                     self.access[found.to] = (*self.access[state], name)
 
+    def read(self, read: Callable[[PeerAnswer], PeerAnswer]) -> LearnedMachine:
+        """Return the same with its answers read otherwise."""
+        return LearnedMachine(
+            [{name: found._replace(answer=read(found.answer)) for name, found in one.items()} for one in self.states]
+        )
+
     def run(self, word: InputWord) -> list[PeerAnswer]:
         """Return the answers to a word; raises KeyError where they are not known."""
         answers, state = [], 0

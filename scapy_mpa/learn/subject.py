@@ -1,8 +1,9 @@
 """The peer as automata learning sees it: words of inputs in, answers out, over as many connections as that takes.
 
 What was answered once is kept. A word is given on a fresh connection; its part that is known is sent without waiting
-for silence, and has to be answered as before. Where it is not, the sequence is given three times more, slowly: the same
-answers show that silence was too short, and it is doubled; others show a peer that answers differently.
+for silence, and has to be answered as before. Where it is not, the sequence is given three times more, slowly. If the
+same comes each time, the one answer that differs was cut by silence, which is doubled, or was an exception, which is
+noted. Else the peer answers differently.
 
 A peer that no longer answers a valid startup, within the time it has to recover, is gone: it is restarted, and the last
 word is given anew, one more input at a time, until the peer is gone again. Nothing can follow that input.
@@ -15,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.ddp import other_reading
 from scapy_mpa.framing.role import peer_of
 from scapy_mpa.learn.conversation import (
     CLOSE,
@@ -27,6 +29,7 @@ from scapy_mpa.learn.conversation import (
     PeerAnswer,
     Waits,
     is_last,
+    terminate_word,
 )
 from scapy_mpa.learn.inputs import alphabet
 from scapy_mpa.probe.carrier import Carrier, NotReached
@@ -41,8 +44,8 @@ _SLOWER = 4
 _SLOW_RUNS, _SLOW = 3, 4
 #: Valid startups by which the peer's latency is measured.
 _MEASURED = 3
-#: A peer that seems too slow so often is one that answers differently.
-_MOST_DOUBLED = 3
+#: A peer that seems too slow so often, or has so many exceptions, is one that answers differently.
+_MOST_DOUBLED, _MOST_EXCEPTIONS = 3, 8
 #: So often may a peer be gone, and not again after the same inputs.
 _MOST_LOST = 3
 _POLL = 0.05
@@ -101,8 +104,8 @@ class SilenceTooShort(Exception):
     """The wait for silence was doubled, and what is known is dropped."""
 
 
-class PeerRestarted(Exception):
-    """The peer was gone and was restarted: the answer to an earlier word is another one now."""
+class AnswersCorrected(Exception):
+    """An answer that was kept is another one now: it was an exception, or the peer was gone after it."""
 
 
 class LearnedStep(NamedTuple):
@@ -143,6 +146,7 @@ class LearnSubject:
         initial: what the peer sends before any input.
         connections: how many were made, apart from those that only show whether the peer works.
         silence: seconds that count as none.
+        exceptions: the answers to the last input of a word that came once, and not again when it was given anew.
         lost: words after which the peer was gone, but not again when their inputs were given anew.
     """
 
@@ -157,7 +161,11 @@ class LearnSubject:
         self.initial: PeerAnswer = ()
         self.connections = 0
         self.silence = settings.silence
+        self.exceptions: dict[InputWord, list[PeerAnswer]] = {}
         self.lost: list[InputWord] = []
+        #: A Terminate was laid out as siw does; what others are that may be read in both ways.
+        self._is_siw = False
+        self._other_readings: dict[str, str] = {}
         self._doubled = 0
         self._last = -settings.interval
         #: By what a valid startup shows that the peer works; none before the first one.
@@ -179,19 +187,33 @@ class LearnSubject:
     def query(self, word: Sequence[str]) -> list[PeerAnswer]:
         """Return the answers to a word.
 
-        Raises LearnStopped, and SilenceTooShort or PeerRestarted if learning has to begin again.
+        Raises LearnStopped, and SilenceTooShort or AnswersCorrected if learning has to begin again.
         """
         given = tuple(word)
         found = self._known(given)
-        if len(found) < len(given):
+        if len(found) == len(given):
+            self.num_cached_queries += 1
+        while len(found) < len(given):
             self.num_queries += 1
             self.num_steps += len(given)
             steps, _ = self._run(given, found)
             self._keep(given, steps, len(found))
             found = self._known(given)
-        else:
-            self.num_cached_queries += 1
         return found
+
+    def verify(self, word: InputWord) -> None:
+        """Give a word whose answers are known once more; raises as :meth:`query` does."""
+        answers = self._known(word)
+        if GONE not in answers[-1]:
+            self._keep(word, self._run(word, answers)[0], len(answers))
+
+    def read(self, answer: PeerAnswer) -> PeerAnswer:
+        """Return an answer as this peer means it.
+
+        Some control words of a Terminate may be read in two ways; that of a peer which has laid out another one as siw
+        does is read so, too.
+        """
+        return tuple(self._other_readings.get(word, word) for word in answer) if self._is_siw else answer
 
     def confirm(self, word: InputWord) -> None:
         """Give a word slowly; raises as :meth:`query` does if it is not answered as before.
@@ -204,6 +226,7 @@ class LearnSubject:
         for at, step in enumerate(self._run(word, is_slow=True)[0]):
             if step.answer != answers[at]:
                 self._settle(word[: at + 1], step.answer)
+                return
 
     def replay(self, word: InputWord) -> list[LearnedStep]:
         """Give a word, and return what was sent and what came back, step by step."""
@@ -273,6 +296,10 @@ class LearnSubject:
         finally:
             talk.close()
             self._target.done()
+        for said in talk.terminates:
+            self._is_siw = self._is_siw or said.layout == "siw"
+            if said.layout != "siw" and (other := other_reading(said)) is not None:
+                self._other_readings[terminate_word(said)] = terminate_word(other)
         return _Given(initial, steps, talk.slowest)
 
     # --- a peer that is gone ---
@@ -301,14 +328,14 @@ class LearnSubject:
         return True
 
     def _await_peer(self) -> None:
-        """Wait until the peer works; restart one that does not, and raise PeerRestarted, or PeerLost."""
+        """Wait until the peer works; restart one that does not, and raise AnswersCorrected, or PeerLost."""
         if not self._recovers():
             self._note_death()
 
     def _note_death(self) -> None:
         """Restart the peer, and find out which input of the last word it does not survive.
 
-        Raises PeerRestarted if there is such a word, and PeerLost.
+        Raises AnswersCorrected if there is such a word, and PeerLost.
         """
         word, self._previous = self._previous, ()
         self._restart(word)
@@ -318,14 +345,10 @@ class LearnSubject:
         if deadly is None:
             self.lost.append(word)
             if len(self.lost) > _MOST_LOST:
-                raise PeerLost("the peer is gone now and then, but not again after the same inputs")
-        else:
-            prefix, answer = deadly
-            for longer in [known for known in self.answers if known[: len(prefix)] == prefix]:
-                del self.answers[longer]
-                self.ends.pop(longer, None)
-            self.answers[prefix] = (*answer, GONE)
-        raise PeerRestarted
+                raise PeerLost("the peer is gone now and then, and not again after the same inputs")
+            raise AnswersCorrected
+        prefix, answer = deadly
+        self._correct(prefix, (*answer, GONE))
 
     def _deadly(self, word: InputWord) -> tuple[InputWord, PeerAnswer] | None:
         """Return the first inputs of a word after which the peer is gone, and the last answer; None: it is not."""
@@ -355,24 +378,47 @@ class LearnSubject:
                 return
             if at < known and step.answer != self.answers[prefix]:
                 self._settle(prefix, step.answer)
+                return
             self.answers[prefix] = step.answer
             if step.how is not None:
                 self.ends[prefix] = step.how
 
     def _settle(self, word: InputWord, answer: PeerAnswer) -> None:
-        """Find out whether a peer is slow, which raises SilenceTooShort, or answers differently: AnswersDiffer."""
+        """Find out why the last input of a word was not answered as before; return if this answer was the exception.
+
+        Raises SilenceTooShort if an answer was cut, AnswersCorrected if one that was kept was the exception, and
+        AnswersDiffer.
+        """
         runs = [self._run(word, is_slow=True) for _ in range(_SLOW_RUNS)]
         slow = [tuple(step.answer for step in steps) for steps, _ in runs]
-        counted = dict.fromkeys(slow)
-        if len(counted) == 1 and self._doubled < _MOST_DOUBLED:
+        one, *others = dict.fromkeys(slow)
+        if others:
+            at = next(at for at, pair in enumerate(zip(one, others[0], strict=True)) if pair[0] != pair[1])
+            raise AnswersDiffer(word[: at + 1], list(dict.fromkeys(answers[at] for answers in slow)))
+        kept = [self.answers.get(word[: at + 1], OVER) for at in range(len(word))]
+        corrected = next((at for at, pair in enumerate(zip(one, kept, strict=True)) if pair[0] != pair[1]), None)
+        prefix = word if corrected is None else word[: corrected + 1]
+        usual = one[len(prefix) - 1]
+        exception = answer if corrected is None else kept[corrected]
+        if usual[: len(exception)] == exception:
+            if self._doubled == _MOST_DOUBLED:
+                raise AnswersDiffer(prefix, (usual, exception))
             self._doubled += 1
             self.silence = max(2 * self.silence, self._bounded(max(late for _, late in runs)))
             raise SilenceTooShort
-        if len(counted) == 1:
-            raise AnswersDiffer(word, (self.answers[word], answer))
-        one, other, *_ = counted
-        at = next(at for at, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1])
-        raise AnswersDiffer(word[: at + 1], list(dict.fromkeys(answers[at] for answers in slow)))
+        self.exceptions.setdefault(prefix, []).append(exception)
+        if sum(map(len, self.exceptions.values())) > _MOST_EXCEPTIONS:
+            raise AnswersDiffer(prefix, (usual, exception))
+        if corrected is not None:
+            self._correct(prefix, usual)
+
+    def _correct(self, word: InputWord, answer: PeerAnswer) -> None:
+        """Keep another answer to a word, and none to words that begin with it; raises AnswersCorrected."""
+        for longer in [known for known in self.answers if known[: len(word)] == word]:
+            del self.answers[longer]
+            self.ends.pop(longer, None)
+        self.answers[word] = answer
+        raise AnswersCorrected
 
     def _connection(self) -> Carrier:
         """Return a fresh connection; raises NotReached, and LearnStopped."""

@@ -59,6 +59,9 @@ def text_lines(subject: LearnSubject, found: LearnedPeer) -> Iterator[str]:
         yield f"difference {at}: {_joined(one.word)}"
         yield f"  expected: {one.expected}{f' ({one.clause})' if one.clause else ''}"
         yield f"  seen: {answer_words(one.answer, subject.ends.get(one.word))}"
+    for word, exceptions in subject.exceptions.items():
+        yield f"answered otherwise once: {_joined(word)}"
+        yield from (f"  seen: {answer_words(answer)}" for answer in exceptions)
     yield from (f"peer gone, but not again after the same inputs: {_joined(word)}" for word in subject.lost)
     if found.unstable is not None:
         yield f"answers differ: {_joined(found.unstable.word)}"
@@ -134,6 +137,10 @@ def learned_json(subject: LearnSubject, found: LearnedPeer, peer: str, seed: int
                 "text": answer_words(one.answer, subject.ends.get(one.word)),
             }
             for one in found.differences
+        ],
+        "exceptions": [
+            {"inputs": [*word], "answers": [[*map(printable, one)] for one in answers]}
+            for word, answers in subject.exceptions.items()
         ],
         "lost": [[*word] for word in subject.lost],
         "unstable": {"inputs": [*unstable.word], "answers": [[*map(printable, one)] for one in unstable.answers]}

@@ -9,6 +9,8 @@ from random import Random
 
 import pytest
 
+from scapy_mpa.craft.ulpdus import terminate_body, untagged
+from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.startup import EnhancedData
 from scapy_mpa.learn.conversation import PeerAnswer
 from scapy_mpa.learn.subject import InputWord, LearnedStep, LearnSubject, PeerLost
@@ -27,7 +29,7 @@ from tests.learn.peers import (
     responder,
     subject_of,
 )
-from tests.probe.foreign import ForeignInitiator, Kind
+from tests.probe.foreign import REQUEST, ForeignInitiator, Kind
 from tests.probe.peers import HOST, our_initiator, our_responder, plain_server
 
 pytest.importorskip("aalpy")
@@ -128,15 +130,62 @@ def test_a_difference_is_replayed_with_its_octets() -> None:
     assert steps[0].octets[:16] == b"MPA ID Req FramE"
 
 
-@pytest.mark.parametrize("every", [2, 7])
-def test_a_peer_that_answers_differently_is_said_to_be_so(every: int) -> None:
-    with responder(answers_now_and_then(every)) as target:
+def test_a_peer_that_answers_differently_is_said_to_be_so() -> None:
+    with responder(answers_now_and_then(2)) as target:
         found = learned(subject_of(target, inputs=FEW), SETTINGS._replace(timeout=0.05))
     assert found.unstable is not None
     assert found.unstable.word == ("request",)
     assert {*found.unstable.answers} == {("Reply",), ("Reply with R",)}
     # No hypothesis that something contradicts is passed off as what is known.
     assert found.machine.run(("fin",)) == [("close",)]
+
+
+@pytest.mark.parametrize("number", [3, 8])
+def test_an_answer_that_came_once_is_an_exception(number: int) -> None:
+    def serve(sock: socket.socket, at: int) -> None:
+        if sock.recv(65536)[:16] == REQUEST:
+            sock.sendall(reply(0x60 if at == number else 0x40))
+            sock.recv(65536)
+
+    with responder(serve) as target:
+        subject = subject_of(target, inputs=("request", "read", "fin"))
+        found = learned(subject, SETTINGS)
+    assert found.stopped is None
+    assert answer(found, "request") == ("Reply",)
+    assert subject.exceptions == {("request",): [("Reply with R",)]}
+
+
+def test_the_close_after_a_terminate_may_take_its_time() -> None:
+    def serve(sock: socket.socket, _number: int) -> None:
+        if sock.recv(65536)[:16] == REQUEST:
+            sock.sendall(reply())
+            if sock.recv(65536):
+                sock.sendall(encode_fpdu(untagged(7, 2, 1, terminate_body(2, 0, 2))))
+                time.sleep(0.2)
+
+    with responder(serve) as target:
+        subject = subject_of(target, inputs=("request", "wrong-crc"))
+        found = learned(subject, SETTINGS)
+    assert found.stopped is None
+    assert answer(found, "request", "wrong-crc") == ("Terminate 2/0/2", "close")
+    assert subject.silence < 0.2
+
+
+@pytest.mark.parametrize(("bad_crc", "version"), [((0, 2, 2), "0/2/5"), ((2, 0, 2), "2/0/5")])
+def test_a_terminate_is_read_as_the_peer_lays_out_its_others(bad_crc: tuple[int, int, int], version: str) -> None:
+    """20 05 is an error of MPA, or in the layout of siw an invalid RDMAP version; 02 02 is of that layout alone."""
+
+    def serve(sock: socket.socket, _number: int) -> None:
+        if sock.recv(65536)[:16] == REQUEST:
+            sock.sendall(reply())
+            is_read = sock.recv(65536)[3:4] == b"\x41"
+            sock.sendall(encode_fpdu(untagged(7, 2, 1, terminate_body(*((2, 0, 5) if is_read else bad_crc)))))
+
+    with responder(serve) as target:
+        found = learned(subject_of(target, inputs=("request", "read", "wrong-crc")), SETTINGS)
+    assert found.stopped is None
+    assert answer(found, "request", "read") == (f"Terminate {version}", "close")
+    assert answer(found, "request", "wrong-crc") == ("Terminate 2/0/2", "close")
 
 
 def test_silence_is_adapted_to_a_slow_peer() -> None:
