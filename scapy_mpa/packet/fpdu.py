@@ -255,7 +255,10 @@ class FPDU(_CapturedPacket):
 
     @property
     def crc_good(self) -> bool | None:
-        """True if the CRC is right; None if CRCs are not in use as far as known (``crc_in_use``), or it was cut off."""
+        """True if the CRC is right; None if CRCs are not in use, or it was cut off.
+
+        Where ``crc_in_use`` is None nobody knows whether they are: a wrong field of zeros may mean either, and is None.
+        """
         crc = self.getfieldval("crc")
         if self.getfieldval("crc_in_use") is False:
             return None
@@ -264,7 +267,9 @@ class FPDU(_CapturedPacket):
         if self.original and len(CRCField.octets(crc)) < CRC_LENGTH:
             return None
         octets, place = self._lay(self.do_build_payload(), None)
-        return CRCField.octets(crc) == crc_octets(place, octets)
+        given = CRCField.octets(crc)
+        may_be_none = self.getfieldval("crc_in_use") is None and given == bytes(CRC_LENGTH)
+        return given == crc_octets(place, octets) or (None if may_be_none else False)
 
     @property
     def markers_good(self) -> bool | None:
@@ -289,11 +294,7 @@ class FPDU(_CapturedPacket):
         return wrong
 
     def right_crc(self) -> int | None:
-        """The right CRC if it is bad; None if it is good, or zero where CRCs may not be in use."""
-        crc = self.getfieldval("crc")
-        # A zero field may mean that CRCs are not in use.
-        if crc is None or not (crc or self.getfieldval("crc_in_use")):
-            return None
+        """The right CRC if :attr:`crc_good` is False, else None."""
         try:
             if self.crc_good is not False:
                 return None

@@ -29,6 +29,8 @@ from scapy_mpa.ulp import nvme
 from scapy_mpa.ulp.header import UpperHeader
 
 CONNECT_DATA_LENGTH = 1024
+#: Where the length of a data pointer lies in a command.
+_LENGTH_AT, _LENGTH_END = 32, 35
 _RAW_IF_SHORT = raw_if_short(nvme.COMMAND_LENGTH)
 
 _SGL_TYPES = {0: "data block", 1: "bit bucket", 2: "segment", 3: "last segment", nvme.KEYED: "keyed data block"}
@@ -133,12 +135,15 @@ def _fabrics(fctype: int) -> list[Any]:
 
 
 class NVMeConnect(_Command):
-    """Connect: the host attaches a queue to a controller (NVMe-oF 1.1 §3.3)."""
+    """Connect: the host attaches a queue to a controller (NVMe-oF 1.1 §3.3).
+
+    A ``length`` left None is that of the data: of those that follow, or of those that the controller is to read.
+    """
 
     name = "NVMe Fabrics Connect"
     kinds = (f"fabrics {nvme.CONNECT}",)
     fields_desc = [
-        *_fabrics(nvme.CONNECT),
+        *(LEThreeBytesField("length", None) if one.name == "length" else one for one in _fabrics(nvme.CONNECT)),
         LEShortField("recfmt", 0),
         LEShortField("qid", 0),
         LEShortField("sqsize", 31),
@@ -148,6 +153,12 @@ class NVMeConnect(_Command):
         StrFixedLenField("reserved_end", bytes(12), 12),
     ]
     dispatch_hook = _RAW_IF_SHORT
+
+    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
+        if self.getfieldval("length") is None:
+            length = min(len(pay) or CONNECT_DATA_LENGTH, (1 << 24) - 1)
+            pkt = pkt[:_LENGTH_AT] + length.to_bytes(_LENGTH_END - _LENGTH_AT, "little") + pkt[_LENGTH_END:]
+        return pkt + pay
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
         if len(payload) == CONNECT_DATA_LENGTH:

@@ -13,6 +13,7 @@ from scapy.config import conf
 from scapy.layers.inet import TCP
 from scapy.packet import Packet, Raw
 
+from scapy_mpa.packet.captured import _CapturedPacket
 from scapy_mpa.packet.ddp import DDPUntagged, summarized_below
 from scapy_mpa.ulp.header import Protocol, UpperHeader
 from scapy_mpa.ulp.identify import PORTS, UNKNOWN_LENGTH, header_of
@@ -46,8 +47,20 @@ class _UpperPacket(Packet):
 
     def mysummary(self) -> Any:
         found = self.header()
-        text = f"{self.protocol}: {found.text}" if found is not None else str(self.name)
+        text = f"{self.protocol}: {found.text}{self._asked()}" if found is not None else str(self.name)
         return text, [*summarized_below(), *CarriesUpper.__subclasses__()]
+
+    def _asked(self) -> str:
+        """What the call asks for that this is known to reply to, as a session of messages knows it; or ""."""
+        below = self.underlayer
+        while below is not None and not isinstance(below, _CapturedPacket):
+            below = below.underlayer
+        request = getattr(below, "request", None)
+        for layer in request.iterpayloads() if isinstance(request, Packet) else ():
+            if isinstance(layer, _UpperPacket) and (found := layer.header()) is not None:
+                asked = found.values.get("call") or found.values.get("command")
+                return f", to {asked}" if asked is not None else ""
+        return ""
 
     def hashret(self) -> bytes:
         return b""

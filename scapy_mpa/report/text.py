@@ -230,9 +230,8 @@ def finding_lines(
     if is_stream:
         where = f"octet {found.seq}" + (f" of the {found.direction}" if found.direction is not None else "") + times
     else:
-        where = f"frame {found.frame}"
-        if found.count > 1:
-            where += f" to {found.last_frame}" if found.last_frame != found.frame else ""
+        is_long = found.count > 1 and found.last_frame != found.frame
+        where = f"frames {found.frame} to {found.last_frame}" if is_long else f"frame {found.frame}"
         where += times + file_of(found.frame)
         where += f", {found.direction}, seq {found.seq}" if found.direction is not None else ""
     yield f"  {style(found.severity, found.severity)} {found.rule.id}: {where}: {found.detail}"

@@ -170,6 +170,11 @@ def test_nvme_commands_and_their_responses() -> None:
             assert packet.answer[RDMAPSend].payload.cid == packet[RDMAPSend].payload.cid
             assert packet.answer.answers(packet) or packet.answer[RDMAPSend].answers(packet[RDMAPSend])
     assert sum(NVMeConnect in packet for packet in commands) == 3
+    # A reply says what the call asked for: its own octets do not.
+    assert {one.answer[RDMAPSend].payload.summary() for one in commands if NVMeConnect in one} == {
+        f"NVMe-oF: Response to command {cid}, to Fabrics Connect"
+        for cid in {one[NVMeConnect].cid for one in commands if NVMeConnect in one}
+    }
 
 
 def test_startup_frames() -> None:

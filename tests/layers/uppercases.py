@@ -130,7 +130,8 @@ MESSAGES: dict[str, tuple[Packet, str]] = {
         NVMeConnect() / NVMeConnectData(hostid=b"h" * 16, cntlid=1, subnqn=b"nqn.a", hostnqn=b"nqn.b"),
         "7f 40 0000 01"
         + 19 * "00"
-        + 15 * "00"
+        + 8 * "00"
+        + "000400 00000000"
         + "40 0000 0000 1f00 00 00 00000000"
         + 12 * "00"
         + 16 * "68"

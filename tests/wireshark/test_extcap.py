@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -32,6 +33,9 @@ def test_what_wireshark_asks() -> None:
     assert lines[0].startswith("extcap {version=")
     assert "interface {value=mpa-lo}{display=MPA on lo, Markers stripped}" in lines
     assert asked("--extcap-interface", "mpa-lo", "--extcap-dlts") == "dlt {number=101}{name=RAW}{display=Raw IP}\n"
+    assert "interface {value=mpa-comments-lo}{display=MPA on lo, with comments}" in lines
+    ethernet = "dlt {number=1}{name=EN10MB}{display=Ethernet}\n"
+    assert asked("--extcap-interface", "mpa-comments-lo", "--extcap-dlts") == ethernet
     assert asked("--extcap-interface", "mpa-lo", "--extcap-config") == ""
     assert "display filter" in asked("--extcap-interface", "mpa-lo", "--extcap-capture-filter", "tcp")
 
@@ -91,17 +95,33 @@ needs_mounts = pytest.mark.skipif(not has_mounts(), reason="mount namespaces tak
 def test_it_is_listed(within: tuple[str, ...]) -> None:
     done = subprocess.run([*within, "tshark", "-D"], capture_output=True, text=True, timeout=PATIENCE, check=True)
     assert "mpa-lo (MPA on lo, Markers stripped)" in done.stdout
+    assert "mpa-comments-lo (MPA on lo, with comments)" in done.stdout
 
 
 @needs_tshark
 @needs_mounts
 @needs_network("unshare")
-def test_it_is_captured_from(within: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("interface", "field", "condition", "pattern", "expected"),
+    [
+        ("mpa-lo", "iwarp_ddp.msn", "iwarp_rdma.opcode == 3", r"(?m)^\d+$", ["1", "1", "2", "2", "3", "3"]),
+        ("mpa-comments-lo", "frame.comment", 'frame.comment contains "Send"', r"\(Send, ", 6 * ["(Send, "]),
+    ],
+)
+def test_it_is_captured_from(
+    within: tuple[str, ...],
+    interface: str,
+    field: str,
+    condition: str,
+    pattern: str,
+    expected: list[str],
+    tmp_path: Path,
+) -> None:
     with Network() as network:
         shown = tmp_path / "shown"
-        wanted = ("-T", "fields", "-e", "iwarp_ddp.msn", "-Y", "iwarp_rdma.opcode == 3", "-l")
+        wanted = ("-T", "fields", "-e", field, "-Y", condition, "-l")
         with open(shown, "wb") as file:
-            tshark = network.popen("a", [*within, "tshark", "-i", "mpa-lo", *wanted], stdout=file, stderr=file)
+            tshark = network.popen("a", [*within, "tshark", "-i", interface, *wanted], stdout=file, stderr=file)
         wait_for(lambda: network.run("a", ["cat", "/proc/net/packet"]).stdout.count("\n") > 1)
         log = tmp_path / "log"
         with open(log, "wb") as file:
@@ -111,12 +131,12 @@ def test_it_is_captured_from(within: tuple[str, ...], tmp_path: Path) -> None:
         talk = ("connect", "127.0.0.1", "7471", "--ulp", "echo", "--count", "3", "--size", "1200", "--markers")
         network.run("a", [*COMMAND, *talk])
 
-        def numbers() -> list[str]:
-            return sorted(line for line in shown.read_text().splitlines() if line.isdigit())
+        def found() -> list[str]:
+            return sorted(re.findall(pattern, shown.read_text()))
 
         # It is shown while the capture goes on.
-        wait_for(lambda: len(numbers()) >= 6)
+        wait_for(lambda: len(found()) >= 6)
         assert tshark.poll() is None
         tshark.terminate()
         tshark.wait(PATIENCE)
-    assert numbers() == ["1", "1", "2", "2", "3", "3"]
+    assert found() == expected
