@@ -228,9 +228,13 @@ def test_frames_select_what_is_read(frames: str, expected: int) -> None:
     ("frames", "expected"), [("1-", [0, 1, 2]), ("-20", [0, 1]), ("15-30", [1]), ("17", [1]), ("6", [0]), ("60-", [])]
 )
 def test_frames_select_what_is_shown(frames: str, expected: list[int]) -> None:
-    """Connections that are open in these frames, as they are without the option: number, counts, verdict."""
+    """Connections that are open in these frames, as they are without the option, with the findings of these frames."""
     whole = json.loads(invoke("analyze", "--format", "json", THREE).stdout)["connections"]
     shown = json.loads(invoke("analyze", "--format", "json", "--frames", frames, THREE).stdout)["connections"]
+    first, _, last = frames.partition("-")
+    begin, end = int(first or 1), int(last or (first if "-" not in frames else 1 << 32))
+    for one in whole:
+        one["findings"] = [found for found in one["findings"] if begin <= found["last_frame"] and found["frame"] <= end]
     assert shown == [whole[number] for number in expected]
 
 
