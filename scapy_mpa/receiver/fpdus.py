@@ -373,6 +373,9 @@ class FPDUReader:
             if main.edge > main.at and not self._is_old(main.edge - 1, patience):
                 break
             self._read_unread()
+            if self._has_markers and self._has_crc:
+                # No more comes of an FPDU that waits before the hole: its length may be wrong.
+                self._read_over()
             self._skip_hole(start)
             self._read(main)
         self._forget()
@@ -385,14 +388,18 @@ class FPDUReader:
         """Too much is held: decide what waits, and give up the first hole, or what is not believed after it."""
         self._read_unread()
         before = self.main.at
-        self._is_over = True
-        self._read(self.main)
-        self._is_over = False
+        self._read_over()
         if self.main.at == before and (edge := self._go_over_hole()) is not None:
             # One run without a start, or an FPDU longer than the limit.
             self.main.search(edge, -1)
         self._read(self.main)
         self._forget()
+
+    def _read_over(self) -> None:
+        """Read the main chain's run to its end: nothing more comes of it."""
+        self._is_over = True
+        self._read(self.main)
+        self._is_over = False
 
     def finish(self) -> None:
         """Nothing more comes: all that is held is decided."""

@@ -1055,6 +1055,8 @@ class Flow:
             self._flows.end(min(read, key=lambda connection: connection.last_frame))
         connection = TCPConnection(self._flows.budget, self)
         connection.user = self._flows.make_user(connection)
+        # Some may have given way to it.
+        connections = [one for one in connections if one.flow is not None]
         if connections:
             # Beside the one that is under way, not beside another SYN that nobody answered.
             known = [one for one in connections if one.is_established or all(one.has_syns)] or connections

@@ -260,6 +260,18 @@ def test_a_limit_of_octets_out_of_order(case: Case, octets: int, segments: int) 
     examine([case.made().octets], limits=DEFAULT_LIMITS._replace(held_octets=octets, held_segments=segments))
 
 
-def _examine(number: int) -> None:
-    for one in captures_of(1, number):
+@pytest.mark.parametrize("number", [502, 4110])
+def test_fpdus_after_a_wrong_length_and_before_a_hole_that_stays(number: int) -> None:
+    """The FPDU with the wrong length waits for octets beyond the hole, and a Marker had located those after it."""
+    _examine(number, seed=4)
+
+
+@pytest.mark.parametrize("number", [2731, 3043, 5963])
+def test_a_connection_for_which_one_beside_it_gives_way(number: int) -> None:
+    (capture,) = captures_of(4, number)
+    examine([capture.octets], limits=TIGHT)
+
+
+def _examine(number: int, seed: int = 1) -> None:
+    for one in captures_of(seed, number):
         examine([one.octets])
