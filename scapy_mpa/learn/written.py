@@ -60,7 +60,7 @@ def text_lines(subject: LearnSubject, found: LearnedPeer) -> Iterator[str]:
         yield f"  expected: {one.expected}{f' ({one.clause})' if one.clause else ''}"
         yield f"  seen: {answer_words(one.answer, subject.ends.get(one.word))}"
     for word, exceptions in subject.exceptions.items():
-        yield f"answered otherwise once: {_joined(word)}"
+        yield f"answered differently once: {_joined(word)}"
         yield from (f"  seen: {answer_words(answer)}" for answer in exceptions)
     yield from (f"peer gone, but not again after the same inputs: {_joined(word)}" for word in subject.lost)
     if found.unstable is not None:
