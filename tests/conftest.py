@@ -73,7 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def is_sampled(config: pytest.Config) -> bool:
-    """Whether only a part of the suite is run: not with `--all`, nor where a test is named."""
+    """Return True if only a part of the suite is run: not with `--all`, nor where a test is named."""
     return not config.getoption("all") and not any("::" in argument for argument in config.args)
 
 

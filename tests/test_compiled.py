@@ -146,7 +146,7 @@ def segments(octets: bytes) -> list[Any]:
 
 
 def is_read_alike(octets: bytes, patch: pytest.MonkeyPatch) -> bool:
-    """Whether the loop over records finds the same with and without the compiled one."""
+    """Return True if the loop over records finds the same with and without the compiled one."""
     quickly = segments(octets)
     patch.setattr(pcap, "ordinary_records", None)
     patch.setattr(pcapng, "ordinary_blocks", None)

@@ -131,7 +131,7 @@ def commands(block: Block) -> Iterator[Command]:
 
 
 def agrees(expected: tuple[str, ...], printed: str) -> bool:
-    """Whether a command printed what is expected of it, with ``...`` as in the module's docstring."""
+    """Return True if a command printed what is expected of it, with ``...`` as in the module's docstring."""
 
     def pattern(line: str) -> str:
         line = line.rstrip()

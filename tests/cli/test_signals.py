@@ -113,7 +113,7 @@ def undisturbed(name: str, big: Path, whole: dict[str, Done], tmp_path: Path) ->
 
 
 def has_ended(group: int) -> bool:
-    """Whether all processes of a group end, those that were killed within a moment."""
+    """Return True if all processes of a group end, those that were killed within a moment."""
     for _ in range(100):
         try:
             os.killpg(group, 0)

@@ -28,7 +28,7 @@ class Truth(NamedTuple):
     reordered: int
     #: Offsets from the beginning of Full Operation.
     changed: set[int]
-    #: Whether something was sent in several copies, of which nobody knows which came first.
+    #: True if something was sent in several copies, of which nobody knows which came first.
     has_copies: bool
 
 
@@ -90,7 +90,7 @@ def _name(packet: TcpPacket) -> tuple[int, int, int, int]:
 
 
 def _counts(packet: TcpPacket) -> bool:
-    """Whether it is a segment with octets, or the fragment that begins one."""
+    """Return True if it is a segment with octets, or the fragment that begins one."""
     return bool(packet.payload) and (packet.piece is None or packet.piece.start == 0)
 
 

@@ -127,7 +127,7 @@ def rules_and_records(scenario: Any, impairments: tuple[str, ...]) -> tuple[set[
 
 
 def is_believed(injected: list[tuple[str, str]]) -> bool:
-    """Whether the analysis may take for the connection what is none of it: it ends, and another one begins."""
+    """Return True if the analysis may take for the connection what is none of it: it ends, and another one begins."""
     return ("rst", "window") in injected and any(what == "syn" for what, _ in injected)
 
 

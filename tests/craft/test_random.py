@@ -39,7 +39,7 @@ def test_the_analysis_finds_what_the_truth_says(made: Conversation, impairments:
 
 
 def names_a_copy(said: str) -> bool:
-    """Whether the two name different copies of octets amid an FPDU: either may be the one that was dropped."""
+    """Return True if the two name different copies of octets amid an FPDU: either may be the one that was dropped."""
     found = re.search(r": frames is (\[.*\]), not (\[.*\])$", said)
     if found is None:
         return False

@@ -61,7 +61,7 @@ def test_an_optimized_sender_begins_segments_with_fpdus_that_fit(kind: str) -> N
 
 
 def inside(fpdus: list[LaidFPDU], offset: int, size: int) -> bool:
-    """Whether an offset lies inside an FPDU with a ULPDU of so many octets."""
+    """Return True if an offset lies inside an FPDU with a ULPDU of so many octets."""
     return any(fpdu.offset < offset < fpdu.end for fpdu in fpdus if fpdu.ulpdu_length == size)
 
 

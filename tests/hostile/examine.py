@@ -145,7 +145,7 @@ def _comparable(report: Report, are_all: bool) -> dict[str, object]:
 
 
 def _has_all_findings(report: Report) -> bool:
-    """Whether there were no more findings than are kept."""
+    """Return True if there were no more findings than are kept."""
     return not any(found.rule.id == "limit" and found.detail.endswith("(findings)") for found in report.findings)
 
 

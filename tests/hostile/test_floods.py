@@ -61,7 +61,7 @@ def work(octets: bytes, limits: Limits = DEFAULT_LIMITS) -> int:
 
 
 def is_linear(flood: Flood, packets: int, limits: Limits) -> bool:
-    """Whether twice so many packets take about twice the work, which must be bounded for each octet."""
+    """Return True if twice so many packets take about twice the work, which must be bounded for each octet."""
     once, twice = flood.make(packets), flood.make(2 * packets)
     one, two = work(once, limits), work(twice, limits)
     assert two <= LINES_AN_OCTET * size_of(twice) + ONCE

@@ -39,7 +39,7 @@ class Pair:
             "responder": MPAEndpoint("responder", responder),
         }
         self.cut = cut
-        #: Whether all that is queued goes in one piece, before it is cut.
+        #: True if all that is queued goes in one piece, before it is cut.
         self.joins = False
         self.now = 0.0
         self.events: dict[Role, list[Event]] = {"initiator": [], "responder": []}

@@ -405,7 +405,7 @@ def frames_of(capture: bytes) -> list[bytes]:
 
 
 def is_of_responder(frame: bytes, port: int = RPING_PORT) -> bool:
-    """Whether a frame of a pcap, of IPv4 over Ethernet, is from this port."""
+    """Return True if a frame of a pcap, of IPv4 over Ethernet, is from this port."""
     return frame[50:52] == port.to_bytes(2, "big")
 
 

@@ -22,7 +22,7 @@ NOTE = "never fully acknowledged"
 
 
 def expected(path: Path) -> dict[tuple[int, Role], list[bool]]:
-    """Whether the peer acknowledged no more than a part of each message, by the acknowledgements in the capture."""
+    """True if the peer acknowledged no more than a part of each message, by the acknowledgements in the capture."""
     acks: dict[bytes, list[int]] = defaultdict(list)
     with Captures(path) as captures:
         for batch in captures.batches():

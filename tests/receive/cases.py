@@ -351,7 +351,7 @@ def seen(receiver: Analyzer) -> list[dict[str, Any]]:
 
 
 def is_watched(rule: str) -> bool:
-    """Whether a rule is one that FPDUs break which can be placed all the same: tests/rules has these."""
+    """Return True if a rule is one that FPDUs break which can be placed all the same: tests/rules has these."""
     return rule.startswith(WATCHED)
 
 
@@ -501,7 +501,7 @@ def _placed(row: FPDURow) -> tuple[tuple[int, ...], int]:
 
 
 def _may_become(sooner: int, later: int) -> bool:
-    """Whether flags may be these when an FPDU is placed and those at the end.
+    """Return True if flags may be these when an FPDU is placed and those at the end.
 
     The one before it may be found by its CRC later, and count as placed when it was complete (`marker` becomes
     `length`); and a bad CRC may show later that happened at an earlier frame (after_error).

@@ -156,7 +156,7 @@ def rival(octets: bytes, fpdu: LaidFPDU, crc: bool, rng: random.Random) -> bytes
 
 
 def _is_payload(fpdu: LaidFPDU, index: int) -> bool:
-    """Whether an octet is of the ULPDU, by counting from its header; Markers are 4 octets at multiples of 512."""
+    """True if an octet is of the ULPDU, by counting from its header; Markers are 4 octets at multiples of 512."""
     at = fpdu.start + index
     if fpdu.markers and at % 512 < 4:
         return False

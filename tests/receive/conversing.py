@@ -90,7 +90,7 @@ class Plan(NamedTuple):
     isn: tuple[int, int] = (1000, 5000)
     #: Octets of the ULPDUs each side sends.
     sizes: tuple[tuple[int, ...], tuple[int, ...]] = ((100, 200, 300), (100, 200))
-    #: Whether each side sends Markers.
+    #: True if each side sends Markers.
     markers: tuple[bool, bool] = (False, False)
     crc: bool = True
     private: tuple[int, int] = (0, 0)
@@ -109,7 +109,7 @@ class Plan(NamedTuple):
     #: Chances of a segment: lost before the observer, lost behind, held up.
     lost: tuple[float, float] = (0.0, 0.0)
     late: float = 0.0
-    #: Whether what is sent again is cut otherwise.
+    #: True if what is sent again is cut otherwise.
     recut: bool = False
     #: Seconds from each side to the observer.
     distance: tuple[float, float] = (0.001, 0.004)
@@ -503,7 +503,7 @@ class World:
         return self.plan.distance[side] + held
 
     def run(self) -> bool:
-        """Whether the conversation came to its end."""
+        """Return True if the conversation came to its end."""
         client = self.hosts[0]
         client.state = "syn-sent"
         client.send(0, flags=SYN)

@@ -507,7 +507,7 @@ MORE["data-that-acknowledges-never-sent"] = Kind("data-that-acknowledges-never-s
 
 
 def is_taken(seg: Seg, known: Known, *, has_stamps: bool) -> bool:
-    """Whether a receiver that knows this takes anything of a segment (RFC 9293 §3.10.7.4, RFC 5961 §3 to §5).
+    """Return True if a receiver that knows this takes anything of a segment (RFC 9293 §3.10.7.4, RFC 5961 §3 to §5).
 
     The second opinion: the receiver's own numbers, the standard's own order.
     """

@@ -210,7 +210,7 @@ def named_frames(finding: Record) -> set[int]:
 
 
 def names(finding: Record, frame: int) -> bool:
-    """Whether it does; where it stands for several breaches, those between the first and the last are not listed."""
+    """True if it does; where it stands for several breaches, those between the first and the last are not listed."""
     frames = named_frames(finding)
     return frame in frames or (finding["count"] > 1 and min(frames) <= frame <= max(frames))
 
@@ -232,7 +232,7 @@ _NEAR = 1 << 26
 
 
 def may_count(draw: Draw, frame: int) -> bool:
-    """Whether octets, or a FIN, that were put in may be the connection's: nothing else brings them (DESIGN).
+    """Return True if octets, or a FIN, that were put in may be the connection's: nothing else brings them (DESIGN).
 
     Octets with a wrong checksum or an old timestamp are if they follow all that was sent; those beyond the window if
     they begin within a window of it, or if no ACK was captured after them.
@@ -251,7 +251,7 @@ def may_count(draw: Draw, frame: int) -> bool:
 
 
 def is_before_window(draw: Draw, frame: int) -> bool:
-    """Whether a forged acknowledgement was captured before any of its receiver's: no window is known (DESIGN)."""
+    """True if a forged acknowledgement was captured before any of its receiver's: no window is known (DESIGN)."""
     one = draw.captured[frame - 1]
     if not one.inserted.startswith("ack-"):
         return False
@@ -266,7 +266,7 @@ def unchanged(
     after: Outcome,
     may_hold: bool = False,
 ) -> list[str]:
-    """Whether all that was found `before` is found `after` frames were put in.
+    """Return True if all that was found `before` is found `after` frames were put in.
 
     `real`: the numbers that the frames of before have now; `put`: the others; `told`: those a finding has to name;
     `may_hold`: octets that nothing contradicts may count as captured.

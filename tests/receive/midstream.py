@@ -287,7 +287,7 @@ def halves_of(path: Path) -> list[list[Row]]:
 
 
 def in_startup(whole: Whole, cut: int) -> bool:
-    """Whether the first `cut` frames hold some but not all of the startup frames of a connection."""
+    """Return True if the first `cut` frames hold some but not all of the startup frames of a connection."""
     return any(frames[0] <= cut < frames[-1] for frames in whole.startup().values())
 
 

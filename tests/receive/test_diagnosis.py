@@ -169,7 +169,7 @@ def test_two_deviations_together(scenario: str) -> None:
 
 
 def judge(talk: Made, names: tuple[str, ...]) -> bool:
-    """Whether the deviation shows; if so it is told, and all FPDUs are listed as they were sent."""
+    """Return True if the deviation shows; if so it is told, and all FPDUs are listed as they were sent."""
     shown = False
     for connection, direction, half in halves(report_of(talk.octets)):
         expected = talk.of(direction)

@@ -103,7 +103,7 @@ class Long(Listener):
 
 
 def near_wraps(size: int, number: int) -> bool:
-    """Whether a segment lies where sequence numbers, or offsets modulo 2^31 or 2^32, begin again."""
+    """Return True if a segment lies where sequence numbers, or offsets modulo 2^31 or 2^32, begin again."""
     places = [k * 2**31 for k in range(1, 6)] + [k * 2**32 - SEQ_START for k in (1, 2, 3)]
     return any(abs(number * size - place) < 4 * size for place in places)
 

@@ -107,7 +107,7 @@ def test_what_losses_leave_is_the_reference(lossy: tuple[Scene, dict[str, int]])
 
 
 def is_sent(side: Side, record: dict[str, Any]) -> bool:
-    """Whether a record is one of an FPDU that was sent, found by scanning or behind such a one, and not delivered."""
+    """True if a record is one of an FPDU that was sent, found by scanning or behind such a one, and not delivered."""
     places = {((side.seq_start + f.offset) % 2**32, f.ulpdu_length) for f in side.sent}
     return (record["seq"], record["ulpdu_length"]) in places and record["delivered_frame"] is None
 

@@ -78,7 +78,7 @@ def strings(pieces: Iterator[bytes]) -> set[bytes]:
 
 
 def same(one: Connection, other: Connection) -> bool:
-    """Whether two connections are the same but for addresses, and for what is not known of an upper layer."""
+    """Return True if two connections are the same but for addresses, and for what is not known of an upper layer."""
     mine, its = one.as_dict(), other.as_dict()
     keys = ("crc", "rejected", "revision", "halves", "inferred", "service_port")
     return all(mine[key] == its[key] for key in keys) and {**mine["lifecycle"]} == {**its["lifecycle"]}

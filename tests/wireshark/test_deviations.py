@@ -41,7 +41,7 @@ def findings(report: Report) -> list[tuple[Any, ...]]:
 
 
 def is_the_same(octets: bytes) -> bool:
-    """Whether a sender deviates; whoever hears of FPDUs with their octets says the same as the analysis."""
+    """Return True if a sender deviates; whoever hears of FPDUs with their octets says the same as the analysis."""
     report = analyze(io.BytesIO(octets))
     with FoundFPDUs(io.BytesIO(octets)) as found:
         there = sorted(found, key=lambda one: (one.connection.number, one.record.direction, one.number))

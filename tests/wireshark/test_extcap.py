@@ -81,7 +81,7 @@ def within(tmp_path: Path) -> tuple[str, ...]:
 
 
 def has_mounts() -> bool:
-    """Whether this user may have mounts of its own."""
+    """Return True if this user may have mounts of its own."""
     if os.geteuid() != 0 or not shutil.which("unshare"):
         return False
     return subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode == 0
