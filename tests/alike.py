@@ -1,4 +1,4 @@
-"""What all that is said of mutated captures comes to, a line each: run compiled and not, it must be the same.
+"""Everything that is said about mutated captures, a line each: run compiled and not, it must be the same.
 
 python -m tests.alike FIRST COUNT
 """
@@ -17,7 +17,7 @@ from scripts.dev.fuzz_captures import captures_of
 
 
 def said(octets: bytes) -> Iterator[str]:
-    """What the report, with FPDUs and without, and the lists of FPDUs and of messages say of a capture."""
+    """Yield what the report, with FPDUs and without, and the lists of FPDUs and of messages say about a capture."""
     for fpdus in (False, True):
         report = analyze(io.BytesIO(octets), fpdus=fpdus)
         yield repr(report.as_dict())

@@ -1,4 +1,4 @@
-"""What every test may need: where things are, which captures have a truth, hypothesis's profiles, what part is run.
+"""What every test may need: where things are, which captures have a truth, hypothesis's profiles, which part is run.
 
 ``from tests.conftest import REPO, PCAPS, captures, truth`` is for tables of cases, the fixture ``pcap`` for
 single tests.

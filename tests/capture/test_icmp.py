@@ -30,7 +30,7 @@ def message(version: int, *, mtu: int = 1400, payload: int = 1448, seq: int = 47
 
 
 def of(version: int, **values: object) -> PathMTUMessage:
-    """What such a message says."""
+    """Return what such a message says."""
     size = 1448 + 20 + QUOTED_IP[version]
     return PathMTUMessage(1, 1_000_000_000, 4711, 1400, size, ROUTERS[version])._replace(**values)  # type: ignore[arg-type]
 

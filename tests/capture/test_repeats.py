@@ -53,7 +53,7 @@ def doubled(records: list[Record], change: Callable[[bytes], bytes] = bytes, lat
 
 
 def said(report: Report) -> list[dict[str, Any]]:
-    """What a report says of connections, but for frames."""
+    """Return what a report says about connections, except for frames."""
     halves = [(one, half) for one in report.connections for half in (one.initiator, one.responder)]
     return [
         {

@@ -34,7 +34,7 @@ ALIGNED = PCAPS / "markers-aligned.pcap"
 
 
 def octets_of(capture: Path, connection: Connection) -> dict[str, bytes] | None:
-    """What each side sent, by the sequence numbers of the packets; None if some octets were not captured."""
+    """Return what each side sent, by the sequence numbers of the packets; None if some octets were not captured."""
     first, last = connection.lifecycle.first[0], connection.lifecycle.last[0]
     found: dict[str, bytes] = {}
     for direction in ROLES:
@@ -58,7 +58,7 @@ def octets_of(capture: Path, connection: Connection) -> dict[str, bytes] | None:
 
 
 def fpdus(connection: Connection) -> dict[str, list[tuple[Any, ...]]]:
-    """What an FPDU is, wherever it was found."""
+    """Return what each FPDU is, wherever it was found."""
     return {
         direction: [
             (one.ulpdu_length, one.wire_length, one.markers, one.crc, one.opcode)

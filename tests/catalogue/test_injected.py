@@ -33,7 +33,7 @@ def records(packets: list[TcpPacket]) -> list[dict[str, Any]]:
 
 
 def is_forged(packets: list[TcpPacket]) -> list[bool]:
-    """Which packets are none of the connection's; the challenges that answer them are not either."""
+    """Return which packets do not belong to the connection; nor do the challenges that answer them."""
     found, answers = [packet.is_injected for packet in packets], set()
     for at, packet in enumerate(packets[:-1]):
         after = packets[at + 1]

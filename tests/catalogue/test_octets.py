@@ -18,7 +18,7 @@ ETHERNET, IPV4 = 14, 20
 
 
 def streams(name: str, **choices: str) -> tuple[bytes, bytes]:
-    """What the two sides sent, in order, as a plain reading of the frames has it; the first sends the SYN."""
+    """Return what the two sides sent, in order, by a plain reading of the frames; the first sends the SYN."""
     sent: dict[bytes, dict[int, bytes]] = {}
     begin: dict[bytes, int] = {}
     for _, frame in Malformed(name, **choices).captured.packets:  # type: ignore[arg-type]
@@ -42,7 +42,7 @@ def sealed(octets: bytes) -> bytes:
 
 
 def begins(octets: bytes, length: int) -> int:
-    """Where the FPDU behind one with this ULPDU_Length begins, without Markers."""
+    """Return where the FPDU after one with this ULPDU_Length begins, without Markers."""
     assert struct.unpack_from("!H", octets)[0] == length
     return (2 + length + 3) // 4 * 4 + 4
 

@@ -53,7 +53,7 @@ class Done(NamedTuple):
 
 
 class Folders(NamedTuple):
-    """Where a command writes, and where its temporary files are."""
+    """The folder a command writes to, and the one of its temporary files."""
 
     out: Path
     temporary: Path
@@ -97,7 +97,7 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(big: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Done]:
-    """What each command makes; made when it is wanted."""
+    """What each command makes; made on demand."""
     return {}
 
 

@@ -83,7 +83,7 @@ WITHOUT_PROGRESS = "from scapy_mpa.cli import main, progress; progress._PATIENCE
 
 
 def on_a_terminal(width: int, arguments: list[str], environment: dict[str, str], code: str = WITHOUT_PROGRESS) -> str:
-    """What a command prints on a terminal of so many columns."""
+    """Return what a command prints on a terminal of this many columns."""
     main, side = pty.openpty()
     fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
     kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS", "LINES")}

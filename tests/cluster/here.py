@@ -13,7 +13,7 @@ from scapy_mpa.cluster import run
 
 
 class Here:
-    """What of Dask's client is used."""
+    """The part of Dask's client that is used."""
 
     def __init__(self, workers: int) -> None:
         self.workers = workers

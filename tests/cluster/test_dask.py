@@ -44,7 +44,7 @@ LOSSY = str(PCAPS / "markers-lossy.pcap.zst")
 
 @contextmanager
 def workers(count: int) -> Iterator[str]:
-    """So many workers of this machine; yields the address of their scheduler."""
+    """Start this many workers on this machine; yield the address of their scheduler."""
     with distributed.LocalCluster(
         n_workers=count, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50, memory_limit=0
     ) as cluster:
@@ -59,7 +59,7 @@ def two() -> Iterator[str]:
 
 
 def found(folder: Path, address: str, shared: Path) -> Report:
-    """What a cluster finds in a folder, with all FPDUs."""
+    """Return what a cluster finds in a folder, with all FPDUs."""
     return analyze_on_cluster(
         Query(sources_of(folder)),
         Cluster(address, shared=str(shared)),

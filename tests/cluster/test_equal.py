@@ -51,7 +51,7 @@ def everything(report: Report) -> tuple[str, str]:
 
 
 def one(sources: Sources | Path, selection: Selection = EVERYTHING) -> tuple[str, str]:
-    """What one process says, or why it refuses."""
+    """Return what one process says, or why it refuses."""
     try:
         report = analyze(sources, selection=selection)
         return everything(report)[0] + "\n".join(report.damage), everything(report)[1]
@@ -60,7 +60,7 @@ def one(sources: Sources | Path, selection: Selection = EVERYTHING) -> tuple[str
 
 
 def many(sources: Sources, selection: Selection = EVERYTHING) -> tuple[str, str]:
-    """What the cluster says, or why it refuses."""
+    """Return what the cluster says, or why it refuses."""
     try:
         report = run.analyze_on_cluster(Query(sources, selection), run.Cluster(), fpdus=True)
         return everything(report)[0] + "\n".join(report.damage), everything(report)[1]

@@ -1,4 +1,4 @@
-"""What is in the shared folder is read only if a task of this run wrote it."""
+"""The content of the shared folder is read only if a task of this run wrote it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytest.importorskip("fsspec")
 
 
 class Planted:
-    """What makes a file when somebody unpickles it."""
+    """Makes a file when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""What happened between two taps: crafted pairs through every impairment of the network, and what middleboxes do."""
+"""Events between two taps: crafted pairs through every impairment of the network, and what middleboxes do."""
 
 from __future__ import annotations
 

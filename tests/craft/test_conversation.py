@@ -1,4 +1,4 @@
-"""What is said, and what may not be: rules, messages cut in DDP segments, startup frames, TCP's numbers."""
+"""What may be sent, and what may not: rules, messages cut into DDP Segments, startup frames, TCP's numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What impairments do to packets, each by itself and together, and what is refused."""
+"""What impairments do to packets, separately and together, and what is refused."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def identity(packet: TcpPacket) -> tuple[str, int, bytes]:
 
 
 def streams(packets: Sequence[TcpPacket]) -> dict[str, bytes]:
-    """What each side's receiver has in the end, the first copy of each octet counting."""
+    """Return what each side's receiver has in the end, the first copy of each octet counting."""
     found = {}
     for role in ("initiator", "responder"):
         octets: dict[int, int] = {}

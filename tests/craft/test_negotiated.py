@@ -1,4 +1,4 @@
-"""What scenarios do after their startup frames is what ``framing.negotiation`` says must come of them."""
+"""After their startup frames, scenarios do what ``framing.negotiation`` says."""
 
 from __future__ import annotations
 

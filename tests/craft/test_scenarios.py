@@ -79,7 +79,7 @@ def crafted(scenario: Scenario, impairments: Sequence[str], **options: Any) -> t
 
 
 def differences(found: list[dict[str, Any]], true: list[dict[str, Any]], is_lossy: bool) -> list[str]:
-    """What the analysis and the truth do not agree on."""
+    """Return where the analysis and the truth disagree."""
     if is_lossy and not found and len(true) <= TOO_FEW:
         return []
     said: list[str] = []

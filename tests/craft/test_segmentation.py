@@ -1,4 +1,4 @@
-"""How each kind of sender cuts what it lays (RFC 5044 §5.1, A.1, A.2, A.4)."""
+"""How each kind of sender segments what it lays (RFC 5044 §5.1, A.1, A.2, A.4)."""
 
 from __future__ import annotations
 

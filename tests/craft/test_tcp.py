@@ -43,7 +43,7 @@ def data(start: int, payload: bytes, **changes: object) -> TcpPacket:
 
 
 def at(tcp: TCP, seconds: float) -> TCP:
-    """So late it is."""
+    """Return the TCP at this time."""
     tcp.tick(BEGIN + round(seconds * SECOND))
     return tcp
 

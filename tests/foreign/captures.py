@@ -20,7 +20,7 @@ _START, _STEP = 1_700_000_000_000_000_000, 20_000
 
 
 class Tap(NamedTuple):
-    """How a conversation is seen.
+    """How a conversation is captured.
 
     ``mtu`` of the network; ``middle``: the capture begins when some of it has been said; ``late``: the fraction of
     segments that come late, as a network does that reorders or loses; ``missed``: packets the capture misses;

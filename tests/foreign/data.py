@@ -1,4 +1,4 @@
-"""What is said over a connection, and where everything random in it comes from."""
+"""What is sent over a connection, and where everything random in it comes from."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Data:
         return low + below(self.rng, high - low + 1)
 
     def octets(self, length: int, kind: str = "noise") -> bytes:
-        """So many octets of one kind: noise, text, packed (zlib) or zeros."""
+        """Return this many octets of one kind: noise, text, packed (zlib) or zeros."""
         pool = self._pools[kind]
         made = b""
         while len(made) < length:

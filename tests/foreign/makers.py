@@ -1,4 +1,4 @@
-"""What other protocols say over TCP: requests and answers, made as their specifications have it.
+"""What other protocols send over TCP: requests and answers, made as their specifications have it.
 
 A maker is handed a ``Data``, from which everything random comes, and yields messages (who says it, octets) without
 end: sides take turns as theirs do. The same seed gives the same messages, except for TLS, whose keys are Python's own.

@@ -49,7 +49,7 @@ def test_field_refuses_too_few_octets() -> None:
 
 
 def run(program: str, **environment: str) -> str:
-    """What a fresh interpreter prints: the choice of CRC32c is made at import."""
+    """Return what a fresh interpreter prints: the choice of CRC32c is made at import."""
     return subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program],
         env={**os.environ, **environment},

@@ -42,7 +42,7 @@ def tshark_cases(cases: Iterable[FuzzCase], capture_of: Callable[[FuzzCase], byt
 
 
 def crash_of(capture: bytes) -> str | None:
-    """How tshark ends that reads a capture, if it is not as it should."""
+    """Return how tshark ends when it reads a capture, if that is not as it should be."""
     with NamedTemporaryFile(suffix=".pcap") as file:
         file.write(capture)
         file.flush()
@@ -50,7 +50,7 @@ def crash_of(capture: bytes) -> str | None:
 
 
 def tshark_path() -> str:
-    """Where tshark is."""
+    """Return the path of tshark."""
     return find_tshark().path
 
 

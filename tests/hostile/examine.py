@@ -1,4 +1,4 @@
-"""What must hold of any octets that are handed to the analysis, whatever they are.
+"""What must hold for any octets that are given to the analysis.
 
 :func:`examine` reads a capture as ``analyze`` and as ``fpdus`` do, prints both in every form, and compares. It raises
 :class:`Violation` for what must not be, and lets every exception through that is no ``CaptureError``.
@@ -50,7 +50,7 @@ TIGHT_IN_ALL = TIGHT._replace(total_octets=4000)
 
 
 class Violation(AssertionError):
-    """What must hold for every capture does not hold."""
+    """Something that must hold for every capture does not hold."""
 
 
 class Examined(NamedTuple):

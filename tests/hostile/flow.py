@@ -38,7 +38,7 @@ class Flow:
         self.frames.append(frame)
 
     def say(self, side: Side, payload: bytes = b"", *, flags: int = ACK) -> None:
-        """What ``side`` sends next."""
+        """Send the next payload of ``side``."""
         seq = self._next[side]
         self._next[side] = seq + len(payload) + bool(flags & (SYN | FIN)) & _MASK
         self.put(side, seq, payload, flags=flags)

@@ -55,7 +55,7 @@ class Failure(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What some cases came to; ``slowest`` is (seconds per 100 kB, number)."""
+    """A tally of some cases; ``slowest`` is (seconds per 100 kB, number)."""
 
     cases: int = 0
     octets: int = 0

@@ -25,7 +25,7 @@ _HOLE = 4096
 
 
 class State(NamedTuple):
-    """Where in a connection's life segments overlap.
+    """The point in a connection's life at which segments overlap.
 
     ``frames`` are the startup frames seen, ``acknowledges`` says that the peer acknowledges each segment at once.
     """

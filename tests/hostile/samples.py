@@ -1,4 +1,4 @@
-"""What mutations begin with: shipped and crafted captures, packet by packet, with the places that matter marked.
+"""The origins of mutations: shipped and crafted captures, packet by packet, with the places that matter marked.
 
 A :class:`Sample` never changes; :func:`window` makes the :class:`Draft` that mutations work on.
 """

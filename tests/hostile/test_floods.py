@@ -118,7 +118,7 @@ def test_the_report_says_what_bit(name: str) -> None:
 
 
 def _count(monkeypatch: pytest.MonkeyPatch, places: Sequence[str], weight: Callable[..., int]) -> list[int]:
-    """What calls weigh of the function that each of these names stands for."""
+    """Return the weights of the calls of the function that each of these names stands for."""
     weighed: list[int] = []
     for place in places:
         module, name = place.rsplit(".", 1)

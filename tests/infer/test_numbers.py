@@ -35,18 +35,20 @@ def writes(count: int, buffers: int = 1, size: int = 40) -> list[bytes]:
 
 
 def found(octets: bytes, *, at: int = 0, **known: Any) -> Inferred | None:
-    """What one run of octets shows."""
+    """Return what one run of octets shows."""
     return infer([Run(at, octets)], Budget(), **known)
 
 
 def bits(octets: bytes, *, at: int = 0, **known: Any) -> int:
-    """How many bits of evidence one run of octets is worth."""
+    """Return the bits of evidence in one run of octets."""
     one = found(octets, at=at, **known)
     return one.bits if one is not None else 0
 
 
 def with_markers(*ulpdus: bytes, crc: bool = True) -> Inferred | None:
-    """What FPDUs with Markers show, the first of which begins at offset 8; each of 512 octets then has one Marker."""
+    """Return what FPDUs with Markers show, the first of which begins at offset 8; every 512 octets then have one
+    Marker.
+    """
     return found(laid(*ulpdus, markers=True, crc=crc, at=8), at=8, markers=True, crc=crc)
 
 

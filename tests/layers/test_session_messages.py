@@ -57,7 +57,7 @@ def messages_of(capture: Any, **options: Any) -> list[Packet]:
 
 
 def plain(row: MessageRow) -> MessageRow:
-    """What does not depend on what comes later, nor on octets being kept."""
+    """Return what does not depend on what comes later, nor on octets being kept."""
     return row._replace(answer=None, reply=None, payload=None, ulp=None, text="", after_error=False)
 
 

@@ -1,4 +1,4 @@
-"""What the layers build, dissected by tshark without complaint, with good CRCs."""
+"""What the layers build is dissected by tshark without complaint, with good CRCs."""
 
 # mypy: disable-error-code="operator, unused-ignore"
 

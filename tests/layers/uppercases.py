@@ -192,7 +192,7 @@ def protocol_of(message: Packet) -> str:
 
 
 def smb_direct_sends() -> list[tuple[Role, Packet]]:
-    """Who sends what: the exchanges of MS-SMBD §4: negotiation, 500 octets at once, 64 KiB in fragments."""
+    """Return senders and packets: the exchanges of MS-SMBD §4: negotiation, 500 octets at once, 64 KiB in fragments."""
     negotiate = {"preferred_send_size": 1024, "max_receive_size": 1024, "max_fragmented_size": 128 * 1024}
     sends: list[tuple[Role, Packet]] = [
         ("initiator", SMBDirectNegotiateRequest(**negotiate)),

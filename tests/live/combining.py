@@ -29,7 +29,7 @@ def pairwise(parameters: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 
 def _gain(row: Mapping[str, int], name: str, value: int, missing: Pairs) -> int:
-    """How many missing pairs a value adds to a row; counted in both orders, as one of them is kept."""
+    """Return how many missing pairs a value adds to a row; counted in both orders, as one of them is kept."""
     mine = name, value
     return sum(((theirs, mine) in missing) + ((mine, theirs) in missing) for theirs in row.items())
 

@@ -85,7 +85,7 @@ class Pair:
                 self.errors[peer] = error
 
     def ulpdus(self, role: Role) -> list[bytes]:
-        """What was passed on to the upper layer of one of them, RTR messages left out."""
+        """Return what was passed on to the upper layer of one of them, without RTR messages."""
         return [event.ulpdu for event in self.events[role] if isinstance(event, ULPDUReceived) and event.rtr is None]
 
     def kinds(self, role: Role) -> list[str]:
@@ -93,7 +93,7 @@ class Pair:
         return [type(event).__name__ for event in self.events[role]]
 
     def analyzed(self) -> Connection:
-        """What the analysis says of a capture of it."""
+        """Return what the analysis says about a capture of it."""
         client, server = (Address(f"10.0.0.{n}", 7470 + n, bytes(6)) for n in (1, 2))
         talk = between(client, server, count(10**18, 10**6), mtu=65535)
         packets = [*talk.open()]

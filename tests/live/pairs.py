@@ -50,6 +50,6 @@ def talk(one: RDMAPEndpoint, first: Speaker, two: RDMAPEndpoint, second: Speaker
 
 
 def said(capture: Path) -> list[tuple[str, bytes]]:
-    """What both sides of the first connection said, in the order of delivery."""
+    """Return what both sides of the first connection sent, in the order of delivery."""
     with FoundFPDUs(str(capture)) as found:
         return [(one.record.direction, one.decoded.ulpdu) for one in found if one.connection.number == 0]

@@ -15,7 +15,7 @@ from scapy_mpa.live.settings import EndpointSettings
 
 
 class Played(NamedTuple):
-    """What an endpoint made of a side: events in order, those of the error included, and the error."""
+    """The result of feeding a side to an endpoint: events in order, including those of the error, and the error."""
 
     endpoint: MPAEndpoint
     events: list[Event]

@@ -84,7 +84,7 @@ class Fate(NamedTuple):
 
 
 def fates(weather: Weather, seed: int, host: Host) -> Iterator[Fate]:
-    """What becomes of the packets that a host sends, one after the other."""
+    """Yield the fates of the packets that a host sends, one after the other."""
     rng = random.Random(f"{seed} {host}")
     for number in count():
         # Three draws for each, whatever comes of it.

@@ -30,7 +30,7 @@ SLOW = Weather(reorder=0.3, later=0.02, delay=0.01)
 
 
 class Talk(NamedTuple):
-    """What is said, as options of both sides, and how ``connect`` sums it up."""
+    """A conversation, as options of both sides, and how ``connect`` sums it up."""
 
     connect: tuple[str, ...]
     listen: tuple[str, ...]
@@ -129,7 +129,7 @@ def test_what_tcpdump_captures_is_what_the_log_says(
 
 
 def with_sack(capture: Path, sender: str) -> int:
-    """How many segments with data have SACK blocks, of one host."""
+    """Return how many segments with data of one host have SACK blocks."""
     packets = [packet for packet in rdpcap(str(capture)) if TCP in packet and len(bytes(packet[TCP].payload))]
     return sum(packet[TCP].underlayer.src == sender and "SAck" in dict(packet[TCP].options) for packet in packets)
 

@@ -181,7 +181,7 @@ def start(sock: socket.socket) -> None:
 
 
 def terminate_in(octets: bytes) -> tuple[int, int, int] | None:
-    """What the Terminate says that is the last FPDU."""
+    """Return the numbers of the Terminate that is the last FPDU."""
     rest, found = octets, None
     while rest and (fpdu := decode_fpdu(rest)) is not None:
         found = decode_terminate(fpdu.ulpdu)
@@ -401,7 +401,7 @@ def test_a_script_and_its_answers() -> None:
 
 
 def initiator_of(case: int) -> bytes:
-    """What the Initiator of a case says, in its order in the stream."""
+    """Return what the Initiator of a case sends, in stream order."""
     return b"".join(unit.octets for unit in said(Fuzzer(seed=20).recipe(case))[0].units("initiator"))
 
 

@@ -69,7 +69,7 @@ ENHANCED_ROWS = [
 
 
 def settings(row: dict[str, Any], role: Role) -> EndpointSettings:
-    """What one side of a row is."""
+    """Return the settings of one side of a row."""
     speaker = row[role]
     kind: RnicKind = speaker if speaker in ("rdmac", "ietf-permissive") else "ietf"
     types = _TYPES[row["asked" if role == "initiator" else "offered"]] if speaker in ("rfc6581",) else {}
@@ -87,7 +87,7 @@ def settings(row: dict[str, Any], role: Role) -> EndpointSettings:
 
 
 def expected(row: dict[str, Any]) -> NegotiationOutcome:
-    """What must come of a row, by RFC 5044 appendix C and RFC 6581."""
+    """Return the required outcome of a row, by RFC 5044 appendix C and RFC 6581."""
     responder = settings(row, "responder").side("responder")._replace(rejects=row["rejects"] == "ulp")
     return negotiate(settings(row, "initiator").side("initiator"), responder)
 
@@ -229,7 +229,7 @@ _TEN = [
 
 
 def halves(at: int) -> Cut:
-    """What cuts octets in two."""
+    """Return what cuts octets in two."""
     return lambda octets: (octets[:at], octets[at:])
 
 

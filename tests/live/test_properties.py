@@ -1,4 +1,4 @@
-"""What holds for two endpoints whatever is said, cut and damaged between them, and for any octets at all."""
+"""What holds for two endpoints whatever is sent, cut and damaged between them, and for any octets at all."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def operating(m: int, c: int, role: Role = "responder") -> MPAEndpoint:
 
 
 def fed(endpoint: MPAEndpoint, pieces: list[bytes]) -> tuple[list[Event], str]:
-    """What becomes of octets: the events, and the error."""
+    """Return the result of feeding octets: the events, and the error."""
     events: list[Event] = []
     for piece in pieces:
         try:

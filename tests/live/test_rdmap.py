@@ -403,7 +403,7 @@ AT_THE_END = ("to-up-to-the-last", "to-wraps", "to-wraps-in-a-message")
 
 
 def _said(name: str, tmp_path: Path) -> list[tuple[str, bytes]]:
-    """Who says what in a case."""
+    """Return who sends what in a case."""
     file = io.BytesIO()
     Malformed(name).captured.write(file)
     path = tmp_path / "case.pcap"

@@ -53,7 +53,7 @@ def _is_said(side: str, capture: list[tuple[str, bytes]]) -> list[bytes]:
 
 
 def _mulpdu(capture: list[tuple[str, bytes]]) -> int:
-    """That of siw, where something was longer; else no matter what."""
+    """Return siw's MULPDU where something was longer; else any."""
     longest = max(len(ulpdu) for _, ulpdu in capture)
     return longest if longest > 1000 else 1400
 

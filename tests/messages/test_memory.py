@@ -47,7 +47,7 @@ def rows_of(capture: object) -> list[STagRow]:
 
 
 def of_memory(report: Report) -> Counter[tuple[str, str | None]]:
-    """How often each rule of memory was broken by whom, as `analyze` says it."""
+    """Return how often each rule of memory was broken by whom, as `analyze` says it."""
     found = Counter[tuple[str, str | None]]()
     for one in report.all_findings():
         if one.rule.id in OF_MEMORY:
@@ -56,7 +56,7 @@ def of_memory(report: Report) -> Counter[tuple[str, str | None]]:
 
 
 def made(talk: Conversation, *impairments: str, seed: int = 1) -> list[STagRow]:
-    """What is found of a conversation that was captured.
+    """Return what is found in a captured conversation.
 
     `analyze` finds the same; where octets were not captured no more, since it reads one direction long after the other.
     """

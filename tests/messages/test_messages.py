@@ -43,7 +43,7 @@ class Found(NamedTuple):
 
 
 def messages(*found: Found, held: int = 1 << 20, wants_octets: bool = True) -> list[MessageRow]:
-    """What becomes of ULPDUs of one connection."""
+    """Return the messages of the ULPDUs of one connection."""
     store, octets = MessageStore(), OctetStore()
     assembly = Assembly(store, octets if wants_octets else None, held)
     connection = ConnectionMessages(0, None, None, 7471, (None, None))

@@ -68,7 +68,7 @@ def hurting(folder: Path) -> Path:
 
 
 class Parsed(HTMLParser):
-    """What a page is made of."""
+    """The parts of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -51,12 +51,12 @@ def open_page(browser: Any, path: Path) -> None:
 
 
 def requested(browser: Any) -> list[str]:
-    """What the page asked for since it was opened."""
+    """Return what the page has requested since it was opened."""
     return [event["request"]["url"] for name, event in events(browser) if name == "Network.requestWillBeSent"]
 
 
 def events(browser: Any) -> list[tuple[str, dict[str, Any]]]:
-    """What the browser did for the page since it was opened."""
+    """Return what the browser has done for the page since it was opened."""
     there = (json.loads(entry["message"])["message"] for entry in browser.get_log("performance"))
     return [(event["method"], event["params"]) for event in there]
 

@@ -67,7 +67,7 @@ def legend(figure: Figure) -> dict[str, str]:
 
 
 def heights(ax: Any, lane: tuple[float, float]) -> Any:
-    """What part of each column of a lane is drawn, all colours together; None if it is not aggregated."""
+    """Return how much of each column of a lane is drawn, all colours together; None if it is not aggregated."""
     low, height = lane
     total = None
     for patch in ax.patches:

@@ -56,7 +56,7 @@ def title(figure: Figure) -> str:
 
 
 def bars(figure: Figure, axes: int, colour: str) -> int:
-    """How many bars of a colour one of the axes has."""
+    """Return how many bars of a colour one of the axes has."""
     import numpy as np
     from matplotlib.colors import to_rgba
 
@@ -352,7 +352,7 @@ def drawn_in_the_docs() -> list[tuple[str, str]]:
 
 
 def structure(svg: bytes) -> tuple[list[str], dict[str, int]]:
-    """What a picture says, and of how many shapes it is made."""
+    """Return the words of a picture, and how many shapes it is made of."""
     root = ElementTree.fromstring(svg)
     counts: dict[str, int] = {}
     for node in root.iter():

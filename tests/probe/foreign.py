@@ -52,7 +52,7 @@ class Crash(Exception):
 
 @dataclass
 class Kind:
-    """How a conforming peer may be, and what it does wrong.
+    """The properties of a conforming peer, and what it does wrong.
 
     ``ulp``: ``quiet`` takes every Send, ``closing`` ends the connection at the first one,
     and at any Private Data, ``echo`` says it back.
@@ -405,7 +405,9 @@ class Peer:
             self.segment(ulpdu)
 
     def part(self, count: int, raw: bytearray, found: list[tuple[int, bytes]]) -> bytes:
-        """So many octets of an FPDU that are no Marker; what was read, and the Markers with their places, are noted."""
+        """Return this many octets of an FPDU that are not Markers; note what was read, and the Markers with their
+        places.
+        """
         octets = bytearray()
         while len(octets) < count:
             if self.markers_in and self.in_at % 512 == 0:
@@ -661,7 +663,7 @@ class ForeignInitiator:
             Peer(sock, self._kind, is_responder=False).serve()
 
     def restart(self) -> bool:
-        """It cannot be."""
+        """Return False: it cannot be restarted."""
         return False
 
     def is_back(self, works: Any) -> bool:

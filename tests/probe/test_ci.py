@@ -1,4 +1,4 @@
-"""What CI has of a run: a time, a sample, a monitor, areas that have to be tested, answers that are asked for twice."""
+"""A run in CI: a time limit, a sample, a monitor, areas that must be tested, answers that are asked for twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run keeps of a peer that goes, says nothing, stops reading, or is wrong in every connection."""
+"""What a run keeps of a peer that goes, is silent, stops reading, or is wrong in every connection."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Routed:
         assert "listening" in listener.stderr.readline()
 
     def probe(self, *options: str) -> list[dict[str, Any]]:
-        """What came of each case, as its line."""
+        """The result of each case, as its line."""
         command = [
             *COMMAND, "probe", self.peer, str(PORT), "--raw", OURS[self._version], "--buffer", "0x1000,0,65536",
             "--format", "jsonl", *options,

@@ -1,4 +1,4 @@
-"""Which cases which role can be given, and by what."""
+"""Which cases each role can be given, and by what."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def ulpdus(*sizes: int) -> list[bytes]:
 
 
 class Tap:
-    """Where the segments of all talks are captured, in order."""
+    """Captures the segments of all talks, in order."""
 
     def __init__(self) -> None:
         self.segments: list[Segment] = []
@@ -183,7 +183,7 @@ class Talk:
     # --- MPA ---
 
     def begin(self, side: Side, frame: bytes) -> None:
-        """What `side` says next is its startup frame."""
+        """Make the next thing that `side` sends its startup frame."""
         seq = self.next[side]
         self.startup[side] = seq, (seq + len(frame)) & _MASK
 
@@ -370,7 +370,7 @@ def codes(findings: Findings) -> set[int]:
 
 
 def errors(receiver: Analyzer) -> list[str]:
-    """What is of severity error, anywhere."""
+    """Return what has severity error, anywhere."""
     everywhere = [receiver.findings, *(mpa.findings for mpa in receiver.connections)]
     return [f"{f.rule.id}: {f.detail}" for found in everywhere for f in placing(found) if f.severity == "error"]
 
