@@ -121,6 +121,7 @@ class Analyzer:
         findings: those of no connection.
         tcp_connections: how many TCP connections were met and are over, MPA or not.
         has_doubt: whether a sender may deviate that was not examined, as the listener receives octets only once.
+        take_over: receives each MPA connection that is over, which is no longer kept then; None: all are kept.
     """
 
     def __init__(
@@ -139,6 +140,7 @@ class Analyzer:
         self.assumptions = assumptions
         self.tcp_connections = 0
         self.has_doubt = False
+        self.take_over: Callable[[CapturedConnection], None] | None = None
         self._make_findings = make_findings
         self._quota = Quota(limits.findings)
         self._room = Quota(MOST_OF_ALL)
@@ -158,6 +160,8 @@ class Analyzer:
         #: MPA connections with something new since the last time.
         self._pending: list[CapturedConnection] = []
         self._starts_found: set[int] = set()
+        #: MPA connections that are over and were not handed over yet, if :attr:`take_over` is given.
+        self._over: list[CapturedConnection] = []
         self._is_any_over = False
         #: The last segment's, nanoseconds since the epoch.
         self._frame = self._time = 0
@@ -330,6 +334,7 @@ class Analyzer:
     def release(self) -> None:
         """Hand on what was found; give up what is held where all connections together hold too much."""
         self.flush()
+        self._forget_over()
         if self._held <= self.limits.total_octets:
             return
         weights = {key: _weight(one) for key, one in self._holding.items()}
@@ -372,7 +377,9 @@ class Analyzer:
         if followed.is_stray:
             self._withdraw(connection, followed)
         else:
+            first = len(self._over)
             self._finish(connection, followed, flow)
+            self._hand_over(first)
         self._followed.remove(connection)
         self._holding.pop(id(connection), None)
         self._flows.remove(connection)
@@ -427,6 +434,8 @@ class Analyzer:
             mpa.pending_side = -1
             mpa.finish(self._now, followed.strays)
             self._is_any_over = True
+            if self.take_over is not None:
+                self._over.append(mpa)
             self.has_doubt |= self._hands_octets and followed.reader.has_doubt
             self._starts_found |= followed.reader.starts_found
 
@@ -484,14 +493,21 @@ class Analyzer:
             self.connections[:] = [mpa for mpa in self.connections if mpa.lifecycle is None]
         return over
 
-    def hand_over(self) -> list[CapturedConnection]:
-        """Return the MPA connections that are over, which are no longer kept, but count for the limit."""
-        over = [mpa for mpa in self.connections if mpa.lifecycle is not None] if self._is_any_over else []
-        if over:
-            self.connections[:] = [mpa for mpa in self.connections if mpa.lifecycle is None]
-            self._handed_over += len(over)
-        self._is_any_over = False
-        return over
+    def _hand_over(self, first: int = 0) -> None:
+        """Hand over the MPA connections that are over, from one on: at once, while they are in the cache."""
+        if self.take_over is not None:
+            over, self._over[first:] = self._over[first:], []
+            for mpa in over:
+                self.take_over(mpa)
+
+    def _forget_over(self) -> None:
+        """Remove the MPA connections that were taken over; they still count for the limit."""
+        if self.take_over is not None and self._is_any_over:
+            self._hand_over()
+            kept = [mpa for mpa in self.connections if mpa.lifecycle is None]
+            self._handed_over += len(self.connections) - len(kept)
+            self.connections[:] = kept
+            self._is_any_over = False
 
     def finish(self, *, numbers_anew: bool = True) -> None:
         """The capture is over; connections get their final numbers, or keep those that they have."""
@@ -505,6 +521,7 @@ class Analyzer:
         if self._quota.refused:
             detail = f"{self._quota.refused} findings beyond the limit of {self.limits.findings} (findings)"
             self.findings.add("limit", None, *self._now, 0, detail)
+        self._forget_over()
         self.connections.sort(key=lambda mpa: mpa.order)
         if numbers_anew:
             for number, mpa in enumerate(self.connections):

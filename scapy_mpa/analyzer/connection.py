@@ -859,10 +859,12 @@ class CapturedConnection:
     @property
     def said_of_long_fpdus(self) -> str:
         """Return what the startup frames say of FPDUs longer than a segment, by vendors' bits of Res; "" if nothing."""
-        request, reply = self.request, self.reply
-        if not ((request is not None and request.startup.res) or (reply is not None and reply.startup.res)):
+        for each in self.reader.frames:
+            if each is not None and each.startup.res:
+                break
+        else:
             return ""
-        found = (("Request", request), ("Reply", reply))
+        found = (("Request", self.request), ("Reply", self.reply))
         return "".join(
             f"; Res of the {name} is {one.startup.res:#04x} ({one.startup.res_name})"
             for name, one in found

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from scapy_mpa.analyzer.analyzer import Analyzer
+from scapy_mpa.analyzer.connection import CapturedConnection
 from scapy_mpa.capture import reader
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.index import FrameIndex, is_pipe
@@ -100,23 +101,34 @@ def part_read(one: Pass, share: Share | None = None, *, is_heard: bool = True) -
     """
     query = one.query
     captures, index = Captures(query.sources, limits=query.limits), FrameIndex(query.sources, limits=query.limits)
-    over: list[tuple[int, Connection]] = []
-    for _ in one.read(captures, share):
-        if not is_heard:
-            over += _handed_over(one.analyzer, index)
-    one.finish(captures.octets)
+    over = _Over(index, one.analyzer.assumptions)
     if not is_heard:
-        over += _handed_over(one.analyzer, index, lets_go=not goes_with_process())
-    return part_of(one.analyzer, index, captures, over)
+        one.analyzer.take_over = over.take
+    for _ in one.read(captures, share):
+        pass
+    over.lets_go = not goes_with_process()
+    one.finish(captures.octets)
+    return part_of(one.analyzer, index, captures, over.connections)
 
 
-def _handed_over(analyzer: Analyzer, index: FrameIndex, lets_go: bool = True) -> Iterator[tuple[int, Connection]]:
-    """Yield the connections that are over with the frames that they are numbered by, and release the rest of each."""
-    over = analyzer.hand_over()[::-1]
-    while over:
-        mpa = over.pop()
-        yield mpa.order, Connection(mpa, index, analyzer.assumptions)
-        if lets_go:
+class _Over:
+    """The connections that are over.
+
+    Attributes:
+        connections: each as the report has it, with the frame that it is numbered by.
+        lets_go: whether the rest of a connection is released at once.
+    """
+
+    def __init__(self, index: FrameIndex, assumptions: Assumptions) -> None:
+        self.connections: list[tuple[int, Connection]] = []
+        self.lets_go = True
+        self._index = index
+        self._assumptions = assumptions
+
+    def take(self, mpa: CapturedConnection) -> None:
+        """Add a connection as the report has it."""
+        self.connections.append((mpa.order, Connection(mpa, self._index, self._assumptions)))
+        if self.lets_go:
             mpa.let_go()
 
 

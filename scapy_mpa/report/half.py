@@ -38,6 +38,7 @@ COUNT_KEYS = (
     "retransmitted_segments",
     "cut_fpdus",
 )
+_KEYS = ("markers", "deviation", *COUNT_KEYS)
 _COUNTS_OF = attrgetter(*COUNT_KEYS)
 
 
@@ -251,8 +252,8 @@ class HalfConnection:
 
     def as_dict(self) -> dict[str, Any]:
         """The half connection with the keys of the report's JSON."""
-        counts = zip(COUNT_KEYS, _COUNTS_OF(self.counts), strict=True)
-        return {"markers": bool(self.markers), "deviation": self.deviation, **dict(counts)}
+        values = bool(self.markers), self.deviation, *_COUNTS_OF(self.counts)
+        return dict(zip(_KEYS, values, strict=True))
 
 
 def marker_phase(markers: bool | None, offset: int) -> int | None:

@@ -6,6 +6,8 @@ cdef long long BAD, FIN, GOOD, RST, SYN, WRONG
 cdef class _Passed:
     cdef public long long crc, end, last_frame, offset
 
+cpdef _Passed _passed_of(long long offset, long long end, long long crc, long long last_frame)
+
 cdef class CopyWatch:
     cdef public dict _doubtful
     cdef public list _fpdus, _starts

@@ -40,8 +40,17 @@ class _Passed:
 
     __slots__ = ("crc", "end", "last_frame", "offset")
 
-    def __init__(self, offset: int, end: int, crc: int, last_frame: int) -> None:
-        self.offset, self.end, self.crc, self.last_frame = offset, end, crc, last_frame
+    offset: int
+    end: int
+    crc: int
+    last_frame: int
+
+
+def _passed_of(offset: int, end: int, crc: int, last_frame: int) -> _Passed:
+    """Return a :class:`_Passed` of these values: a function in C takes numbers as they are, a class does not."""
+    one = _Passed()
+    one.offset, one.end, one.crc, one.last_frame = offset, end, crc, last_frame
+    return one
 
 
 def _count_of(passed: _Passed | PlainRun) -> int:
@@ -100,7 +109,7 @@ class CopyWatch:
 
     def passed(self, fpdu: LocatedFPDU) -> None:
         """Remember the next FPDU in stream order."""
-        self._remember(_Passed(fpdu.offset, fpdu.end, fpdu.crc, fpdu.frames[-1]))
+        self._remember(_passed_of(fpdu.offset, fpdu.end, fpdu.crc, fpdu.frames[-1]))
 
     def passed_run(self, run: PlainRun) -> None:
         """Remember FPDUs that were passed together."""
@@ -125,7 +134,7 @@ class CopyWatch:
         if not isinstance(found, PlainRun):
             return found
         start, end, frame = found.fpdu_at(offset)
-        return _Passed(start, end, found.crc, frame)
+        return _passed_of(start, end, found.crc, frame)
 
     # --- copies that compete ---
 

@@ -18,10 +18,16 @@ cdef class MessageWatch:
 
     @cython.locals(header=bytes, frames=tuple, end=cython.longlong)
     cpdef passed(self, object fpdu, object ulpdu)
-    @cython.locals(
-        last=_Kept, one=_Kept, kept=list, is_begun=cython.bint,
-    )
+    @cython.locals(last=_Kept, one=_Kept, kept=list, count=cython.longlong, is_begun=cython.bint)
     cpdef long long unacknowledged(self, long long end) except -1
+    @cython.locals(found=list, first=cython.longlong, last=cython.longlong, end=cython.longlong)
+    cpdef list _kept(self)
     cpdef passed_run(self, PlainRun run)
     @cython.locals(fpdus=list, left=cython.longlong)
     cpdef _keep(self, object one, long long count)
+
+cpdef _Kept _kept_of(
+    long long end, long long first_frame, long long last_frame, long long fpdu_length, long long ulpdu_length,
+    bytes header, object misaligned_to,
+)
+cpdef bint is_last(_Kept fpdu) except -1

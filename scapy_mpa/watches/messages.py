@@ -6,7 +6,6 @@ read only when somebody asks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from scapy_mpa.framing.ddp import (
@@ -46,17 +45,34 @@ class _Kept:
 
     __slots__ = ("end", "first_frame", "fpdu_length", "header", "last_frame", "misaligned_to", "ulpdu_length")
 
-    def __init__(
-        self, end: int, first_frame: int, last_frame: int, fpdu_length: int, ulpdu_length: int, header: bytes,
-        misaligned_to: int | None = None,
-    ) -> None:  # fmt: skip
-        self.end, self.first_frame, self.last_frame = end, first_frame, last_frame
-        self.fpdu_length, self.ulpdu_length = fpdu_length, ulpdu_length
-        self.header, self.misaligned_to = header, misaligned_to
+    end: int
+    first_frame: int
+    last_frame: int
+    fpdu_length: int
+    ulpdu_length: int
+    header: bytes
+    misaligned_to: int | None
+
+
+def _kept_of(
+    end: int,
+    first_frame: int,
+    last_frame: int,
+    fpdu_length: int,
+    ulpdu_length: int,
+    header: bytes,
+    misaligned_to: int | None,
+) -> _Kept:
+    """Return a :class:`_Kept` of these values: a function in C takes numbers as they are, a class does not."""
+    one = _Kept()
+    one.end, one.first_frame, one.last_frame = end, first_frame, last_frame
+    one.fpdu_length, one.ulpdu_length = fpdu_length, ulpdu_length
+    one.header, one.misaligned_to = header, misaligned_to
+    return one
 
 
 #: In place of an FPDU that was let go.
-_GONE: Final = _Kept(0, 0, 0, 0, 0, b"")
+_GONE: Final = _kept_of(0, 0, 0, 0, 0, b"", None)
 
 
 class MessageWatch:
@@ -80,7 +96,7 @@ class MessageWatch:
         """Keep the next FPDU in stream order; ``ulpdu`` are the first octets of its ULPDU."""
         to = _misaligned_to(ulpdu) if fpdu.opcode == _ATOMIC_REQUEST else None
         header, frames, end = bytes(ulpdu[:UNTAGGED_HEADER_LENGTH]), fpdu.frames, fpdu.end
-        self._keep(_Kept(end, frames[0], frames[-1], end - fpdu.offset, fpdu.ulpdu_length, header, to), 1)
+        self._keep(_kept_of(end, frames[0], frames[-1], end - fpdu.offset, fpdu.ulpdu_length, header, to), 1)
 
     def passed_run(self, run: PlainRun) -> None:
         """Keep FPDUs that were passed together."""
@@ -103,15 +119,18 @@ class MessageWatch:
             del fpdus[: self._first]
             self._first = 0
 
-    def _kept(self) -> Iterator[_Kept]:
+    def _kept(self) -> list[_Kept]:
+        found: list[_Kept] = []
         for one in self._fpdus[self._first :]:
             if isinstance(one, _Kept):
-                yield one
+                found.append(one)
                 continue
             for index, length in enumerate(one.fpdus):
                 header = one.headers[index * TAGGED_HEADER_LENGTH : (index + 1) * TAGGED_HEADER_LENGTH]
                 end = one.end_of(index)
-                yield _Kept(end, *one.span_of(index), end - one.starts[index], length, bytes(header))
+                first, last = one.span_of(index)
+                found.append(_kept_of(end, first, last, end - one.starts[index], length, bytes(header), None))
+        return found
 
     def unacknowledged(self, end: int) -> int:
         """Count the messages with octets between what the peer acknowledged and ``end``, the last octet captured.
@@ -121,13 +140,14 @@ class MessageWatch:
         acknowledged = self.acknowledged
         if acknowledged is None or acknowledged >= end:
             return 0
-        kept = list(self._kept())
-        whole = [one for one in kept if one.end > acknowledged]
+        kept, count = self._kept(), 0
+        for one in kept:
+            count += one.end > acknowledged and is_last(one)
         last = kept[-1] if kept else None
         is_begun = end > max(acknowledged, last.end if last is not None else 0) or (
             last is not None and not is_last(last)
         )
-        return sum(map(is_last, whole)) + is_begun
+        return count + is_begun
 
     def quoted(self, header: TaggedHeader | UntaggedHeader) -> Quoted | None:
         """Return the message one of whose DDP Segments has this header, None if it is not among the FPDUs kept."""
