@@ -73,6 +73,10 @@ NOT_RUN = re.compile(
     |   echo\ "([rt]x0\ qid=\d\ snaplen=\d+|disable)"\ >\ /sys/kernel/debug/cxgb4/\S+/trace\d
     |   ethtool\ -K\ eth0(\ (tso|gso|gro)\ off)+
     |   pktmon\ (start|stop|etl2pcap)(\ .+)?
+    # What needs a peer that the reader builds; tests/probe/test_coverage.py does all of it.
+    |   gcc\ (-O0\ -fsanitize-coverage=trace-pc\ )?(-c\ )?\w+\.[co](\ \w+\.o\ -o\ peer)?
+    |   scapy-mpa\ fuzz\ --coverage-source\ >\ coverage\.c
+    |   scapy-mpa\ fuzz\ --to\ \S+\ --restart\ '\./peer\ 7471'\ --coverage\ .+
     # What needs other hosts with Dask's workers.
     |   dask\ (scheduler|worker\ .+)
     |   scapy-mpa\ analyze\ --cluster\ tcp://scheduler:8786\ .+

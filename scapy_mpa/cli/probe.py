@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -213,8 +213,7 @@ def probe_command(**given: Any) -> int:
     with ExitStack() as stack:
         if not is_raw and (options.device, options.mtu) != (None, None):
             raise click.UsageError("--tun and --mtu set up the TUN device of --raw: add --raw ADDRESS")
-        wire = Wire(options.raw, options.device, options.mtu) if options.raw is not None else None
-        target, peer = target_of(stack, options, wire)
+        target, peer = target_of(stack, options)
         to_send = peers(cases, target.role, ("tcp", "raw") if is_raw else ("tcp",))
         if not to_send:
             raise MPAError(_nothing_to_give(cases, target.role, is_raw=is_raw))
@@ -237,23 +236,16 @@ def _nothing_to_give(cases: list[ProbeCase], role: Role, *, is_raw: bool) -> str
     return f"no selected case can be sent to an MPA {role}: --list says what carries each"
 
 
-class Wire(NamedTuple):
-    """What --raw says: the address, the device's name, its MTU."""
+def _raw_connector(stack: ExitStack, options: PeerOptions, raw: str, host: str, port: int) -> RawConnector:
+    """Return what connects to a Responder over a TUN device, from the address that --raw names."""
+    from scapy_mpa.probe.rawcarrier import RawConnector
+    from scapy_mpa.probe.tun import DEVICE, MTU, Tun
 
-    address: str
-    device: str | None
-    mtu: int | None
-
-    def connector(self, stack: ExitStack, host: str, port: int, timeout: float) -> RawConnector:
-        """What connects to a Responder over it."""
-        from scapy_mpa.probe.rawcarrier import RawConnector
-        from scapy_mpa.probe.tun import DEVICE, MTU, Tun
-
-        way = stack.enter_context(Tun(self.address, self.device or DEVICE, self.mtu or MTU))
-        return RawConnector(way, str(way.address), host, port, timeout)
+    way = stack.enter_context(Tun(raw, options.device or DEVICE, options.mtu or MTU))
+    return RawConnector(way, str(way.address), host, port, options.timeout)
 
 
-def target_of(stack: ExitStack, options: PeerOptions, wire: Wire | None = None) -> tuple[Target, str]:
+def target_of(stack: ExitStack, options: PeerOptions) -> tuple[Target, str]:
     """Who is tested, and where it is, in words."""
     from scapy_mpa.probe.carrier import Acceptor, Connector
     from scapy_mpa.probe.target import Initiator, Responder, closing
@@ -266,14 +258,12 @@ def target_of(stack: ExitStack, options: PeerOptions, wire: Wire | None = None) 
         if not options.where:
             raise click.UsageError("name HOST and PORT of a Responder, or --listen PORT for an Initiator")
         address, number = host_and_port(options.where)
-        connector = (
-            Connector(address, number, options.timeout)
-            if wire is None
-            else wire.connector(stack, address, number, options.timeout)
-        )
+        connector: Connector | RawConnector = Connector(address, number, options.timeout)
+        if options.raw is not None:
+            connector = _raw_connector(stack, options, options.raw, address, number)
         target: Target = Responder(connector, options.restart, options.patience, options.boot)
         return stack.enter_context(closing(target)), str(connector)
-    if wire is not None:
+    if options.raw is not None:
         raise click.UsageError("--raw tests only a Responder: give HOST PORT")
     if options.where:
         raise click.UsageError("--listen waits for an Initiator: leave out HOST PORT")
@@ -336,12 +326,8 @@ class _Telling:
     """Where results go."""
 
     def __init__(self, options: ProbeOptions) -> None:
+        self._options = options
         self._is_text = options.output_format == "text"
-        self._everything = options.everything
-        self._junit = options.junit
-        self._html = options.html
-        self._folder = options.folder
-        self._script = options.script
         #: The files of recordings, by case.
         self._captures: dict[str, str] = {}
         self._progress = StepProgress("case") if self._is_text else None
@@ -349,22 +335,22 @@ class _Telling:
 
     def check(self) -> None:
         """Complain of what cannot be written, before anything is sent."""
-        if self._junit is not None:
-            check_junit(self._junit)
-        if self._junit is not None and self._junit == self._html:
+        if self._options.junit is not None:
+            check_junit(self._options.junit)
+        if self._options.junit is not None and self._options.junit == self._options.html:
             raise click.UsageError("--junit and --html name the same file")
-        if self._html is not None:
+        if self._options.html is not None:
             from scapy_mpa.page.templates import check_jinja
 
-            if self._html == STANDARD_OUTPUT:
+            if self._options.html == STANDARD_OUTPUT:
                 raise click.UsageError("--html needs a file: standard output is used for the results")
-            check_folder_of(self._html)
+            check_folder_of(self._options.html)
             check_jinja()
-        if self._script is not None:
-            check_folder_of(self._script)
-        if self._folder is not None:
-            check_empty(self._folder)
-            make_folder(self._folder)
+        if self._options.script is not None:
+            check_folder_of(self._options.script)
+        if self._options.folder is not None:
+            check_empty(self._options.folder)
+            make_folder(self._options.folder)
 
     def result(self, result: Result, total: int) -> None:
         """One more."""
@@ -372,15 +358,15 @@ class _Telling:
 
         self.results.append(result)
         capture = None
-        if self._folder is not None and result.counts_against and result.capture:
-            capture = os.path.join(str(self._folder), f"{result.case.name}.pcapng")
+        if self._options.folder is not None and result.counts_against and result.capture:
+            capture = os.path.join(str(self._options.folder), f"{result.case.name}.pcapng")
             with written(capture) as file:
                 file.write(result.capture)
             self._captures[result.case.name] = capture
-        if self._script is not None and result.capture:
+        if self._options.script is not None and result.capture:
             from scapy_mpa.probe.reproducer import case_reproducer
 
-            with written(self._script) as file:
+            with written(self._options.script) as file:
                 file.write(case_reproducer(result.case, recorded=result.capture).encode())
         self.results[-1] = replace(result, capture=b"")
         if not self._is_text:
@@ -395,20 +381,20 @@ class _Telling:
             self._progress.end()
         if self._is_text:
             click.echo(self._table(total), nl=False)
-        if self._junit is not None:
+        if self._options.junit is not None:
             from scapy_mpa.probe.told import junit
 
-            with written(self._junit) as file:
+            with written(self._options.junit) as file:
                 file.write(junit(self.results, peer))
             if self._is_text:
-                tell_written(self._junit, plural(len(self.results), "case"))
-        if self._html is not None:
+                tell_written(self._options.junit, plural(len(self.results), "case"))
+        if self._options.html is not None:
             from scapy_mpa.page.probed import page_of_probe
 
-            with written(self._html) as file:
+            with written(self._options.html) as file:
                 file.write(page_of_probe(self.results, peer, self._captures, remarks, total).encode())
             if self._is_text:
-                tell_written(self._html, plural(len(self.results), "case"))
+                tell_written(self._options.html, plural(len(self.results), "case"))
 
     def _table(self, total: int) -> str:
         """It is not rich that prints it, since that ends with status 1 when stdout is closed."""
@@ -416,7 +402,7 @@ class _Telling:
 
         console = console_for(None if sys.stdout.isatty() else file_width())
         with console.capture() as printed:
-            print_table(self.results, console, everything=self._everything, total=total)
+            print_table(self.results, console, everything=self._options.everything, total=total)
         return printed.get()
 
 

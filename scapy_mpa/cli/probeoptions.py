@@ -30,6 +30,10 @@ class PeerOptions:
     timeout: float
     patience: float
     boot: float
+    #: The address of our own TCP, and the TUN device for it.
+    raw: str | None
+    device: str | None
+    mtu: int | None
 
 
 @dataclass(frozen=True)
@@ -45,9 +49,6 @@ class ProbeOptions(PeerOptions):
     required: tuple[str, ...]
     recovery: float
     repeat: int
-    raw: str | None
-    device: str | None
-    mtu: int | None
     settle: float
     learn: bool
     learn_connections: int | None

@@ -65,12 +65,11 @@ def fuzz_peer(options: FuzzOptions, fuzzer: Fuzzer) -> int:
             # For the peer, if --restart or --run starts it.
             os.environ[VARIABLE] = os.path.abspath(options.coverage)
         where = (options.peer,) if options.peer is not None else ()
-        target, _ = target_of(
-            stack,
-            PeerOptions(
-                where, options.listens, options.command, options.restart, options.timeout, _PATIENCE, options.boot
-            ),
-        )
+        peer = PeerOptions(
+            where, options.listens, options.command, options.restart, options.timeout, _PATIENCE, options.boot,
+            None, None, None,
+        )  # fmt: skip
+        target, _ = target_of(stack, peer)
         monitor = Monitor(options.monitor, _PATIENCE) if options.monitor is not None else None
         # As rping's client does: without, its server on siw may not read, and ends the clean connections.
         clean = Clean(enhanced=EnhancedData(ird=1, ord=1)) if options.has_rping else Clean()
@@ -169,12 +168,12 @@ class _Giving:
 
     def _give(self, case: WireCase) -> bool:
         """Give a case, and report it; whether the peer is there afterwards."""
-        result = self._run.give(case)
+        result = self._named(self._run.give(case))
         _write_program(self._options, result.case, self._run.by, self._options.script)
         self._not_given += not result.is_given
         self._tell(result)
         is_back = not result.is_gone or self._run.come_back()
-        if is_back and result.is_gone and self._options.minimizes:
+        if is_back and result.is_gone and self._options.minimizes and not result.cause:
             result, is_back = self._minimized(result)
         self._count_hit(result)
         return is_back
@@ -204,11 +203,19 @@ class _Giving:
             said += f"; {plural(len(self._hits), 'hit')}: {', '.join(map(printable, self._hits))}"
         return said
 
-    def _tell(self, result: WireResult, **more: object) -> None:
+    def _named(self, result: WireResult) -> WireResult:
+        """The result with the cause that it has in common with an earlier one, if that is known."""
+        return result
+
+    def _values(self, result: WireResult) -> dict[str, object]:
+        """What the line of a case says."""
+        return result.as_dict()
+
+    def _tell(self, result: WireResult) -> None:
         self._count += 1
         self._new += result.is_new
         self._lost += result.is_gone
-        self._line({**result.as_dict(), **more})
+        self._line(self._values(result))
         if self._options.output is not None and (result.is_new or result.hit):
             with written(self._kept(result, ".pcapng")) as file:
                 file.write(result.capture)
@@ -268,6 +275,7 @@ class _Guiding(_Giving):
         self._coverage = coverage
         #: Hits, each with what the peer executed then and in no case before that it survived.
         self._causes: list[tuple[int, str]] = []
+        self._where = 0
 
     def _cases(self) -> Iterator[WireCase]:
         for number in _on_from(self._options.numbers):
@@ -280,27 +288,24 @@ class _Guiding(_Giving):
             else:
                 yield case
 
-    def _give(self, case: WireCase) -> bool:
-        result = self._run.give(case)
+    def _named(self, result: WireResult) -> WireResult:
         self._engine.tell(NOTHING if result.hit else self._coverage.counters)
-        self._not_given += not result.is_given
-        where = self._coverage.new
-        known = self._cause_of(where) if result.hit else ""
-        if known:
-            result = replace(result, cause=known)
-        elif result.hit:
-            changed = self._run.case_of(result.case.recipe)
-            result = replace(result, case=replace(result.case, recipe=changed.recipe, done=changed.done))
-        self._tell(result, reached=self._coverage.kept.bit_count())
-        is_back = not result.is_gone or self._run.come_back()
-        if result.hit and not known:
-            if is_back and result.is_gone and self._options.minimizes:
-                result, is_back = self._minimized(result)
-            self._causes.append((where, result.hit))
+        if not result.hit:
+            return result
+        self._where = self._coverage.new
+        changed = self._run.case_of(result.case.recipe)
+        case = replace(result.case, recipe=changed.recipe, done=changed.done)
+        return replace(result, case=case, cause=self._cause_of(self._where))
+
+    def _values(self, result: WireResult) -> dict[str, object]:
+        return {**super()._values(result), "reached": self._coverage.kept.bit_count()}
+
+    def _count_hit(self, result: WireResult) -> None:
+        if result.hit and not result.cause:
+            self._causes.append((self._where, result.hit))
             if self._options.output is not None:
                 _write_program(self._options, result.case, self._run.by, self._kept(result, ".py"))
-        self._count_hit(result)
-        return is_back
+        super()._count_hit(result)
 
     def _cause_of(self, where: int) -> str:
         """The hit that is known by this, "" if none is."""

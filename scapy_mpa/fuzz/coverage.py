@@ -53,6 +53,7 @@ class Coverage:
 
     def clear(self) -> None:
         """Begin to count."""
+        self.counters = NOTHING
         os.pwrite(self._file, NOTHING, 0)
 
     def collect(self) -> None:

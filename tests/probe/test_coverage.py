@@ -30,7 +30,8 @@ from tests.probe.test_fuzzing_deep import SEEDS, fuzzer_of
 needs_atheris = pytest.mark.skipif(find_spec("atheris") is None, reason="atheris is not installed")
 #: How each compiler is asked to have a program counted.
 COMPILERS = {"gcc": "trace-pc", "clang": "trace-pc-guard"}
-#: Cases within which both crashes are found with coverage: twice as many as the slowest of ten seeds took.
+#: Cases within which both crashes are found with coverage. The slowest of ten seeds took 1,534 in the run that
+#: docs/probe.md has; another run of a seed may take longer.
 MOST = 6000
 
 
@@ -66,9 +67,9 @@ def free_port() -> int:
         return port
 
 
-def fuzz(port: int, *more: str) -> tuple[int, list[dict[str, Any]], str]:
+def fuzz(port: int, *more: str, recovery: float = 1.0) -> tuple[int, list[dict[str, Any]], str]:
     """Exit status, lines and messages of the command, in a process of its own."""
-    words = ["fuzz", "--to", f"{HOST}:{port}", "--timeout", "0.01", "--recovery", "5", *more]
+    words = ["fuzz", "--to", f"{HOST}:{port}", "--timeout", "0.01", "--recovery", str(recovery), *more]
     done = subprocess.run([sys.executable, "-m", "scapy_mpa", *words], capture_output=True, text=True, check=False)
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
@@ -249,7 +250,7 @@ def test_hits_at_one_place_are_one(peer: Path, memory: Path, tmp_path: Path) -> 
     port, deaths, folder = free_port(), tmp_path / "deaths", tmp_path / "cases"
     status, lines, said = fuzz(
         port, "--coverage", str(memory), "--restart", f"{peer} {port} 1 {deaths}", "--count", "150", "--minimize",
-        "-o", str(folder), "--seed", "2",
+        "-o", str(folder), "--seed", "2", recovery=0.2,
     )  # fmt: skip
     causes = {*deaths.read_text().split()}
     assert "terminate" in causes
