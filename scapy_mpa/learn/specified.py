@@ -85,7 +85,10 @@ _NOT_VALID = PeerRule(
     "a close, without a Reply that accepts", "RFC 5044 §7.1.1 and §8, code 4", must=(CLOSE,), may=(REJECTION,)
 )
 _NO_KEY = _NOT_VALID._replace(clause=f"{_STARTUP}, rule 5")
-_NOT_VALID_REPLY = PeerRule("a close, without an FPDU", "RFC 5044 §7.1.1 and §8, code 4", must=(CLOSE,))
+#: Octets that are no FPDU by what was never agreed on may come before the close.
+_NOT_VALID_REPLY = PeerRule(
+    "a close, without an FPDU", "RFC 5044 §7.1.1 and §8, code 4", must=(CLOSE,), may=(f"{OTHER}*",)
+)
 _REQUESTED = {
     "request": PeerRule(
         "a Reply, and no FPDU before ours", f"{_STARTUP}, rules 2 and 4", (REPLY, REJECTION, CLOSE), after="unheard"

@@ -85,6 +85,8 @@ def test_what_a_responder_may_not_do(steps: list[tuple[str, PeerAnswer]], clause
         [("reply-rejecting", ("close",))],
         [("reply-wrong-rev", ("Send",))],
         [("reply-wrong-key", ("close",))],
+        # A Terminate whose CRC is zero, since CRCs were not agreed on.
+        [("reply-wrong-key", ("other octets (crc)", "close"))],
     ],
 )
 def test_what_an_initiator_may_do(steps: list[tuple[str, PeerAnswer]]) -> None:
@@ -97,6 +99,8 @@ def test_what_an_initiator_may_do(steps: list[tuple[str, PeerAnswer]]) -> None:
         ([("reply-rejecting", ("Send",))], "RFC 5044 §7.1.2, rule 3"),
         ([("reply-wrong-key", ("Send",))], "RFC 5044 §7.1.2, rule 5"),
         ([("reply-wrong-key", ())], "RFC 5044 §7.1.2, rule 5"),
+        ([("reply-wrong-key", ("other octets (crc)",))], "RFC 5044 §7.1.2, rule 5"),
+        ([("reply-wrong-key", ("Terminate 2/0/4", "close"))], "RFC 5044 §7.1.2, rule 5"),
         ([("reply-wrong-pd-length", ())], "RFC 5044 §7.1.1 and §8, code 4"),
         ([("reply", ("Send",)), ("read", ())], "RFC 5040 §5.2"),
     ],
