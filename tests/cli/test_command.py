@@ -233,6 +233,8 @@ def test_frames_select_what_is_shown(frames: str, expected: list[int]) -> None:
     """Connections that are open in these frames, as they are without the option: number, counts, verdict."""
     whole = json.loads(invoke("analyze", "--format", "json", THREE).stdout)["connections"]
     shown = json.loads(invoke("analyze", "--format", "json", "--frames", frames, THREE).stdout)["connections"]
+    for one in (*whole, *shown):
+        del one["findings"]  # of these frames alone
     assert shown == [whole[number] for number in expected]
 
 
