@@ -1,4 +1,4 @@
-"""Which modules are compiled, and how to have none of them compiled.
+"""Which modules are compiled, and how to run without compiled ones.
 
 A module beside which a file of types lies (``scan.pxd`` beside ``scan.py``) is *hot*: ``setup.py`` compiles it with
 Cython where there is a C compiler.  The same source runs without.  With ``SCAPY_MPA_PURE=1`` in the environment nothing
@@ -18,7 +18,7 @@ from pathlib import Path
 PURE = "SCAPY_MPA_PURE"
 
 _PACKAGE = Path(__file__).resolve().parent
-#: What stands in a compiled module in front of the hash of what it was made from.
+#: What stands in a compiled module before the hash of what it was made from.
 _MARK = b"scapy-mpa made from "
 
 
@@ -29,7 +29,7 @@ def hot_sources(package: Path = _PACKAGE) -> Iterator[Path]:
 
 
 def hash_of(source: Path, package: Path = _PACKAGE) -> str:
-    """What a compiled module carries: the hash of its source, and of all types and C of the package."""
+    """Return the hash that a compiled module carries: of its source, and of all types and C of the package."""
     found = hashlib.sha256(source.read_bytes())
     for path in sorted((*package.rglob("*.pxd"), *package.rglob("*.h"))):
         found.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
@@ -49,7 +49,7 @@ def hash_in(binary: Path) -> str | None:
 
 
 def is_compiled() -> bool:
-    """Whether the hot modules are imported as compiled ones."""
+    """Return True if the hot modules are imported as compiled ones."""
     return find_spec("scapy_mpa.values._octets") is not None
 
 

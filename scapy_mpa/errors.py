@@ -1,4 +1,4 @@
-"""What scapy-mpa raises.
+"""The errors of scapy-mpa.
 
 Malformed traffic is data and becomes a finding, never an exception. An exception means that the caller, or
 the file the caller named, cannot be used; its message says what was wrong, where, and what was expected.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class MPAError(Exception):
-    """Root of everything scapy-mpa raises on purpose; ``str()`` of it is meant for a person."""
+    """The root of everything that scapy-mpa raises on purpose; ``str()`` of it is a message for people."""
 
 
 class CaptureError(MPAError):
@@ -16,4 +16,4 @@ class CaptureError(MPAError):
 
 
 class FramingError(MPAError, ValueError):
-    """The caller asked for what the format cannot express, or gave octets that are not of that format."""
+    """The caller asked for what the format cannot express, or gave octets that do not have that format."""

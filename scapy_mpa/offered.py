@@ -1,4 +1,4 @@
-"""What upper rooms do for lower ones: the package registers it, and imports the room only when it is asked for."""
+"""What upper rooms offer to lower ones: the package registers it, and imports the room only when it is asked for."""
 
 from __future__ import annotations
 

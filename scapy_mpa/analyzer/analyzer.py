@@ -41,19 +41,19 @@ from scapy_mpa.watches.startup import garbled_key, start_not_found
 
 
 class FollowedConnection:
-    """A TCP connection with who reads it, and the MPA connection that it turned out to carry.
+    """A TCP connection with its reader, and the MPA connection that it turned out to carry.
 
     Attributes:
         reader: reads its octets.
         mpa: the MPA connection, None if there is none as far as is known.
-        path_mtu: what routers report of the packets of each direction, None as long as nobody asks.
+        path_mtu: what routers report of the packets of each direction, None until somebody asks.
         syns: what the SYN of each direction announced.
         strays: segments beside it that belong to no connection, the first MOST_RESETS.
-        is_stray: whether it is none: its segments lie in the midst of another one.
+        is_stray: whether it is not a connection: its segments lie in the middle of another one.
         is_reported: whether its segments are reported with the MPA connection beside it.
         is_left_out: whether the report has no room for it.
         is_holding: whether it may hold octets.
-        operations: the directions of which nothing waits to be taken, None for others.
+        operations: the directions with nothing waiting to be taken, None for others.
     """
 
     __slots__ = (
@@ -89,7 +89,7 @@ class FollowedConnection:
         return self.reader.is_key_in(seg)
 
     def receive_path_mtu(self, d: int, seg: Segment) -> None:
-        """Take what a router reports of a packet of a direction."""
+        """Take what a router reports about a packet of a direction."""
         half = self.reader.connection.halves[d]
         if half.space.base is not None:
             if self.path_mtu is None:
@@ -110,7 +110,7 @@ class Analyzer:
     Args:
         records: whether a row is kept of each FPDU.
         listener: hears of startup frames and FPDUs, if anybody does.
-        assumptions: what the user told because no startup frame does.
+        assumptions: what the user stated because no startup frame does.
         limits: how much is held back and followed at most.
         make_findings: makes the findings of a connection, which share a quota, or those of none, without one.
         deviations: what is known of senders by an analysis of the same capture: for who receives octets only once, they
@@ -120,7 +120,7 @@ class Analyzer:
         connections: the MPA connections; they are numbered when all is known.
         findings: those of no connection.
         tcp_connections: how many TCP connections were met and are over, MPA or not.
-        has_doubt: whether a sender may deviate that was not looked into, as the listener receives octets only once.
+        has_doubt: whether a sender may deviate that was not examined, as the listener receives octets only once.
     """
 
     def __init__(
@@ -151,11 +151,11 @@ class Analyzer:
         self._diagnosis_budget = DiagnosisBudget()
         self._flows = Flows(self._follow, self._end)
         self._followed = Followed(limits.connections)
-        #: Connections that hold octets, as far as was looked at.
+        #: Connections that hold octets, as far as was examined.
         self._holding: dict[int, TCPConnection] = {}
-        #: How many octets they held when that was looked at, and how many came since.
+        #: How many octets they held when that was examined, and how many came since.
         self._held = 0
-        #: MPA connections of which something was found since the last time.
+        #: MPA connections with something new since the last time.
         self._pending: list[CapturedConnection] = []
         self._starts_found: set[int] = set()
         self._is_any_over = False
@@ -198,9 +198,9 @@ class Analyzer:
                 mpa.take(d)
 
     def _receive_in_turn(self, followed: FollowedConnection, d: int, seg: Segment) -> bool:
-        """Receive a segment about which nobody has anything to say; if somebody has, nothing changes: return False.
+        """Receive a segment with nothing to report; if there is something, change nothing and return False.
 
-        It acknowledges, or goes on with plain FPDUs where all octets end.  :meth:`_receive` does the same, and more.
+        It acknowledges, or continues with plain FPDUs where all octets end.  :meth:`_receive` does the same, and more.
         """
         reader, mpa = followed.reader, followed.mpa
         connection = reader.connection
@@ -225,8 +225,13 @@ class Analyzer:
     def _receive(self, connection: TCPConnection, followed: FollowedConnection, d: int, seg: Segment) -> None:
         frame, flags = seg.frame, seg.flags
         reader, mpa, arrival = followed.reader, followed.mpa, connection.arrival
+        half = connection.halves[d]
         if mpa is not None and mpa.pending_side >= 0 and self._comes_before(connection, mpa, d, flags):
+            # A copy that this segment brings of octets that were read is told of with the segment.
+            own = half.late.pop() if half.late and half.late[-1].other[0] == frame else None
             mpa.take(mpa.pending_side)
+            if own is not None:
+                half.late.append(own)
         assert connection.flow is not None
         connection.flow.user = None
         followed.operations[0] = followed.operations[1] = None
@@ -255,7 +260,6 @@ class Analyzer:
                     mpa.pending_side = d
             if type(seg) is not Segment:
                 self._report_fragmented(mpa, d, seg)
-        half = connection.halves[d]
         if mpa is not None and len(half.late) == MOST_RESETS:
             mpa.take(d)
         if half.copies.held:
@@ -278,14 +282,16 @@ class Analyzer:
             mpa.findings.add("ip-fragmented", mpa.role_of(d), seg.frame, seg.time, seg.seq, detail)
 
     def _comes_before(self, connection: TCPConnection, mpa: CapturedConnection, d: int, flags: int) -> bool:
-        """Return True if what was found comes before what a segment brings, announces, or makes final of the other."""
+        """Return True if what was found comes before what a segment carries, announces, or makes final in the other
+        direction.
+        """
         other, copies = mpa.reader.readers[1 - d], connection.halves[1 - d].copies
         has_hole = copies.held > 0 and other is not None and copies.reaches_beyond(copies.edge(other.main.edge))
         is_other = other is None or other.main.waits or has_hole
         return is_other or flags & SYN > 0 or (connection.arrival is not None and mpa.pending_side != d)
 
     def _begin_mpa(self, connection: TCPConnection, followed: FollowedConnection) -> CapturedConnection | None:
-        """There is MPA on a connection; None if the report has no room for it."""
+        """Begin an MPA connection on a TCP connection; None if the report has no room for it."""
         most = self.limits.mpa_connections
         if len(self.connections) + self._handed_over >= most:
             followed.is_left_out = True
@@ -312,7 +318,7 @@ class Analyzer:
             followed.receive_path_mtu(d, seg)
 
     def pass_time(self, segments: Iterable[Segment]) -> None:
-        """The capture is past these segments, all of which need not have been fed."""
+        """Note that the capture is past these segments, not all of which need have been fed."""
         for seg in segments:
             self._frame, self._time = seg.frame, seg.time
 
@@ -337,7 +343,7 @@ class Analyzer:
             if held <= most // 4 * 3:
                 break
             connection = self._holding[key]
-            connection.user.reader.relieve(f"more than {most} octets held back in all (total_octets)", self._now)
+            connection.user.reader.relieve(f"more than {most} octets held back in total (total_octets)", self._now)
             if connection.user.mpa is not None:
                 connection.user.mpa.take(0)
             held -= weights[key] - _weight(connection)
@@ -348,7 +354,7 @@ class Analyzer:
     def _follow(self, connection: TCPConnection) -> FollowedConnection:
         """A TCP connection begins."""
         if self._followed.is_full:
-            detail = f"more than {self.limits.connections} TCP connections at a time (connections)"
+            detail = f"more than {self.limits.connections} TCP connections at once (connections)"
             self.findings.add("limit", None, *self._now, 0, detail)
             self._end(self._followed.give_way())
         self._followed.add(connection)
@@ -357,10 +363,10 @@ class Analyzer:
         )
 
     def _end(self, connection: TCPConnection) -> None:
-        """Nothing more comes for a TCP connection."""
+        """End a TCP connection: no more of it follows."""
         flow, followed = connection.flow, connection.user
         assert flow is not None
-        # One that is alone is in the midst of none.
+        # One that is alone is not inside another.
         for one in flow.connections if len(flow.connections) > 1 else ():
             one.user.is_stray |= not one.user.has_fpdus and is_stray(one, flow)
         if followed.is_stray:
@@ -374,7 +380,7 @@ class Analyzer:
         connection.user = None
 
     def _withdraw(self, connection: TCPConnection, followed: FollowedConnection) -> None:
-        """A connection turned out to be none: what looked like MPA on it is reported with the one beside it."""
+        """Withdraw a connection that turned out not to be MPA: what looked like it is reported beside it."""
         mpa, followed.mpa, followed.path_mtu = followed.mpa, None, None
         if mpa is not None:
             self.connections.remove(mpa)
@@ -405,7 +411,7 @@ class Analyzer:
             self._report_other(connection, followed, flow.key)
 
     def _begin_once_more(self, connection: TCPConnection, followed: FollowedConnection) -> None:
-        """MPA was left after a rejection, and begins once more on the same TCP connection, maybe several times."""
+        """MPA was left after a rejection, and begins again on the same TCP connection, maybe several times."""
         if followed.reader.last is followed.reader:
             return
         chain = followed.reader.last.chain
@@ -415,7 +421,7 @@ class Analyzer:
             self._begin_mpa(connection, followed)
 
     def _finish_mpa(self, followed: FollowedConnection) -> None:
-        """Nothing more comes for the MPA connection on a TCP connection."""
+        """End the MPA connection on a TCP connection: no more of it follows."""
         mpa, followed.mpa, followed.path_mtu = followed.mpa, None, None
         if mpa is not None:
             mpa.pending_side = -1
@@ -425,11 +431,11 @@ class Analyzer:
             self._starts_found |= followed.reader.starts_found
 
     def _report_data(self, mpa: CapturedConnection) -> None:
-        """Report of octets that begin like a startup frame that they are none."""
+        """Report that octets which begin like a startup frame are not one."""
         for role, found in zip(ROLES, (mpa.request, mpa.reply), strict=True):
             if found is not None:
                 name = " > ".join(endpoints(mpa.keys[role]))
-                detail = f"{name}: a Key, but no startup frame: nothing of MPA follows it"
+                detail = f"{name}: a Key, but no startup frame: no MPA follows it"
                 self.findings.add("startup-in-data", None, found.frame, found.time, found.seq, detail)
 
     def _report_other(self, connection: TCPConnection, followed: FollowedConnection, key: bytes) -> None:
@@ -468,7 +474,7 @@ class Analyzer:
     def let_go(self, since: int) -> list[CapturedConnection]:
         """Follow no longer the TCP connections that have been over since a time (nanoseconds since the epoch).
 
-        Returns the MPA connections that are over with that, which are not kept any more.
+        Returns the MPA connections that are over with that, which are no longer kept.
         """
         for connection in self._followed.over():
             if connection.last_time <= since:
@@ -479,7 +485,7 @@ class Analyzer:
         return over
 
     def hand_over(self) -> list[CapturedConnection]:
-        """Return the MPA connections that are over, which are not kept any more, but count for the limit."""
+        """Return the MPA connections that are over, which are no longer kept, but count for the limit."""
         over = [mpa for mpa in self.connections if mpa.lifecycle is not None] if self._is_any_over else []
         if over:
             self.connections[:] = [mpa for mpa in self.connections if mpa.lifecycle is None]
@@ -519,7 +525,7 @@ def _disturbs(one: TCPConnection, other: TCPConnection) -> bool:
 
 
 def _report_with(one: TCPConnection, other: TCPConnection) -> None:
-    """Let segments in the midst of an MPA connection be reported with it."""
+    """Report segments in the middle of an MPA connection with that connection."""
     strays: list[Stray] = other.user.strays
     if not one.user.is_reported and _disturbs(one, other):
         strays.extend(one.strays[: MOST_RESETS - len(strays)])

@@ -84,11 +84,11 @@ _OF_BOTH |= {rule.id for rule in GROUPS["Memory"]}
 
 
 class Listener:
-    """Hears of startup frames and FPDUs as soon as they mean something.
+    """Receives startup frames and FPDUs as soon as they are known.
 
     Attributes:
         wants_octets: whether it wants the octets of FPDUs. These come once: a sender that turns out to deviate is not
-            read anew then, unless it was known before.
+            read again then, unless it was known before.
         takes_runs: whether :meth:`placed_run` hands it FPDUs that are plain, without their octets.
     """
 
@@ -105,13 +105,15 @@ class Listener:
         """An FPDU was placed, or found bad; ``octets`` are all of its octets with Markers, for those that want them."""
 
     def placed_run(self, operation: FullOperation, run: PlainRun) -> None:
-        """FPDUs were placed, each by the frame that brought it, which delivers it unless octets before are missing."""
+        """Receive FPDUs that were placed, each by the frame that carried it; it is delivered unless earlier octets are
+        missing.
+        """
 
     def delivered(self, operation: FullOperation, row: FPDURow) -> None:
-        """An FPDU that was placed at an earlier frame is delivered now; who wants no octets is not told."""
+        """Deliver an FPDU that was placed at an earlier frame; not called for listeners that want no octets."""
 
     def forget(self, mpa: CapturedConnection) -> None:
-        """A connection is over, and is let go."""
+        """Release a connection that is over."""
 
 
 class HalfFindings:
@@ -157,7 +159,7 @@ class FullOperation:
 
     Args:
         mpa: its connection.
-        direction: who sends.
+        direction: the sender.
         key: addresses and ports of its segments.
         reader: what reads its FPDUs.
         emss: octets that a segment holds, as both SYNs announce it; 0 if that is not known.
@@ -215,7 +217,7 @@ class FullOperation:
         self.copies = CopyWatch(layout, frame.frame if frame is not None else 0)
         self.gaps = GapWatch(is_beginning, layout.crc)
         self.reads: tuple[ReadWatch, ReadWatch] | None = None
-        self.invalidated = InvalidationWatch()
+        self.invalidated: InvalidationWatch | None = None
         self.memory = memory
         self.peer: FullOperation | None = None
         self.terminated: Terminated | None = None
@@ -234,18 +236,18 @@ class FullOperation:
 
     @property
     def markers(self) -> bool:
-        """Whether there are Markers, wherever its sender puts them."""
+        """True if there are Markers, wherever its sender puts them."""
         layout = self.reader.layout
         return layout.markers if layout.dialect is None else layout.dialect.markers
 
     @property
     def crc(self) -> bool:
-        """Whether CRCs are in use."""
+        """True if CRCs are in use."""
         return self.reader.layout.crc
 
     @property
     def gapped(self) -> bool:
-        """Whether octets were never captured, so that nothing after them is delivered."""
+        """True if octets were never captured, so that nothing after them is delivered."""
         return self.gaps.has_gap
 
     @property
@@ -266,17 +268,17 @@ class FullOperation:
 
     @property
     def deviation(self) -> str | None:
-        """What its sender does wrong, by name; None if that is not known, or nothing."""
+        """The name of what its sender does wrong; None if nothing, or if that is unknown."""
         return self.diagnosis.candidate.name if self.diagnosis is not None else None
 
     @property
     def dialect(self) -> Dialect | None:
-        """How FPDUs of a sender that deviates are read."""
+        """How to read the FPDUs of a sender that deviates."""
         return self.diagnosis.candidate.dialect if self.diagnosis is not None else None
 
     @property
     def has_hole(self) -> bool:
-        """Whether octets are missing, so far, before others that were captured."""
+        """True if octets are missing, so far, before others that were captured."""
         return self.reader.has_hole
 
     def offset_of(self, seq: int) -> int:
@@ -350,11 +352,11 @@ class FullOperation:
         self._judge(self.counts.judged())
 
     def is_steady(self) -> bool:
-        """True if all that came was taken, and its sender may go on with plain FPDUs."""
+        """True if all that came was taken, and its sender may continue with plain FPDUs."""
         return self.reader.is_steady() and self.counts.is_judged and self._listener is None
 
     def take_next(self, offset: int, seg: Segment) -> bool:
-        """Read and take a segment that goes on where all octets end, if it holds plain FPDUs and nothing else."""
+        """Read and take a segment that continues where all octets end, if it holds plain FPDUs and nothing else."""
         if self.reader.main.at != offset or not self.segments.is_expected(hop_limit_of(seg.key, seg.buffer, seg.tcp)):
             return False
         if not self.reader.read_next(seg):
@@ -394,7 +396,7 @@ class FullOperation:
         if found := self.fpdus.ddp.passed_run(run):
             self.report(found)
         self.messages.passed_run(run)
-        if self.invalidated.stags:
+        if self.invalidated is not None and self.invalidated.stags:
             for index, start in enumerate(run.starts):
                 stag, _ = place(run.headers, index * TAGGED_HEADER_LENGTH + CONTROL_LENGTH)
                 if run.fpdus[index] & _ULPDU_LENGTH > TAGGED_HEADER_LENGTH:
@@ -424,7 +426,7 @@ class FullOperation:
             self.quote()
         if opcode in _RELATED:
             self._relate(fpdu)
-        if self.invalidated.stags and opcode in TAGGED_OPCODES and self.fpdus.ddp.end == fpdu.end:
+        if self.invalidated is not None and opcode in TAGGED_OPCODES and self.fpdus.ddp.end == fpdu.end:
             has_payload = fpdu.ulpdu_length > TAGGED_HEADER_LENGTH and is_tagged(ulpdu)
             if has_payload:
                 self._use(place(ulpdu, CONTROL_LENGTH)[0], opcode, fpdu.offset, fpdu.known)
@@ -439,8 +441,9 @@ class FullOperation:
         for one in (self, self.peer):
             if one is not None and (found := memory.take_breaches(one._role)):
                 # An STag that was invalidated has a rule of its own.
-                used = one.invalidated.is_used
-                one.report([breach for breach in found if breach.rule != LIFE or not used(breach.offset)])
+                if (invalidated := one.invalidated) is not None:
+                    found = [each for each in found if each.rule != LIFE or not invalidated.is_used(each.offset)]
+                one.report(found)
             if one is not None and memory.is_over:
                 one.memory = None
 
@@ -453,11 +456,11 @@ class FullOperation:
     def _use(self, stag: int, opcode: int, offset: int, moment: Moment) -> None:
         """Look for the Send that invalidated an STag, which a tagged segment names that is not empty."""
         peer = self.peer
-        if peer is None or stag not in self.invalidated.stags:
+        if peer is None or self.invalidated is None or stag not in self.invalidated.stags:
             return
         received = peer.half.peer.acknowledged_at(moment[0])
         found = self.invalidated.invalidation_of(stag, peer.fpdus.ddp.end, received)
-        # This direction may be read long after its peer, which may have named the STag anew since.
+        # This direction may be read long after its peer, which may have named the STag again since.
         if found is None or peer.fpdus.ddp.untagged_frame > found.frame:
             return
         # So may octets of it that are missing, unless they had been acknowledged before.
@@ -499,6 +502,8 @@ class FullOperation:
             elif isinstance(one, Response):
                 others.outstanding.answered(one, self.peer.half.peer.acknowledged_at(one.first_frame))
             elif one.offset == offset:
+                if self.invalidated is None:
+                    self.invalidated = InvalidationWatch()
                 self.invalidated.invalidate(one, self.peer.fpdus.ddp.end)
 
     def _judge_answers(self) -> None:
@@ -558,7 +563,7 @@ class FullOperation:
     # --- the end ---
 
     def end(self) -> DirectionEnd:
-        """Return what is known of the direction when nothing more comes."""
+        """Return what is known about the direction when nothing more comes."""
         main, rest = self.reader.main, self.reader.rest
         # What its receiver may have dropped, and no FPDU needs, may be none of its sender's.
         sent = max(main.at, main.edge)
@@ -580,7 +585,7 @@ class FullOperation:
         )  # fmt: skip
 
     def finish(self, mine: DirectionEnd, peer: DirectionEnd, now: Moment) -> None:
-        """Nothing more comes, and both directions ended so."""
+        """End both directions: nothing follows."""
         reader, half, rest, report = self.reader, self.half, self.reader.rest, self.report_to
         edge = mine.sent
         end = half.highest if half.fin is None else half.fin
@@ -638,7 +643,7 @@ class FullOperation:
     def is_known_up_to(self, frame: int, end: DirectionEnd) -> bool:
         """Return True if all FPDUs that its sender sent up to a frame were captured, each as its receiver got it.
 
-        ``end`` is what is known of the direction when nothing more comes.
+        ``end`` is what is known about the direction when nothing more comes.
         """
         reader, counts = self.reader, self.counts
         if self.diagnosis is not None or self.first_error is not None or self.gapped or reader.has_hole:
@@ -654,7 +659,7 @@ class FullOperation:
 
 
 def direction_end(half: TCPHalf) -> DirectionEnd:
-    """Return what TCP shows of a direction without Full Operation when nothing more comes."""
+    """Return what TCP shows about a direction without Full Operation when nothing more comes."""
     sent = max(half.highest, 0)
     return DirectionEnd(
         (half.last_frame, half.last_time), half.fin_captured, half.resets, half.reset_count, half.retransmissions,
@@ -663,14 +668,14 @@ def direction_end(half: TCPHalf) -> DirectionEnd:
 
 
 def keyed_paths(key: bytes, paths: Set[tuple[int, tuple[str, ...]]]) -> frozenset[KeyedPath]:
-    """Return paths that have the direction of a TCP connection, of which direction 0 has a key, with keys."""
+    """Return the paths by direction of a TCP connection, whose direction 0 has this key, with keys."""
     if not paths:
         return _NO_PATHS
     keys = key, reverse_key(key)
     return frozenset([(keys[d], path) for d, path in paths])
 
 
-#: What is known of senders by an analysis of the same capture: by the addresses and ports of a direction's segments,
+#: What is known about senders by an analysis of the same capture: by the addresses and ports of a direction's segments,
 #: and the sequence number of its first octet of Full Operation.
 Deviations: TypeAlias = Mapping[tuple[bytes, int], Diagnosis]
 
@@ -684,7 +689,7 @@ class CapturedConnection:
         findings: where what is wrong with it goes.
         log: whether a row is kept of each FPDU.
         listener: hears of startup frames and FPDUs, if anybody does.
-        deviations: what is known of senders before anything is read.
+        deviations: what is known about senders before anything is read.
         room: how many STags may be remembered by all connections.
 
     Attributes:
@@ -727,12 +732,12 @@ class CapturedConnection:
         self.operations: dict[Role, FullOperation] = {}
         #: The same by the direction of the TCP connection.
         self._operations: list[FullOperation | None] = [None, None]
-        #: The segments of each direction, as long as it may be read anew.
+        #: The segments of each direction, as long as it may be read again.
         self._arrivals: list[list[Arrival]] = [[], []]
         self._path_mtu = path_mtu
         #: The directions whose startup frame was reported: a bit for each.
         self._reported = 0
-        #: Whether a direction was read a second time.
+        #: True if a direction was read a second time.
         self._is_read_anew = False
         self._log = log
         self._listener = listener
@@ -783,17 +788,17 @@ class CapturedConnection:
 
     @property
     def rejected(self) -> bool:
-        """Whether the Reply rejects the connection."""
+        """True if the Reply rejects the connection."""
         return self.reader.rejected
 
     @property
     def inferred(self) -> bool:
-        """Whether something that a startup frame says had to be inferred."""
+        """True if something that a startup frame says had to be inferred."""
         return self.reader.inferred
 
     @property
     def crc(self) -> bool:
-        """Whether CRCs are in use: either side asks for them in both directions (RFC 5044 §7.1.1)."""
+        """True if CRCs are in use: either side asks for them in both directions (RFC 5044 §7.1.1)."""
         request, reply = self.request, self.reply
         if request is not None and reply is not None:
             return bool(request.startup.c or reply.startup.c)
@@ -823,17 +828,17 @@ class CapturedConnection:
 
     @property
     def part(self) -> PartOfFrame | None:
-        """The startup frame of which only a part came, None if there is none."""
+        """The startup frame that arrived only in part, None if there is none."""
         parts, d = self.reader.parts, self.initiator_side
         return parts[d] or parts[1 - d]
 
     @property
     def inferences(self) -> dict[Role, Inferred | None]:
-        """What each direction was found to be where there was no startup frame at all."""
+        """What was inferred about each direction if no startup frame was captured."""
         return {self.role_of(side): found for side, found in enumerate(self.reader.inferences)}
 
     def inference_of(self, direction: Role) -> Inferred | None:
-        """Return what a direction was found to be, None if a startup frame says it or nothing does."""
+        """Return what was inferred about a direction, None if a startup frame says it or nothing does."""
         return self.reader.inferences[self.side_of(direction)]
 
     def side_of(self, direction: Role) -> int:
@@ -841,7 +846,7 @@ class CapturedConnection:
         return self.initiator_side if direction == "initiator" else 1 - self.initiator_side
 
     def role_of(self, side: int) -> Role:
-        """Return who sends in a direction of the TCP connection."""
+        """Return the sender of a direction of the TCP connection."""
         return "initiator" if side == self.initiator_side else "responder"
 
     def markers(self, direction: Role) -> bool | None:
@@ -911,7 +916,7 @@ class CapturedConnection:
         self.reader.limits_met.clear()
 
     def steady_operation(self, d: int) -> FullOperation | None:
-        """Return a direction if nothing of it waits to be taken, and its sender may go on with plain FPDUs."""
+        """Return a direction if nothing of it waits to be taken, and its sender may continue with plain FPDUs."""
         operation, peer = self._operations[d], self._operations[1 - d]
         if operation is None or peer is None or self.reader.arrivals[d] or self.reader.is_examined[d]:
             return None
@@ -930,7 +935,7 @@ class CapturedConnection:
                     self._listener.startup(self, self.role_of(d), found)
 
     def _begin(self, d: int, before: FullOperation | None) -> FullOperation:
-        """Begin Full Operation in a direction, perhaps anew: its sender deviates."""
+        """Begin Full Operation in a direction, perhaps again: its sender deviates."""
         if not self.operations:
             self._take_keys()
             self.findings.judge_by(self.profile.name)
@@ -1020,7 +1025,7 @@ class CapturedConnection:
     # --- the end ---
 
     def finish(self, now: Moment, strays: Iterable[Stray]) -> None:
-        """Nothing more comes; ``strays`` are segments beside it that belong to no connection."""
+        """End the connection: nothing follows; ``strays`` are segments beside it that belong to no connection."""
         for side in (1, 0):
             self.take(side)
         for begun in self.operations.values():
@@ -1080,7 +1085,7 @@ class CapturedConnection:
         return Rejection(reply.start, (reply.frame, reply.time), reply.startup)
 
     def _judge_startup(self, ends: Sequence[DirectionEnd], now: Moment) -> None:
-        """Report what startup frames, and what came instead of them, show."""
+        """Report what the startup frames, or what came instead of them, show."""
         reader = self.reader
         sides: list[StartupSide] = []
         for d in (self.initiator_side, 1 - self.initiator_side):

@@ -1,9 +1,9 @@
-"""Which TCP connections are followed, and which one gives way when there are more than may be.
+"""Choose the TCP connections to follow, and which one gives way when there are too many.
 
-What is over goes first.  Connections of which one side alone was captured (SYNs that nobody answered) go if they are
+What is over goes first.  Connections of which only one side was captured (SYNs that nobody answered) go if they are
 more than their share; so do those without MPA; else the one goes that has been idle for longest.  Which that is, is
 found in the time that the packets took that came meanwhile: a heap has the last frame of each connection as it was when
-that was looked at last, and one that turns out to have gone on goes back.
+that was examined last, and one that turns out to have gone on goes back.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from typing import Final
 
 from scapy_mpa.stream.connection import TCPConnection
 
-#: Connections that nobody answered give way first where they are more than one in so many: a flood of SYNs must not
+#: Connections that nobody answered give way first if they exceed this share, one in this many: a flood of SYNs must not
 #: push out those that are looked for.
 SHARE_UNANSWERED: Final = 4
-#: Connections without MPA give way first where they are more than one in so many: nor must other traffic.
+#: Connections without MPA give way first if they exceed this share, one in this many: nor must other traffic.
 SHARE_PLAIN: Final = 2
 #: A heap has so many entries of what is gone, and twice its members, before it is rebuilt: a batch's size.
 MOST_GONE: Final = 64
 
 
 class _ByIdleness:
-    """Connections, and which of them has been idle for longest; ``members`` has them by their id."""
+    """Connections by how long they have been idle; ``members`` has them by their ID."""
 
     __slots__ = ("_heap", "members")
 
     def __init__(self) -> None:
         self.members: dict[int, TCPConnection] = {}
-        #: (last frame as far as it was looked at, id), also of connections that are gone; None while nobody asks.
+        #: (last frame as far as it was examined, id), also of connections that are gone; None until somebody asks.
         self._heap: list[tuple[int, int]] | None = None
 
     def add(self, connection: TCPConnection) -> None:
@@ -72,7 +72,7 @@ class Followed:
         self._over: OrderedDict[int, TCPConnection] = OrderedDict()
 
     def __iter__(self) -> Iterator[TCPConnection]:
-        """Those with MPA first, each group in the order in which they came to it."""
+        """Yield those with MPA first, each group in order of arrival."""
         unanswered, plain, with_mpa = (group.members.values() for group in self._groups)
         return iter((*with_mpa, *plain, *unanswered))
 

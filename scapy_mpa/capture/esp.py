@@ -1,4 +1,4 @@
-"""Opens ESP packets with the keys that somebody gave, in tunnel or transport mode (RFC 4303 §3.4).
+"""Opens ESP packets with the given keys, in tunnel or transport mode (RFC 4303 §3.4).
 
 The fragments of a datagram come together before (§3.4.1).  What cannot be opened is noted.
 """
@@ -13,7 +13,7 @@ from scapy_mpa.ipsec.algorithms import ESP_HEADER_LENGTH
 from scapy_mpa.ipsec.associations import Associations
 from scapy_mpa.ipsec.cipher import Cipher, IntegrityError, Opened, PayloadError
 
-#: Sequence numbers below the highest that are looked at for repeats (RFC 4303 §3.4.3 asks for 32 at least).
+#: Sequence numbers below the highest that are examined for repeats (RFC 4303 §3.4.3 asks for 32 at least).
 _WINDOW: Final = 1024
 #: Senders whose sequence numbers are followed.
 _MOST_FOLLOWED: Final = 4096
@@ -72,7 +72,8 @@ class Decryption:
     def open(
         self, frame: int, time: int, addresses: bytes, sealed: memoryview, is_whole: bool, notes: Notes
     ) -> Opened | None:
-        """What a packet held that these addresses (source, destination) exchanged; None if it cannot be opened.
+        """Return the decrypted content of a packet between these addresses (source, destination); None if it cannot be
+        decrypted.
 
         ``is_whole``: the capture did not cut it.  Why it cannot be opened is noted for its frame, captured at ``time``.
         """
@@ -123,7 +124,7 @@ class Decryption:
         return found
 
     def _numbers(self, index: int, followed: _Followed, low: int) -> Iterator[int]:
-        """What the sequence number may be whose low half is known, the likeliest first."""
+        """Yield the sequence numbers that may have this low half, the likeliest first."""
         association = self._associations.all[index]
         if not association.extended:
             yield low

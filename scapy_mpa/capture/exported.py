@@ -1,4 +1,4 @@
-"""PDUs that Wireshark exported as "OSI layer 3": an IP packet or a TCP segment behind tags (link type 252).
+"""PDUs that Wireshark exported as "OSI layer 3": an IP packet or a TCP segment after tags (link type 252).
 
 Each tag is a type and a length of 16 bits, big-endian, and a value; one of type 0 ends them. What Wireshark decrypted
 in ESP's transport mode is exported as TCP, with the addresses in tags.
@@ -16,7 +16,7 @@ _IP: Final = frozenset((b"ip", b"ipv6"))
 
 
 class ExportedPacket(NamedTuple):
-    """Where an exported PDU begins, and the addresses of a TCP segment, source and destination; empty for IP."""
+    """The start of an exported PDU, and the addresses of a TCP segment, source and destination; empty for IP."""
 
     at: int
     addresses: bytes

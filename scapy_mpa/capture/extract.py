@@ -1,4 +1,4 @@
-"""Which frames of captures belong to one TCP connection: both directions, and all IP fragments of its datagrams.
+"""The frames of captures that belong to one TCP connection: both directions, and all IP fragments of its datagrams.
 
 :mod:`scapy_mpa.capture.copying` copies them.
 """

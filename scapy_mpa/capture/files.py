@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 #: Segments handed on at a time when captures are merged.
 _MERGED_BATCH = 1024
-#: Octets of blocks that these may keep, besides what each capture has at hand anyway.
+#: Octets of blocks that these may keep, besides what each capture holds anyway.
 _MERGED_OCTETS = 1 << 24
 #: Later than any packet.
 _NEVER = 1 << 80
@@ -51,7 +51,7 @@ class Captures:
 
     ``names`` are as given, as far as JSON can hold them; ``packets`` counts the records read so far, ``octets`` those
     of the blocks that their segments lie in; ``damage`` collects one line for each capture that could only be read in
-    part, ``notes`` are what the report is to say of the packets. ``fragments`` puts IP datagrams together, across
+    part, ``notes`` are what the report is to say about the packets. ``fragments`` puts IP datagrams together, across
     captures, within ``limits``. Use as a context manager: files it opened are closed at its end.
     """
 
@@ -114,7 +114,7 @@ class Captures:
 
     @property
     def begins(self) -> list[tuple[int, int]] | None:
-        """After the last batch: how many frames come before each capture, and which it is, in the order of reading.
+        """After the last batch: how many frames precede each capture, and which capture it is, in the order of reading.
 
         None if some were merged.
         """
@@ -129,7 +129,7 @@ class Captures:
 
     @property
     def notes(self) -> list[Note]:
-        """What is to be said of the packets read so far: one note a rule."""
+        """Notes about the packets read so far: one per rule."""
         return self._notes.all()
 
     @property
@@ -264,7 +264,9 @@ class Captures:
 
 
 def decryption(sources: Sources, again: bool = False) -> Decryption | None:
-    """What opens the ESP packets of captures whose keys are given; ``again``: frames are read again, in any order."""
+    """Return what decrypts the ESP packets of captures whose keys are given; ``again``: frames are read again, in any
+    order.
+    """
     if sources.esp is None:
         return None
     from scapy_mpa.capture.esp import Decryption
@@ -291,7 +293,7 @@ def merged(
 ) -> Iterator[tuple[int, tuple[int, T]]]:
     """Yield (index of its stream, record) of records (time, ...), by the time at the heads of the streams.
 
-    A stream of which it is known when it ``begins`` is not read from before.
+    A stream is not read before the time at which it ``begins``, if that is known.
     """
     # Of equals the first stream comes first: ties in the order given.  Without a record, one is due to be read.
     due: list[tuple[int, int, tuple[int, T] | None]] = []

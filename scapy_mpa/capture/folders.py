@@ -1,6 +1,6 @@
 """The captures in a folder and in all folders in it: files that begin like one, whatever their names.
 
-In: the name of a folder. Out: the names of the captures in it, and a line about the files that are none. Nothing but
+In: the name of a folder. Out: the names of the captures in it, and a line about the other files. Nothing but
 regular files is opened, so no pipe or device is waited for; four octets are read of each, and of a compressed one as
 many as give four (at most :data:`_COMPRESSED_HEAD`).
 """
@@ -33,7 +33,7 @@ _NAMED: Final = 3
 class Inspected(NamedTuple):
     """A file as it was when its first octets were read: inode, time of the last change (nanoseconds), size in octets.
 
-    ``reason`` tells why it is no capture that is read, if its first octets tell that; "" for other files that are none.
+    ``reason`` says why it is not a readable capture, if its first octets tell; "" for other files that are not.
     """
 
     inode: int
@@ -44,12 +44,12 @@ class Inspected(NamedTuple):
 
 
 class FoundFiles(NamedTuple):
-    """What a folder holds.
+    """The content of a folder.
 
     Attributes:
         captures: their paths, in the order of :func:`natural`.
         left_out: a line about all other files, None if there are none.
-        inspected: every file that was looked into, by path.
+        inspected: every file that was examined, by path.
     """
 
     captures: list[str]

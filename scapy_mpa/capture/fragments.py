@@ -1,4 +1,4 @@
-"""IP datagrams put together again from their fragments (RFC 791 §3.2, RFC 8200 §4.5, RFC 5722).
+"""IP datagrams reassembled from their fragments (RFC 791 §3.2, RFC 8200 §4.5, RFC 5722).
 
 In: fragments, in the order of capture. Out: the datagram, at the fragment that completes it. A fragment that repeats
 another one is ignored. One that overlaps others differently has the whole datagram left out, with all of its fragments
@@ -29,7 +29,7 @@ _OVERHEAD = 200
 
 
 class Fragment(NamedTuple):
-    """One fragment: whose it is, its place, whether more follow, its octets as captured, their number on the wire."""
+    """One fragment: its datagram, its place, whether more follow, its captured octets, their number on the wire."""
 
     key: bytes
     protocol: int
@@ -40,7 +40,7 @@ class Fragment(NamedTuple):
 
 
 class Datagram(NamedTuple):
-    """What fragments make: protocol, octets up to the first that was not captured, their number on the wire."""
+    """A reassembled datagram: its protocol, octets up to the first that was not captured, their number on the wire."""
 
     protocol: int
     octets: bytes
@@ -106,7 +106,7 @@ class _Incomplete:
 
 
 class Fragments:
-    """The datagrams of a capture of which some fragments are missing.
+    """The datagrams of a capture with missing fragments.
 
     ``limits`` says how many of them, and how many octets, may wait (``datagrams``, ``fragment_octets``); ``notes``
     takes those that are dropped; ``esp`` opens what ESP holds, where there are keys; ``udp_ports`` are those of
@@ -145,7 +145,7 @@ class Fragments:
         before = found.weight
         fits = found.add(fragment)
         if not fits:
-            self.notes.add("ip-fragments", frame, time, "fragments overlap: the datagram is left out")
+            self.notes.add("ip-fragments", frame, time, "fragments overlap, so the datagram is left out")
             found.refuse()
         self._weight += found.weight - before
         if fits and found.held == found.length:
@@ -155,7 +155,7 @@ class Fragments:
         return None
 
     def waiting(self) -> dict[bytes, int]:
-        """When the first fragment of each datagram was captured (nanoseconds) that is not complete, by its key."""
+        """Return when the first fragment of each incomplete datagram was captured (nanoseconds), by its key."""
         return {key: found.first for key, found in self._incomplete.items()}
 
     def _make_room(self, frame: int, time: int) -> None:

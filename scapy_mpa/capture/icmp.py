@@ -1,6 +1,6 @@
 """ICMP messages about the path MTU (RFC 792, 1191, 4443, 8201), read for the TCP packet that they quote.
 
-What a router sends has at least the IP header of the packet and eight octets behind it, which are ports and sequence
+What a router sends has at least the IP header of the packet and eight octets after it, which are ports and sequence
 number of a TCP segment (RFC 792; RFC 4443 has as much as fits).  Anything else is no such message: other types and
 codes, quotes of other protocols, a quote that was cut before, and a message that did not go to the sender of what it
 quotes.
@@ -26,7 +26,7 @@ _seq = Struct("!4xI").unpack_from
 
 
 def path_mtu_in(frame: int, time: int, packet: Packet, octets: memoryview, end: int, wire_end: int) -> Segment | None:
-    """What the ICMP message in a packet says of the path MTU of a TCP connection; None if it says nothing of that.
+    """Return what the ICMP message in a packet says about the path MTU of a TCP connection; None if nothing.
 
     ``end`` is where the capture ends, ``wire_end`` where the message does.
     """
@@ -49,7 +49,7 @@ def path_mtu_in(frame: int, time: int, packet: Packet, octets: memoryview, end: 
 
 
 def _quoted_ipv4(octets: memoryview, at: int, end: int) -> tuple[int, int, bytes] | None:
-    """Where TCP begins in the packet quoted, octets of that packet, both addresses; None if it is not TCP."""
+    """Return where TCP begins in the quoted packet, octets of that packet, both addresses; None if it is not TCP."""
     if end - at < _IPV4_HEADER:
         return None
     version, size, fragment, protocol, addresses = _ipv4(octets, at)
@@ -71,7 +71,7 @@ def _quoted_ipv6(octets: memoryview, at: int, end: int) -> tuple[int, int, bytes
 
 
 def _is_damaged(message: memoryview, addresses: bytes) -> bool:
-    """Whether the checksum of a whole message is wrong; one that was not filled in is not (RFC 792, RFC 4443 §2.3)."""
+    """True if the checksum of a whole message is wrong; one that was not filled in is not (RFC 792, RFC 4443 §2.3)."""
     if not any(message[2:4]):
         return False
     padded = bytes(message) + bytes(len(message) & 1)

@@ -1,4 +1,4 @@
-"""Frames of a capture by number, read again when somebody wants their octets.
+"""Frames of a capture by number, read again when their octets are needed.
 
 The index holds eight octets a frame and is made when the first frame is asked for.
 """
@@ -29,11 +29,11 @@ from scapy_mpa.values.segment import SYN, Segment
 #: How many frames back the fragments of a datagram are looked for, in one step after the other; what ESP holds is in
 #: its own frame, mostly.
 _LOOK_BACK = (0, 32, 512, 8192, 131072)
-#: What is so near behind is put together by going on.
+#: A target this close is reached by reading on.
 _NEAR = 512
 #: Copies of the octets of an FPDU that are tried in place of others.
 _MOST_COPIES = 64
-#: So many frames that were read are kept.
+#: Frames that were read and are kept.
 _RECENT = 16
 
 
@@ -65,17 +65,17 @@ class FrameIndex:
         self._positions = array("Q")
         #: The reader of each frame, if there are several.
         self._reader_of = array("I")
-        #: The frames of each reader, ascending, if somebody asked.
+        #: The frames of each reader, ascending, if requested.
         self._frames_of: list[array[int]] = []
         #: The frames read last, and what fragments completed: one that holds many FPDUs is asked for as often.
         self._recent: dict[int, Segment | None] = {}
         self._whole: dict[int, Segment | None] = {}
-        #: The fragments put together last, and the frame up to which they were.
+        #: The fragments reassembled last, and the frame up to which they were.
         self._fragments = self._fresh()
         self._put_together = 0
 
     def __len__(self) -> int:
-        """How many frames there are. Raises :class:`~scapy_mpa.errors.CaptureError` as :meth:`segments` does."""
+        """Return the number of frames. Raises :class:`~scapy_mpa.errors.CaptureError` as :meth:`segments` does."""
         self._make()
         return len(self._positions)
 
@@ -98,7 +98,7 @@ class FrameIndex:
         return found
 
     def batches(self) -> Iterator[list[Segment]]:
-        """Yield all segments once more, in lists, in the order of the frames.
+        """Yield all segments again, in lists, in the order of the frames.
 
         Raises :class:`~scapy_mpa.errors.CaptureError` if the captures cannot be read again.
         """
@@ -124,12 +124,12 @@ class FrameIndex:
 
     @property
     def joined(self) -> Joined | None:
-        """How the captures become one, None if there are not several."""
+        """How the captures are combined, None unless there are several."""
         return self._sources.joined
 
     @property
     def limits(self) -> Limits:
-        """Those under which the captures were read."""
+        """The limits under which the captures were read."""
         return self._limits
 
     def places(self, frames: Iterable[int]) -> Iterator[tuple[Reader, int]]:
@@ -182,7 +182,8 @@ class FrameIndex:
         return octets[: captured_end(pieces)] if is_cut else octets
 
     def latest_pieces(self, last: int, most: int, key: bytes, seq: int, length: int) -> list[FramePiece]:
-        """As :meth:`pieces` has them, of ``last`` and as few frames before it, of one direction, as hold all octets.
+        """Return the pieces as :meth:`pieces` does, from ``last`` and as few frames before it, of one direction, as
+        hold all octets.
 
         Empty if the last ``most`` frames do not hold them.
         """
@@ -190,7 +191,7 @@ class FrameIndex:
         until, earliest, at_once = last, max(1, last - most + 1), 1
         while until >= earliest:
             first = max(earliest, until - at_once + 1)
-            # Compressed data are read forwards only; what is not needed may be fragments of which others are far.
+            # Compressed data are read forwards only; what is not needed may be fragments of distant datagrams.
             for seg in reversed(self.segments(range(first, until + 1))):
                 start, end = _range_of(seg, seq)
                 if seg.key != key or start == end:
@@ -203,7 +204,7 @@ class FrameIndex:
         return []
 
     def origin_of(self, frame: int) -> tuple[int, int]:
-        """Which of the captures, from 0, a frame is of, and its number in that file.
+        """Return which of the captures, from 0, a frame is in, and its number in that file.
 
         Raises :class:`~scapy_mpa.errors.CaptureError` as :meth:`segments` does.
         """
@@ -298,7 +299,7 @@ _Laid: TypeAlias = "tuple[int, int, Segment]"
 
 
 def captured_end(pieces: Iterable[FramePiece]) -> int:
-    """Where the first octet is that none of these pieces, which are sorted, has."""
+    """Return the position of the first octet that none of these sorted pieces has."""
     end = 0
     for piece in pieces:
         if piece.first > end:
@@ -308,7 +309,9 @@ def captured_end(pieces: Iterable[FramePiece]) -> int:
 
 
 def _laid(segments: Sequence[_Laid], length: int, is_cut: bool = False) -> tuple[bytes | None, list[FramePiece]]:
-    """So many octets, each of the first segment that has it; None if some are missing, unless some were cut off."""
+    """Return ``length`` octets, each from the first segment that has it; None if some are missing, unless some were cut
+    off.
+    """
     octets, missing = bytearray(length), [(0, length)]
     pieces: list[FramePiece] = []
     for start, end, seg in segments:
@@ -333,7 +336,7 @@ def _choices(segments: Sequence[_Laid]) -> Iterator[list[_Laid]]:
 
 
 def _range_of(seg: Segment, seq: int) -> tuple[int, int]:
-    """Where the octets of a segment lie, counted from a sequence number."""
+    """Return the range of a segment's octets, counted from a sequence number."""
     # A SYN takes the sequence number before the first octet (RFC 9293 §3.4).
     begins = seg.seq + 1 if seg.flags & SYN else seg.seq
     start = seq_diff(begins, seq)
@@ -368,7 +371,7 @@ def _end(part: tuple[int, int]) -> int:
 
 
 def is_pipe(source: CaptureSource) -> bool:
-    """Whether a capture, by name, can be read only once."""
+    """Return True if a capture, by name, can be read only once."""
     if source == STANDARD_INPUT:
         return sys.stdin is None or not sys.stdin.buffer.seekable()
     if not isinstance(source, (str, os.PathLike)):
@@ -381,7 +384,7 @@ def is_pipe(source: CaptureSource) -> bool:
 
 
 def rewind(sources: CaptureSource | Sequence[CaptureSource]) -> None:
-    """Have captures begin anew that have been read to their end.
+    """Have captures begin again that have been read to their end.
 
     Raises :class:`~scapy_mpa.errors.CaptureError` for one that cannot be read again.
     """

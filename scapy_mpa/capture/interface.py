@@ -74,7 +74,7 @@ class InterfaceOrigin(Origin):
         yield self.name, self
 
     def read(self, size: int, /) -> bytes:
-        """So many octets, or fewer: one at least, none at the end. Raises OSError."""
+        """Return up to this many octets, at least one; none at the end. Raises OSError."""
         while not self._ready:
             if self._polling.is_over:
                 # What came before is still there; what comes now goes on for as long as there is traffic.
@@ -102,7 +102,7 @@ class InterfaceOrigin(Origin):
         return [f"interface {printable(self.name)}: the kernel dropped {self._dropped} of {self._seen} packets"]
 
     def close(self) -> None:
-        """Let go of the socket."""
+        """Release the socket."""
         self._socket.close()
 
     def _records(self) -> Iterator[bytes]:
@@ -126,7 +126,7 @@ class InterfaceOrigin(Origin):
             yield bytes(view[:captured])
 
     def _count(self) -> None:
-        """Ask the kernel for its counters, which begin anew then."""
+        """Ask the kernel for its counters, which begin again then."""
         seen, dropped = _STATISTICS.unpack(self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _STATISTICS.size))
         self._seen += seen
         self._dropped += dropped
@@ -152,7 +152,7 @@ def _open(name: str) -> socket.socket:
 
 
 def _why(error: OSError) -> str:
-    """What is wrong, and what helps."""
+    """Return what is wrong, and what helps."""
     if error.errno == errno.EPERM:
         return "reading its packets needs root or the capability CAP_NET_RAW"
     if error.errno == errno.EAFNOSUPPORT:

@@ -9,7 +9,7 @@ from scapy_mpa.capture.fragments import Fragment
 PROTOCOL_ICMP, PROTOCOL_ICMPV6 = 1, 58
 PROTOCOL_IPV4, PROTOCOL_TCP, PROTOCOL_UDP, PROTOCOL_IPV6, PROTOCOL_GRE, PROTOCOL_MPLS = 4, 6, 17, 41, 47, 137
 PROTOCOL_ESP = 50
-#: What may hold a TCP segment: only these are put together from fragments.
+#: What may hold a TCP segment: only these are reassembled from fragments.
 _PROTOCOLS = frozenset(
     (PROTOCOL_IPV4, PROTOCOL_TCP, PROTOCOL_UDP, PROTOCOL_IPV6, PROTOCOL_GRE, PROTOCOL_ESP, PROTOCOL_MPLS)
 )
@@ -81,7 +81,7 @@ def ipv6(octets: memoryview, at: int, end: int, wire_end: int) -> Packet | None:
 def below_ipv6(
     addresses: bytes, protocol: int, octets: memoryview, at: int, end: int, packet_end: int
 ) -> Packet | None:
-    """What stands behind the extension headers from ``at`` on, IPsec's AH among them (RFC 4302), or None.
+    """Return what follows the extension headers from ``at`` on, including IPsec AH (RFC 4302), or None.
 
     The first of them is ``protocol``.
     """

@@ -1,4 +1,4 @@
-"""Which files are captures, and how these become one: a rotation is followed, taps that overlap are merged.
+"""Which files are captures, and how these are combined: a rotation is followed, overlapping taps are merged.
 
 In: names of files, of folders (:mod:`~scapy_mpa.capture.folders`), and patterns. Out:
 :class:`~scapy_mpa.capture.named.Sources`, the captures by name, in groups. What a file holds is seen by its first and
@@ -30,7 +30,7 @@ from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 if TYPE_CHECKING:
     from scapy_mpa.ipsec.associations import Associations
 
-#: What somebody asks for: to see by the times in the files, or one of the two for all of them.
+#: What is asked for: decide by the times in the files, or one of the two for all of them.
 Joining: TypeAlias = Literal["auto", "follow", "merge"]
 JOININGS: Final[tuple[Joining, ...]] = ("auto", "follow", "merge")
 
@@ -87,7 +87,7 @@ def sources_of(
                 skipped.append(f"{error}; skipped")
             else:
                 ends.append(None)
-                captures.append(source)  # opening it raises this once more
+                captures.append(source)  # opening it raises this again
     if not captures:
         raise CaptureError(f"no capture can be read: {skipped[-1].removesuffix('; skipped')}")
     groups = _groups(captures, ends, joining)
@@ -124,7 +124,7 @@ def _expanded(source: CaptureSource, skipped: list[str]) -> Iterator[tuple[Captu
 
 
 def _matching(name: str) -> list[str] | None:
-    """Return the files that match a pattern; None for a name that is none."""
+    """Return the files that match a pattern; None for a name that is not a pattern."""
     import glob
 
     from scapy_mpa.capture.folders import natural
@@ -169,7 +169,7 @@ def _is_file(source: CaptureSource) -> bool:
 
 
 def ends_of(source: CaptureSource, limits: Limits) -> Ends | None:
-    """When a file begins and ends, None if it has no packet or can be read only once.
+    """Return when a file begins and ends, None if it has no packet or can be read only once.
 
     Raises :class:`~scapy_mpa.errors.CaptureError` if it is no capture.
     """
@@ -183,7 +183,7 @@ def ends_of(source: CaptureSource, limits: Limits) -> Ends | None:
 
 
 def _ends_in(file: FileIO, reader: Reader) -> Ends | None:
-    """The same of a file that is open once more than for the reader, which has read the head."""
+    """The same for a file that is open a second time, besides for the reader, which has read the head."""
     positions = reader.positions()
     if not is_compressed(_octets_at(file, 0, MAGIC_LENGTH)):
         size = os.fstat(file.fileno()).st_size
@@ -210,13 +210,13 @@ def _ends_in(file: FileIO, reader: Reader) -> Ends | None:
 
 
 def _octets_at(file: FileIO, at: int, count: int) -> bytes:
-    """Return so many octets from a place on, fewer at the end."""
+    """Return this many octets from a position on, fewer at the end."""
     file.seek(at)
     return file.read(count) or b""
 
 
 def _ends_of_pcap(file: FileIO, size: int, reader: PcapReader) -> Ends | None:
-    """By the first record, and those at the end: None if none are found there that end with the file."""
+    """Return them from the first record and the last ones; None if no records found there end with the file."""
     begin, record = reader.variant.file_header, reader.record
     head = _octets_at(file, begin, record.size)
     if len(head) < record.size:

@@ -40,7 +40,7 @@ _MPLS_TYPES = frozenset((ETHERTYPE_MPLS, _ETHERTYPE_MPLS_UPSTREAM))
 _IP_TYPES = frozenset((ETHERTYPE_IPV4, ETHERTYPE_IPV6))
 #: Below this an EtherType is the length of an IEEE 802.3 frame.
 LEAST_ETHERTYPE: Final = 0x0600
-#: Octets behind the EtherType of a VN-Tag (IEEE 802.1BR), up to the next EtherType.
+#: Octets after the EtherType of a VN-Tag (IEEE 802.1BR), up to the next EtherType.
 _VNTAG_LENGTH: Final = 4
 _KNOWN_TYPES = _IP_TYPES | _VLAN_TYPES | _MPLS_TYPES | {ETHERTYPE_PPPOE}
 
@@ -58,7 +58,7 @@ FIXED_HEADERS = {ETHERNET: (14, "12xH"), SLL: (16, "14xH"), SLL2: (20, "H18x")}
 #: Where in it the EtherType stands.
 ETHER_TYPE_AT = {ETHERNET: 12, SLL: 14, SLL2: 0}
 
-#: Link type of the frame behind a header of the capture program, and where it begins; None if the header is cut.
+#: Link type of the frame after a header of the capture program, and where it begins; None if the header is cut.
 _Inner: TypeAlias = "tuple[int, int] | None"
 
 #: Octets before the frame where they are always as many, and its link type: the direction of PPP and HDLC; address
@@ -80,7 +80,7 @@ _PKTAP_LENGTH, _PKTAP_PACKET = 108, 1
 #: The shortest pflog header: up to the numbers of the rules, and the direction.
 _PFLOG_LENGTH = 45
 
-#: An ERF record begins with a time stamp; behind it stands its type, of which the highest bit says that an extension
+#: An ERF record begins with a time stamp; it is followed by its type, whose highest bit says that an extension
 #: header follows, as does that of each extension header's first octet.
 _ERF_LENGTH, _ERF_TYPE_AT, _ERF_EXTENSION, _ERF_EXTENSION_LENGTH = 16, 8, 0x80, 8
 #: ERF types: octets between the headers and the frame, and its link type.
@@ -106,7 +106,7 @@ _MOST_WRAPPERS: Final = 4
 
 
 class Trail:
-    """What is met on the way from a frame to the TCP segment in it.
+    """What is found between the start of a frame and the TCP segment in it.
 
     Attributes:
         path: tags and tunnels that tell one network from another on the same wire, the outermost first.
@@ -259,7 +259,7 @@ def ip_below(octets: memoryview, ether_type: int, at: int, end: int, trail: Trai
 
 
 def _below_one(octets: memoryview, ether_type: int, at: int, end: int, trail: Trail) -> tuple[int, int] | None:
-    """What stands below one header, None if it is cut or not known; always further on."""
+    """Return what follows one header, None if it is cut or unknown; always further on."""
     if ether_type in _VLAN_TYPES:
         if end - at >= 2 and (number := (octets[at] & 0x0F) << 8 | octets[at + 1]):
             trail.path.append(f"VLAN {number}")
@@ -306,7 +306,7 @@ def _below_mpls(octets: memoryview, at: int, end: int, trail: Trail) -> tuple[in
 
 
 def _begins_ip(octets: memoryview, layer: tuple[int, int] | None, end: int) -> bool:
-    """Whether what an EtherType says is there: IPv4 without options or IPv6."""
+    """Return True if what an EtherType says is there: IPv4 without options or IPv6."""
     if layer is None or layer[1] >= end:
         return False
     ether_type, at = layer
@@ -337,7 +337,7 @@ def _ppp_protocol(octets: memoryview, at: int, end: int) -> tuple[int, int] | No
 
 
 def ip_by_version(octets: memoryview, at: int, end: int) -> tuple[int, int] | None:
-    """EtherType and first octet of an IP packet of which nothing says which version it is."""
+    """EtherType and first octet of an IP packet whose version nothing says."""
     if end <= at:
         return None
     version = octets[at] >> 4

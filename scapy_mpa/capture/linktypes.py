@@ -211,8 +211,8 @@ def refusal(link_type: int) -> str:
     if link_type in _MAY_HOLD_IP:
         return f"link type {link_type} ({name}) is not read: {_CONVERTED}"
     return (
-        f"link type {link_type} ({name}) is private, and not read: if its frames are Ethernet, "
-        "editcap -T ether FILE out.pcapng makes it so"
+        f"link type {link_type} ({name}) is private, and not read: if its frames are Ethernet, convert it with "
+        "editcap -T ether FILE out.pcapng"
     )
 
 

@@ -1,4 +1,4 @@
-"""What names captures: one, or several and how these become one.
+"""The names of captures: one, or several and how these are combined.
 
 Files of one rotation follow one another; captures of several taps overlap and are merged by time.
 :mod:`~scapy_mpa.capture.joining` finds out which files are what.
@@ -32,7 +32,7 @@ class Sources(list[CaptureSource]):
         ends: the time of the last record of each.
         lenient: whether what cannot be read of one is reported, and the rest is read.
         skipped: a line for each file that was found and cannot be read.
-        esp: the keys of what travels under ESP, if somebody gave them.
+        esp: the keys of what travels under ESP, if they were given.
         udp_ports: UDP ports of tunnels besides the usual ones, and which they are.
     """
 
@@ -59,7 +59,7 @@ class Sources(list[CaptureSource]):
 
     @property
     def joined(self) -> Joined | None:
-        """How they become one, None where there are not several."""
+        """How they are combined, None unless there are several."""
         if len(self) < 2:
             return None
         if len(self.groups) == len(self):
@@ -68,7 +68,7 @@ class Sources(list[CaptureSource]):
 
 
 def as_sources(sources: CaptureSource | Sequence[CaptureSource]) -> Sources:
-    """The captures that were named, be it one or several: these are merged unless somebody has looked into them."""
+    """The captures that were named, be it one or several: these are merged unless somebody has examined them."""
     if isinstance(sources, Sources):
         return sources
     if isinstance(sources, Sequence) and not isinstance(sources, str):
@@ -77,7 +77,7 @@ def as_sources(sources: CaptureSource | Sequence[CaptureSource]) -> Sources:
 
 
 def name_of(source: CaptureSource) -> str:
-    """What a capture is called."""
+    """Return the name of a capture."""
     if isinstance(source, (str, os.PathLike)):
         return os.fspath(source)
     name = getattr(source, "name", "<file>")

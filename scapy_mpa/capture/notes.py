@@ -1,4 +1,4 @@
-"""What reading a capture leaves to be said in the report, besides damage.
+"""Remarks for the report about reading a capture, besides damage.
 
 One note stands for one rule: it keeps the first frame and counts the rest, as findings do, so that a flood of what is
 noted takes no memory.
@@ -14,7 +14,7 @@ MOST_KINDS: Final = 64
 
 
 class Note(NamedTuple):
-    """A rule of :mod:`scapy_mpa.rules.table`, broken so many ``times``.
+    """A rule of :mod:`scapy_mpa.rules.table`, broken this many ``times``.
 
     ``frame``, ``time`` (nanoseconds since the epoch) and ``detail`` are of the first time, ``last_frame`` of the last.
     """
@@ -39,7 +39,7 @@ class Unread(NamedTuple):
     time: int
 
     def after(self, frames: int) -> Unread:
-        """The same behind so many frames of other captures."""
+        """The same after this many frames of other captures."""
         return self._replace(frame=self.frame + frames, last_frame=self.last_frame + frames)
 
     def joined(self, later: Unread) -> Unread:
@@ -50,7 +50,7 @@ class Unread(NamedTuple):
         """The note of them, among so many packets."""
         kinds = ", ".join(f"{times} {what}" for what, times in self.kinds.most_common())
         total = self.kinds.total()
-        detail = f"{total} of {packets} packets hold no TCP that can be read: {kinds}"
+        detail = f"{total} of {packets} packets hold no readable TCP: {kinds}"
         return Note("not-read", self.frame, self.last_frame, self.time, total, detail)
 
 
@@ -78,12 +78,12 @@ class Notes:
         self.unread = found._replace(last_frame=frame)
 
     def tell_with(self, note: Note) -> None:
-        """Take a note that somebody else has counted, beside what was counted here of the same rule."""
+        """Take a note that was counted elsewhere, beside what was counted here of the same rule."""
         found = self._found.get(note.rule)
         if found is not None:
             note = note._replace(detail=f"{note.detail}; {found.times} more are in one capture twice")
         self._found[note.rule] = note
 
     def all(self) -> list[Note]:
-        """One note a rule."""
+        """Return the notes, one per rule."""
         return [*self._found.values()]

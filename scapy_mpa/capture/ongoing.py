@@ -2,7 +2,7 @@
 
 In: what names one of these. Out: segments, as :class:`~scapy_mpa.capture.files.Captures` has them, as soon as they are
 there. Where there is nothing more, whoever reads waits until somebody ends that; what is there by then is read, and
-no more. What was read is let go: no frame can be looked up again.
+no more. What was read is released: no frame can be looked up again.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from scapy_mpa.values.segment import Segment
 if TYPE_CHECKING:
     from scapy_mpa.ipsec.associations import Associations
 
-#: Seconds between two looks at what has not gone on.
+#: Seconds between two examines what has not gone on.
 DEFAULT_POLL: Final = 0.5
-#: Octets at the beginning of a file by which it is known again: the first record, with its time, is among them.
+#: Octets at the beginning of a file that identify it: the first record, with its time, is among them.
 _HEAD: Final = 512
 #: What names of files end in that were compressed when they were over.
 _COMPRESSED: Final = (".gz", ".zst")
@@ -45,7 +45,7 @@ _LAST_WORDS: Final = 0.5
 
 
 class Polling:
-    """How somebody waits for more octets, and until when.
+    """How to wait for more octets, and until when.
 
     Args:
         poll: seconds between two looks.
@@ -81,14 +81,14 @@ class Polling:
 
 
 def is_readable(descriptor: int, seconds: float) -> bool:
-    """Whether there is something to read, or the other end is closed, within so many seconds."""
+    """Return True if there is something to read, or the other end is closed, within this many seconds."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(seconds * 1000))
 
 
 class Origin(ABC):
-    """Where a capture comes from that goes on.
+    """The origin of a capture that keeps growing.
 
     Attributes:
         name: what people call it.
@@ -106,22 +106,22 @@ class Origin(ABC):
         """
 
     def remarks(self) -> list[str]:
-        """After the last capture: lines about what was not captured."""
+        """Lines about what was not captured, after the last capture."""
         return []
 
     def close(self) -> None:  # noqa: B027
-        """Let go of what is open."""
+        """Release what is open."""
 
 
 class GrowingFile:
     """A file that somebody writes, to be read as it grows.
 
-    It ends when it is not the last one any more and does not grow, when it was written anew, or when polling is over.
+    It ends when it is no longer the last one and does not grow, when it was written again, or when polling is over.
 
     Args:
         path: of the file.
         polling: how more is waited for.
-        is_last: whether no other file comes behind this one.
+        is_last: whether no other file comes after this one.
     """
 
     def __init__(self, path: Path, polling: Polling, is_last: Callable[[], bool]) -> None:
@@ -130,11 +130,11 @@ class GrowingFile:
         self._polling = polling
         self._is_last = is_last
         self._place = 0
-        #: Whether another file was there when nothing more had come.
+        #: True if another file was there when nothing more had come.
         self._is_passed = False
 
     def read(self, size: int, /) -> bytes:
-        """So many octets, or fewer; none when nothing more comes. Raises OSError."""
+        """Return up to this many octets; none when nothing more follows. Raises OSError."""
         while True:
             octets = self._file.read(size) or b""
             if octets:
@@ -150,15 +150,15 @@ class GrowingFile:
 
     @property
     def is_renewed(self) -> bool:
-        """Whether the name stands for another file by now, or for the same one, written from its beginning."""
+        """True if the name stands for another file by now, or for the same one, written from its beginning."""
         try:
             there, mine = self._path.stat(), os.fstat(self._file.fileno())
         except OSError:
-            return False  # it was removed, and what has it open may go on
+            return False  # it was removed, and a program that has it open may continue
         return (there.st_dev, there.st_ino) != (mine.st_dev, mine.st_ino) or mine.st_size < self._place
 
     def is_of(self, name: str) -> bool:
-        """Whether this is the file of that name, and still read."""
+        """Return True if this is the file of that name, and still read."""
         return not self._file.closed and self._path == Path(name)
 
     def seek(self, place: int, /) -> int:
@@ -166,12 +166,12 @@ class GrowingFile:
         raise OSError("a growing capture can be read only once")
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Release the file."""
         self._file.close()
 
 
 class FileOrigin(Origin):
-    """One file that grows. If its name comes to stand for another one, that is read next.
+    """One file that grows. If its name comes to stand for another file, that is read next.
 
     Args:
         path: of the file.
@@ -202,7 +202,7 @@ class FileOrigin(Origin):
             yield self.name, self._file
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Release the file."""
         self._file.close()
 
 
@@ -215,7 +215,7 @@ class _Read(NamedTuple):
 
     @classmethod
     def of(cls, name: str) -> _Read:
-        """What it is now. Raises OSError."""
+        """Return the state of the file now. Raises OSError."""
         with open(name, "rb", buffering=0) as file:
             state = os.fstat(file.fileno())
             return cls(state.st_ino, state.st_mtime_ns, file.read(_HEAD) or b"")
@@ -224,7 +224,7 @@ class _Read(NamedTuple):
 class FolderOrigin(Origin):
     """A folder, with all folders in it: its captures by their names, and those that come, one after the other.
 
-    A file is over when there is another one behind it and it has stopped growing. One that is written anew under its
+    A file is over when there is another one after it and it has stopped growing. One that is written again under its
     old name, as a ring of files is, counts as another one. ``x.pcap.gz`` is ``x.pcap``, compressed when it was over.
 
     Args:
@@ -273,18 +273,18 @@ class FolderOrigin(Origin):
         return self._remarks if self._left_out is None else [*self._remarks, self._left_out]
 
     def _see(self, name: str) -> None:
-        """A file is read now, and need not be read again unless it is written anew."""
+        """A file is read now, and need not be read again unless it is written again."""
         self._read[name] = _Read.of(name)
 
     def _next(self) -> str | None:
-        """The next file that was not read yet: one that was never there before, else one that was written anew."""
+        """The next file that was not read yet: one that was never there before, else one that was written again."""
         try:
             there, self._left_out, self._inspected = captures_in(self.name, self._inspected)
         except CaptureError:
             there = []  # the folder is gone, or will be there again
         names = {*there}
         for gone in self._read.keys() - names:
-            # A ring removes its oldest files, and what reads it may go on for long.
+            # A ring removes its oldest files, and reading it may continue for long.
             if names.isdisjoint(gone + ending for ending in _COMPRESSED):
                 del self._read[gone]
         for name in there:
@@ -295,7 +295,7 @@ class FolderOrigin(Origin):
         return min(renewed)[1] if renewed else None
 
     def _renewed(self, name: str) -> _Read | None:
-        """What a file that was read is now, if that is another one."""
+        """Return the file that has this name now, if it is not the one that was read."""
         before = self._read.get(name)
         if before is None or (self._file is not None and self._file.is_of(name)):
             return None
@@ -314,13 +314,13 @@ class FolderOrigin(Origin):
         return None
 
     def close(self) -> None:
-        """Let go of the file that is read."""
+        """Release the file that is read."""
         if self._file is not None:
             self._file.close()
 
 
 class PipeOrigin(Origin):
-    """What comes through a pipe: it ends where the other end does, or when polling is over.
+    """Octets from a pipe: they end when the other end is closed, or when polling is over.
 
     Args:
         name: what people call it.
@@ -338,7 +338,7 @@ class PipeOrigin(Origin):
         yield self.name, self
 
     def read(self, size: int, /) -> bytes:
-        """So many octets, or fewer: one at least, none at the end. Raises OSError."""
+        """Return up to this many octets, at least one; none at the end. Raises OSError."""
         while not self._polling.is_over:
             if self._polling.pause(self._descriptor):
                 return os.read(self._descriptor, size)
@@ -397,7 +397,7 @@ class OngoingCaptures:
 
     @property
     def notes(self) -> list[Note]:
-        """What is to be said of the packets read so far: one note a rule."""
+        """Notes about the packets read so far: one per rule."""
         return self._notes.all()
 
     def __enter__(self) -> OngoingCaptures:
@@ -448,7 +448,7 @@ class OngoingCaptures:
 
 
 def origin_of(name: str, polling: Polling) -> Origin:
-    """What a name stands for: standard input, a folder, a file, or a named pipe.
+    """Return what a name stands for: standard input, a folder, a file, or a named pipe.
 
     Raises :class:`~scapy_mpa.errors.CaptureError` if there is nothing that can be read.
     """

@@ -32,7 +32,7 @@ class OpenFiles:
         return found
 
     def at(self, which: OnDemandFile, place: int) -> FileIO:
-        """What a file is read with, opened again at a place if it has given way. Raises OSError."""
+        """Return the file at a position, reopened if it had been closed to make room. Raises OSError."""
         file = self._open.get(which)
         if file is None:
             # The reader takes whole blocks: a buffer below it would only copy.
@@ -74,7 +74,7 @@ class OnDemandFile:
         self._place = 0
 
     def read(self, size: int, /) -> bytes:
-        """So many octets, or fewer; none at the end. Raises OSError."""
+        """Return up to this many octets; none at the end. Raises OSError."""
         octets = self._files.at(self, self._place).read(size) or b""
         self._place += len(octets)
         return octets
@@ -85,7 +85,7 @@ class OnDemandFile:
         return self._place
 
     def rest(self) -> None:
-        """Be open no longer, until somebody reads on."""
+        """Close the file until the next read."""
         self._files.close_one(self)
 
 
@@ -102,7 +102,7 @@ class AsItComes:
         self._file = file
 
     def read(self, size: int, /) -> bytes:
-        """So many octets, or fewer: one at least, none at the end. Raises OSError."""
+        """Return up to this many octets, at least one; none at the end. Raises OSError."""
         return self._file.read1(size)
 
     def seek(self, place: int, /) -> int:

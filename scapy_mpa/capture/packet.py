@@ -43,10 +43,10 @@ from scapy_mpa.values.segment import CarriedSegment, Segment
 if TYPE_CHECKING:
     from scapy_mpa.ipsec.cipher import Opened
 
-#: IP packets in one another, and fragments of fragments, that are looked into.
+#: IP packets in one another, and fragments of fragments, that are examined.
 MAX_NESTING = 8
 
-#: In place of the index of the TCP header: no segment; what must be put together from fragments first; a packet of a
+#: In place of the index of the TCP header: no segment; what must be reassembled from fragments first; a packet of a
 #: link type that is not known.
 NO_SEGMENT, FRAGMENT, UNKNOWN_LINK = -1, -2, -3
 
@@ -210,10 +210,10 @@ def _segment_in(
         end = min(end, wire_end)
         if packet.protocol == PROTOCOL_TCP:
             if end < packet.at + _TCP_LENGTH <= wire_end:
-                fragments.notes.add("capture-cut", frame, time, "the TCP header was not captured whole")
+                fragments.notes.add("capture-cut", frame, time, "the TCP header was not captured in full")
             return _tcp_segment(frame, time, packet.addresses, octets, packet.at, end, wire_end)
         if packet.protocol in _ICMP:
-            # What came in fragments is not looked into.
+            # What came in fragments is not examined.
             return path_mtu_in(frame, time, packet, octets, end, wire_end) if octets is whole.buffer else None
         layer = inner_packet(packet.protocol, octets, packet.at, end, fragments.udp_ports, trail)
     return None
@@ -222,7 +222,7 @@ def _segment_in(
 def _opened(
     frame: int, time: int, packet: Packet, octets: memoryview, place: tuple[int, int, int], fragments: Fragments
 ) -> Opened | None:
-    """What ESP holds from the first of these places to the next, if there are keys."""
+    """Return the content of ESP between two of these places, if there are keys."""
     if fragments.esp is None:
         note_without_keys(fragments.notes, frame, time)
         return None

@@ -1,7 +1,7 @@
 """A capture as pcapng blocks, to be written again with comments on some of its packets.
 
 A pcapng file gives its own blocks octet for octet, whatever they are; a pcap file gives a section of one interface,
-as :mod:`~scapy_mpa.capture.copying` makes it. A comment (opt_comment, draft-ietf-opsawg-pcapng) is put in front of the
+as :mod:`~scapy_mpa.capture.copying` makes it. A comment (opt_comment, draft-ietf-opsawg-pcapng) is put before the
 options that a packet has; these stay as they are.
 """
 
@@ -40,7 +40,7 @@ _LONGEST_COMMENT = 65532
 
 
 class Block(NamedTuple):
-    """A block, or a part of one that is not looked into; its byte order as in :mod:`struct`; whether it is a packet."""
+    """A block, or a part of one that is not examined; its byte order as in :mod:`struct`; whether it is a packet."""
 
     octets: bytes
     order: str
@@ -65,7 +65,7 @@ class _Buffer:
         self._at = 0
 
     def look(self, size: int) -> bytes:
-        """So many octets, or all that are left, without using them."""
+        """Return up to this many octets without consuming them."""
         while len(self._held) - self._at < size:
             try:
                 more = self._octets.read(max(BLOCK_SIZE, size))
@@ -78,7 +78,7 @@ class _Buffer:
         return self._held[self._at : self._at + size]
 
     def read(self, size: int, /) -> bytes:
-        """So many octets, or all that are left."""
+        """Return up to this many octets."""
         taken = self.look(size)
         self._at += len(taken)
         return taken
@@ -172,9 +172,9 @@ def with_comment(block: Block, comment: str) -> bytes | None:
 
 
 def without_comments(block: Block, is_ours: Callable[[str], bool]) -> Block:
-    """A packet block without the comments of which ``is_ours`` is true; its other options stay as they are.
+    """A packet block without the comments for which ``is_ours`` is true; its other options stay as they are.
 
-    What stands behind an option that is longer than the block stays too.
+    What stands after an option that is longer than the block stays too.
     """
     options_at = _options_at(block)
     if options_at is None or block.octets.find(_COMMENT_OF[block.order], options_at) < 0:
@@ -197,7 +197,7 @@ def without_comments(block: Block, is_ours: Callable[[str], bool]) -> Block:
 
 
 def _options_at(block: Block) -> int | None:
-    """Where the options of a packet block begin; None if it has no room for any."""
+    """Return where the options of a packet block begin; None if it has no room for any."""
     integer = Struct(block.order + "I")
     (kind,) = integer.unpack_from(block.octets)
     if kind == SIMPLE_PACKET:

@@ -165,7 +165,7 @@ class PcapReader(Reader):
             if end > size:
                 break
             if not captured and _is_blank(octets, at):
-                self.damage = f"nothing but zeros follow frame {frame - self.before}"
+                self.damage = f"nothing but zeros follows frame {frame - self.before}"
                 break
             frame += 1
             at = end

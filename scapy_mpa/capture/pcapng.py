@@ -28,7 +28,7 @@ SECTION_HEADER, INTERFACE_DESCRIPTION, OBSOLETE_PACKET, SIMPLE_PACKET, ENHANCED_
 
 BYTE_ORDER_MAGIC = {bytes.fromhex("4d3c2b1a"): "<", bytes.fromhex("1a2b3c4d"): ">"}
 _MAJOR_VERSION = 1
-#: Type and length stand before, the length again behind.
+#: Type and length stand before, the length again after.
 SHORTEST_BLOCK, _TRAILER = 12, 4
 #: Octets of a block before what has no fixed length, and from its start to its end without that.
 FIXED_LENGTHS = {
@@ -43,7 +43,7 @@ _PACKET_HEADER, _SIMPLE_HEADER = 28, 12
 LONGEST_BLOCK = MAX_CAPTURED_LENGTH + (1 << 20)
 
 _OPTION_END, OPTION_TSRESOL, OPTION_TSOFFSET = 0, 9, 14
-#: The unit of time, a power of ten, where nothing is said of it.
+#: The unit of time, a power of ten, where nothing is said about it.
 _MICROSECONDS = 6
 #: Interfaces of a section that are remembered: more than any host has.
 _MOST_INTERFACES = 1 << 16
@@ -54,7 +54,7 @@ _LAST_TIME = (1 << 63) - 1
 
 
 class Interface(NamedTuple):
-    """What an interface description says.
+    """The content of an interface description.
 
     The time of a packet is ``ticks * factor // divisor + offset`` nanoseconds, and just ``ticks * factor`` if the upper
     half of ``ticks`` is below ``simple_high``.
@@ -67,7 +67,7 @@ class Interface(NamedTuple):
     offset: int
     simple_high: int
     fast: FastPath
-    #: What it says of the unit of time, and all of the description's body, if it is short.
+    #: What it says about the unit of time, and all of the description's body, if it is short.
     tsresol: int
     description: bytes
 
@@ -89,7 +89,7 @@ class PacketBlock(NamedTuple):
 
 
 class _Fields:
-    """What reads the fields of blocks in a byte order."""
+    """Reads the fields of blocks in a byte order."""
 
     def __init__(self, order: str) -> None:
         self.order = order
@@ -150,7 +150,7 @@ class _Section:
 
 
 class _Damage(Exception):
-    """What is wrong with a block."""
+    """The fault of a block."""
 
 
 class PcapngReader(Reader):
@@ -175,10 +175,10 @@ class PcapngReader(Reader):
         self._place = len(header)
         #: Type and length of a block that was skipped up to its second length.
         self._skipped: tuple[int, int] | None = None
-        #: Whether there was a packet of a link type that is known; one that is not, if there was one.
+        #: True if there was a packet of a link type that is known; one that is not, if there was one.
         self._is_known = False
         self._unknown: int | None = None
-        #: For reading again: where packets of which section begin.
+        #: For reading again: where the packets of each section begin.
         self._section_places: list[int] = []
         self._sections: list[_Section] = []
         #: Where simple packets begin, and their times (nanoseconds), which do not stand in them.
@@ -307,7 +307,7 @@ class PcapngReader(Reader):
         return kind, length, length <= have
 
     def _is_packet(self, kind: int, octets: bytes | memoryview, at: int, length: int) -> bool:
-        """Whether a block holds a packet; one that describes what follows is taken."""
+        """Return True if a block holds a packet; one that describes what follows is taken."""
         if kind == SECTION_HEADER:
             self._section = _section(octets[at : at + FIXED_LENGTHS[kind]])[0]
         elif kind == INTERFACE_DESCRIPTION:
@@ -364,7 +364,7 @@ class PcapngReader(Reader):
         return self._section.fields.order
 
     def time_in(self, head: bytes, length: int) -> int | None:
-        """The time of the packet in an enhanced packet block of which ``head`` are the first octets; None if none."""
+        """The time of the packet in an enhanced packet block that begins with ``head``; None if none."""
         if len(head) < FIXED_LENGTHS[ENHANCED_PACKET]:
             return None
         kind, claimed, index, high, low, captured, _ = self._section.fields.enhanced(head)
@@ -435,7 +435,7 @@ def _compare(kind: int, first: int, second: int) -> None:
 
 
 def _section(header: bytes | memoryview) -> tuple[_Section, int]:
-    """A section by its header, of which 24 octets are there, and the length that the header claims."""
+    """A section by the first 24 octets of its header, and the length that the header claims."""
     order = BYTE_ORDER_MAGIC.get(bytes(header[8:12]))
     if order is None:
         raise _Damage("a pcapng section header without byte-order magic")

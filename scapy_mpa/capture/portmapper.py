@@ -1,4 +1,4 @@
-"""What the iWARP port mapper says (iwpmd of rdma-core): at which TCP port a service really listens.
+"""Messages of the iWARP port mapper (iwpmd of rdma-core): the TCP port at which a service really listens.
 
 Hosts ask each other over UDP port 3935. A request names the service's address and port, the answer the mapped ones; a
 handle tells which request it answers. Both have: IP version and kind, a time, a port, the ports of the accepting and

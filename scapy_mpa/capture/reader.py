@@ -46,7 +46,7 @@ class Reader(ABC):
         self.before = 0
         self.frames = 0
         self.damage: str | None = None
-        #: What is to be said of a limit that ended the file, and the time of the last record (nanoseconds).
+        #: What is to be said about a limit that ended the file, and the time of the last record (nanoseconds).
         self.limit: str | None = None
         self.time = 0
         self.fragments = fragments
@@ -59,7 +59,7 @@ class Reader(ABC):
         self._lacking = 0
 
     def begin_at(self, frames: int) -> None:
-        """Before the first batch: so many frames come before, of other captures."""
+        """Set how many frames of other captures precede this one, before the first batch."""
         self.before = self.frames = frames
 
     def batches(self, every_record: bool = False) -> Iterator[list[Segment]]:
@@ -96,7 +96,7 @@ class Reader(ABC):
                 yield self._record_in(octets, position - place, position)
 
     def segment_at(self, position: int) -> Segment | None:
-        """The TCP segment of the record at a place in the file, numbered 0; None if it is none.
+        """The TCP segment of the record at a place in the file, numbered 0; None if there is none.
 
         One that holds only a fragment of a segment gives what :meth:`batches` gives for it. Raises
         :class:`~scapy_mpa.errors.CaptureError` if the file cannot be read from there.
@@ -123,7 +123,7 @@ class Reader(ABC):
 
     @property
     def notes(self) -> Notes:
-        """What is to be said in the report: of fragments, of link types."""
+        """Remarks for the report: about fragments and link types."""
         return self.fragments.notes
 
     def meet_limit(self, detail: str) -> None:
@@ -131,7 +131,7 @@ class Reader(ABC):
         self.limit = detail
 
     def conclude(self) -> None:  # noqa: B027
-        """After the last batch: raise CaptureError if what was read is of no use."""
+        """Raise CaptureError after the last batch if what was read is of no use."""
 
     @abstractmethod
     def _records(self, octets: memoryview, batch: list[Segment], every_record: bool) -> int:
@@ -157,7 +157,7 @@ class Reader(ABC):
         """All octets of the record where the file stands; raises as :meth:`_record_at` does."""
 
     def _blocks(self) -> Iterator[tuple[memoryview, int]]:
-        """Yield (octets, the place of the first), unused ones again with more behind them, until there is damage."""
+        """Yield (octets, the place of the first), unused ones again with more after them, until there is damage."""
         carry, skip = b"", 0
         while block := self._octets.read(BLOCK_SIZE):
             if len(block) < len(carry) > _SMALL:
@@ -186,7 +186,7 @@ class Reader(ABC):
             self.damage = f"the last {self.unit} is cut after {len(carry)} octets"
 
     def _as_much_as(self, size: int, block: bytes) -> bytes:
-        """The block, and more until there are so many octets."""
+        """The block, and more until there are this many octets."""
         parts, have = [block], len(block)
         while have < size and (more := self._octets.read(BLOCK_SIZE)):
             parts.append(more)

@@ -1,4 +1,4 @@
-"""Where ESP is in an IP packet, and under UDP (RFC 4303 §2, RFC 3948 §2.1); :mod:`~scapy_mpa.capture.esp` opens it."""
+"""Locate ESP in an IP packet, and under UDP (RFC 4303 §2, RFC 3948 §2.1); :mod:`~scapy_mpa.capture.esp` decrypts it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from scapy_mpa.ipsec.algorithms import ESP_HEADER_LENGTH
 
 _UDP_HEADER: Final = 8
 _UDP_PORT, _VXLAN_PORT = 4500, 4789
-#: What stands in place of an SPI in front of IKE (RFC 3948 §2.2).
+#: What stands in place of an SPI before IKE (RFC 3948 §2.2).
 _NON_ESP_MARKER: Final = bytes(4)
 
 
 def sealed_in(packet: Packet, octets: memoryview, end: int) -> tuple[int, int, int] | None:
-    """Where ESP begins in what an IP packet carries, where it ends, and where it ended on the wire; None if it is none.
+    """Return where ESP begins in the payload of an IP packet, where it ends, and where it ended on the wire; None if
+    there is none.
 
-    Keepalives and IKE on the port of both are none (RFC 3948 §2.2, §2.3).
+    Keepalives and IKE on the port of both are not ESP (RFC 3948 §2.2, §2.3).
     """
     if packet.protocol == PROTOCOL_ESP:
         return packet.at, end, packet.wire_end
@@ -37,5 +38,5 @@ def sealed_in(packet: Packet, octets: memoryview, end: int) -> tuple[int, int, i
 
 
 def note_without_keys(notes: Notes, frame: int, time: int) -> None:
-    """Have the report say that ESP was seen, and that nobody gave keys for it."""
+    """Have the report say that ESP was seen, and that no keys were given."""
     notes.add("esp", frame, time, "ESP packets are not decrypted (--esp FILE gives the keys)")

@@ -5,7 +5,7 @@ latter. Decompression streams: what it takes of memory depends neither on the fi
 Compressed data that are damaged raise OSError where they are, after all octets before them were read.
 
 So do data that expand further than those of any capture (:class:`Expansion`): a file of some kilobytes might stand for
-hours of work otherwise. They are looked at in stretches of so many decompressed octets (``Limits.decompression``), so
+hours of work otherwise. They are examined in stretches of this many decompressed octets (``Limits.decompression``), so
 that neither a real capture before them counts, nor is a short run of zeros too much. However long packets are and
 whatever is in them, their headers differ: a capture of zeros in packets of 1448, 64000 and 261946 octets compresses
 1:107, 1:614 and 1:874 with gzip, 1:237, 1:4779 and 1:9578 with zstd, where nothing but zeros compresses 1:1029 and
@@ -54,7 +54,7 @@ _GZIP_OUTPUT = 1 << 16
 _ZSTD_WINDOW = 1 << 27
 
 
-#: What stands behind a line that says so.
+#: What stands after a line that says so.
 EXPANSION = "(decompression)"
 
 
@@ -63,10 +63,10 @@ class Expansion(OSError):
 
 
 class Octets(Protocol):
-    """What a reader reads from."""
+    """The source of octets for a reader."""
 
     def read(self, size: int, /) -> bytes:
-        """So many octets, or fewer; none at the end. Raises OSError."""
+        """Return up to this many octets; none at the end. Raises OSError."""
 
     def seek(self, place: int, /) -> object:
         """Go to a place counted from the first octet. Raises OSError."""
@@ -84,13 +84,13 @@ def octets_of(file: BinaryIO | Octets, name: str, stretch: int = DEFAULT_LIMITS.
         return head, _Plain(file, head)
     head = read_exactly(decompressed, MAGIC_LENGTH)
     if is_compressed(head):
-        raise CaptureError(f"{name}: compressed twice; decompress it once first")
+        raise CaptureError(f"{name}: compressed twice; decompress it once before")
     decompressed.unread(head)
     return head, decompressed
 
 
 def what_else(magic: bytes) -> str:
-    """What a file is that is no capture we read, by its first octets, and how it becomes one."""
+    """Return what an unreadable file is, by its first octets, and how to convert it to a capture."""
     if known := known_format(magic):
         return known
     if magic in _ETL_SIZES:
@@ -104,7 +104,7 @@ def known_format(magic: bytes) -> str | None:
 
 
 def read_exactly(file: BinaryIO | Octets, octets: int) -> bytes:
-    """So many octets, or all there are: a pipe may hand out less at a time."""
+    """Return this many octets, or all there are: a pipe may deliver fewer at a time."""
     found: list[bytes] = []
     missing = octets
     while missing and (more := file.read(missing)):
@@ -114,7 +114,7 @@ def read_exactly(file: BinaryIO | Octets, octets: int) -> bytes:
 
 
 def is_compressed(head: bytes) -> bool:
-    """Whether a file that begins so is compressed in a way that is read."""
+    """Return True if a file that begins so is compressed in a way that is read."""
     return head[:2] == GZIP_MAGIC or head == ZSTD_MAGIC
 
 
@@ -127,7 +127,7 @@ def _decompressed(file: BinaryIO | Octets, head: bytes, stretch: int) -> _Decomp
 
 
 class _Plain:
-    """A file of which the first octets have been read."""
+    """A file whose first octets have been read."""
 
     def __init__(self, file: BinaryIO | Octets, head: bytes) -> None:
         self._file = file
@@ -145,7 +145,7 @@ class _Plain:
 
 
 class _Decompressed(ABC):
-    """Compressed data, read and, by beginning anew, read again."""
+    """Compressed data, read and, by beginning again, read again."""
 
     kind: str
     #: Octets that may come of one compressed octet, on the average of a stretch: more than in any capture.
@@ -174,7 +174,7 @@ class _Decompressed(ABC):
         self._place -= len(octets)
 
     def read(self, size: int, /) -> bytes:
-        """So many octets, or fewer where the data end or are damaged."""
+        """Return up to this many octets; fewer where the data end or are damaged."""
         found: list[memoryview] = []
         missing = size
         while missing:
@@ -190,7 +190,7 @@ class _Decompressed(ABC):
         return octets
 
     def seek(self, place: int, /) -> object:
-        """Read on to a place, from the beginning if it lies behind."""
+        """Read on to a place, from the beginning if it is earlier."""
         if place < self._place:
             self._file.seek(0)
             # As at first: stretches must end where they did.
@@ -227,12 +227,12 @@ class _Decompressed(ABC):
         self._came = self._used = 0
 
     def _pending(self) -> bool:
-        """Whether decompressed octets may come without more compressed ones."""
+        """Return True if decompressed octets may come without more compressed ones."""
         return False
 
     @abstractmethod
     def _input_size(self) -> int:
-        """How many compressed octets to read at a time."""
+        """Return how many compressed octets to read at a time."""
 
     @abstractmethod
     def _step(self) -> bytes:
@@ -247,7 +247,7 @@ class _Gzip(_Decompressed):
         self._member = zlib.decompressobj(_GZIP_WINDOW)
         #: Members in a row that ended with nothing in them.
         self._empty = 0
-        #: Whether the last octets were as many as were asked for, so that there may be more.
+        #: True if the last octets were as many as were asked for, so that there may be more.
         self._full = False
 
     def _input_size(self) -> int:
@@ -276,14 +276,14 @@ class _Gzip(_Decompressed):
             self._input = self._member.unused_data
             self._empty = 0 if octets else self._empty + 1
             if self._empty > _MOST_EMPTY:
-                self._damage = f"more than {_MOST_EMPTY} gzip members with nothing in them follow one another"
+                self._damage = f"more than {_MOST_EMPTY} empty gzip members follow one another"
         else:
             self._input = self._member.unconsumed_tail
         return octets
 
 
 def _one_by_one(member: zlib._Decompress, octets: bytes) -> bytes:
-    """What can be decompressed before the damage."""
+    """Return what can be decompressed before the damage."""
     found: list[bytes] = []
     try:
         for index in range(len(octets)):

@@ -32,11 +32,11 @@ STREAM_BLOCK: Final = 1 << 16
 
 
 class Streams(Sources):
-    """The octets of one connection, in place of captures of it; one side alone is enough.
+    """The octets of one connection, instead of captures; one side is enough.
 
     Args:
-        initiator: what names the octets that the Initiator sent: a path, ``-`` for standard input, or an open file.
-        responder: the same of the Responder.
+        initiator: the octets that the Initiator sent: a path, ``-`` for standard input, or an open file.
+        responder: the same for the Responder.
 
     Raises:
         CaptureError: neither is named, or both are standard input.
@@ -53,7 +53,7 @@ class Streams(Sources):
         self.directions: tuple[Role, ...] = tuple(named)
 
     def reader(self, index: int, file: BinaryIO | Octets, name: str, fragments: Fragments) -> StreamReader:
-        """What reads the octets of one side; raises OSError, and CaptureError if there are none."""
+        """Return what reads the octets of one side; raises OSError, and CaptureError if there are none."""
         return StreamReader(file, name, fragments, self.directions[index])
 
     def as_dict(self, names: Sequence[str]) -> dict[str, str | None]:
@@ -63,12 +63,12 @@ class Streams(Sources):
 
     @property
     def joined(self) -> None:
-        """How captures become one: these are none."""
+        """None: these are not captures that are combined."""
         return
 
 
 def answered(batches: Iterable[list[Segment]]) -> Iterator[list[Segment]]:
-    """Yield blocks with acknowledgements: nothing of a file comes once more, so none of it is waited for."""
+    """Yield blocks with acknowledgements: nothing of a file comes again, so none of it is waited for."""
     reach = dict.fromkeys(STREAM_KEYS.values(), 0)
     for batch in batches:
         found: list[Segment] = []
@@ -96,7 +96,7 @@ class StreamReader(Reader):
         super().__init__(octets, name, fragments)
         self._key = STREAM_KEYS[direction]
         self._head = read_exactly(octets, STARTUP_HEADER_LENGTH)
-        #: Whether the octets begin with a startup frame.
+        #: True if the octets begin with a startup frame.
         self.is_from_start = self._head[:KEY_LENGTH] in (REQUEST_KEY, REPLY_KEY)
         if not self._head:
             raise CaptureError(f"{name}: the file is empty")

@@ -1,4 +1,4 @@
-"""From what an IP packet carries to the IP packet inside: IP-in-IP, GRE, ERSPAN, VXLAN, Geneve, MPLS.
+"""From the payload of an IP packet to the IP packet inside: IP-in-IP, GRE, ERSPAN, VXLAN, Geneve, MPLS.
 
 RFC 2003, 2473 (IP in IP), 2784 and 2890 (GRE), 2637 (GRE with PPP), 7348 (VXLAN), draft-ietf-nvo3-vxlan-gpe, 8926
 (Geneve), 4023 (MPLS), draft-foschiano-erspan-03 (ERSPAN).

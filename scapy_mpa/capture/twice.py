@@ -3,7 +3,7 @@
 Two captures of one tap are one; those of two taps are distinguished.
 A packet is a copy if a packet in another file is the same from its IP header on, octet for octet, and was captured at
 the same time. Each packet of one file has one copy in each other file at most, and none in its own: a retransmission is
-there once more in every file, and stays. What is alike by addresses, identification and TCP header, but has another TTL
+there again in every file, and stays. What is alike by addresses, identification and TCP header, but has another TTL
 or checksum, or another time, passed two taps: that is counted and changes nothing.
 
 One capture holds each packet twice where a switch mirrors what comes in and what goes out, or where the host captures
@@ -31,8 +31,8 @@ _ALIKE: Final = 1_000_000_000
 #: Nanoseconds within which a packet comes twice in one capture, if its identification names it.  What is sent again has
 #: another one (RFC 6864 §4).
 _TWICE_NAMED: Final = 100_000_000
-#: Segments of a capture that are looked at in the beginning, and then while copies are found; those that pass before
-#: some more are looked at: a bound of time.
+#: Segments of a capture that are examined in the beginning, and then while copies are found; those that pass before
+#: some more are examined: a bound of time.
 _LOOK, _LOOK_AGAIN, _PASS = 2048, 512, 1 << 15
 #: Packets that are remembered.
 _MOST: Final = 1 << 16
@@ -63,7 +63,7 @@ class _Seen:
 
 
 class _Count:
-    """How many packets, the files of the first, and the frames and time of the first and the last of them."""
+    """The number of packets, the files of the first, and the frames and times of the first and the last of them."""
 
     def __init__(self) -> None:
         self.times = self.frame = self.last_frame = self.time = 0
@@ -101,7 +101,7 @@ class PacketsTwice:
         self._copies, self._alike = _Count(), _Count()
 
     def is_copy(self, seg: Segment, file: int) -> bool:
-        """Whether a segment, or a fragment, of a file is a copy of one in another file."""
+        """Return True if a segment, or a fragment, of a file is a copy of one in another file."""
         packet = _packet(seg)
         if packet is None:
             return False
@@ -127,18 +127,18 @@ class PacketsTwice:
         return False
 
     def notes(self, names: Sequence[str]) -> list[Note]:
-        """What is to be said of them; ``names`` are those of the files."""
+        """Return notes about them; ``names`` are those of the files."""
         found = []
         if self._copies.times:
-            what = "are identical: both captures are of one tap; each packet counts once"
+            what = "are identical: both captures are from one tap; each packet counts once"
             found.append(self._copies.note("capture-twice", names, what))
         if self._alike.times:
-            what = "are alike, but differ in octets or time: captures of two taps; they count as retransmissions"
+            what = "are similar, but differ in octets or time: captures from two taps; they count as retransmissions"
             found.append(self._alike.note("capture-taps", names, what))
         return found
 
     def _overlap(self, file: int, one: _Seen) -> bool:
-        """Whether a file was captured when one of those was that a packet is in.
+        """Return True if a file was captured when one of those was that a packet is in.
 
         Else the packet went by twice: what one file of a rotation ends with may come again in the next.
         """
@@ -164,19 +164,19 @@ class PacketsTwice:
 
 
 class _Sender:
-    """A direction in which packets may come twice: how many came, and how many of them once more."""
+    """A direction in which packets may come twice: how many came, and how many of them again."""
 
     __slots__ = ("is_named", "name", "packets", "twice")
 
     def __init__(self, name: bytes) -> None:
         self.name = name
-        #: Whether its packets differ in identification.
+        #: True if its packets differ in identification.
         self.is_named = False
         self.packets = self.twice = 0
 
 
 class Repeats:
-    """Leaves out what one capture holds twice; in the midst of others only now and then, unless there is such.
+    """Leaves out what one capture holds twice; in the middle of others only now and then, unless there is such.
 
     A copy has the octets from the TCP header on that another packet had just before; what a router or a switch changes
     below (TTL, checksum, addresses of Ethernet, tags) may differ.  Half of the packets that its sender sent before must
@@ -194,7 +194,7 @@ class Repeats:
         self._seen: dict[int, tuple[int, int]] = {}
         self._order: deque[tuple[int, int]] = deque()
         self._now = 0
-        #: Segments that are looked at until it is decided whether to go on, copies among them, those that pass unseen.
+        #: Segments that are examined until it is decided whether to go on, copies among them, those that pass unseen.
         self._left, self._found, self._pass = _LOOK, 0, 0
         self._has_copies = False
 
@@ -245,7 +245,7 @@ class Repeats:
             if is_copy:
                 self._has_copies = True
                 self._found += 1
-                self._notes.add("capture-twice", frame, time, "a copy of a packet just before; it counts once")
+                self._notes.add("capture-twice", frame, time, "a copy of the packet just before; it counts once")
             return is_copy
         self._seen[look] = time, sender.packets
         self._order.append((time, look))
@@ -256,7 +256,7 @@ class Repeats:
     def _forget(self, now: int) -> None:
         order, seen = self._order, self._seen
         if now < self._now - SAME_TIME:
-            # Another capture was put behind, or a clock was set.
+            # Another capture was put after, or a clock was set.
             order.clear()
             seen.clear()
         self._now = now
@@ -267,7 +267,7 @@ class Repeats:
 
 
 def _packet(seg: Segment) -> _Packet | None:
-    """What tells the packet of a segment from others; None where its IP header is not at hand."""
+    """Return what distinguishes the packet of a segment from others; None where its IP header is not available."""
     if seg.tcp == FRAGMENT:
         return _fragment(seg)
     if seg.tcp < 0:
@@ -282,7 +282,7 @@ def _packet(seg: Segment) -> _Packet | None:
 
 
 def _ip_header(seg: Segment) -> int | None:
-    """Where the IP header before a TCP header begins."""
+    """Return where the IP header before a TCP header begins."""
     octets, tcp = seg.buffer, seg.tcp
     addresses = seg.key[:-4]
     if len(addresses) == 8:

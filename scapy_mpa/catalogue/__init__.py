@@ -1,6 +1,6 @@
 """The malformed catalogue: every violation that the rules recognise, committed on purpose; both sides of each limit.
 
-A case is a valid connection with one thing changed; what is changed, what the analysis must say of it and what a
+A case is a valid connection with one thing changed; what is changed, what the analysis must say about it and what a
 conforming peer must do stand in one row of a table. The modules in the order in which the data passes them:
 
 * ``peer``                    what a conforming peer must do, as a small closed vocabulary

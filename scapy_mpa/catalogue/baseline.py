@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 #: What both sides say first.
 OPENING = ("initiator send 30", "responder send 30")
-#: The same behind a ready-to-receive message (RFC 6581 §9.2).
+#: The same after a ready-to-receive message (RFC 6581 §9.2).
 RTR = ("initiator write '' stag=0", *OPENING)
 #: What the side says then that the case is about: its second FPDU and its third.
 MIDDLE = ("{by} send 60", "{by} write 100")
@@ -41,6 +41,8 @@ BASELINES: dict[str, Baseline] = {
         "RFC 6581, peer to peer: an RTR message (RDMA Write) comes first",
         RTR,
     ),
-    "rddp-01": Baseline({"profile": "rddp-01", "m": _BOTH, "c": _BOTH}, "Rev 0 with Markers and CRC, as RDMAC's RNICs"),
+    "rddp-01": Baseline(
+        {"profile": "rddp-01", "m": _BOTH, "c": _BOTH}, "Rev 0 with Markers and CRC, as RDMAC RNICs send it"
+    ),
     "culley-02": Baseline({"profile": "culley-02"}, "no startup frames: Markers and CRC from the first octet"),
 }

@@ -1,4 +1,4 @@
-"""What a row of the catalogue is."""
+"""A row of the catalogue."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Raised(NamedTuple):
 
     @property
     def severity(self) -> str:
-        """That of the rule."""
+        """The severity of the rule."""
         return RULES[self.rule].severity
 
 
 class CaseOutcome(NamedTuple):
-    """What comes of a case: what the analysis must say, and what a conforming peer must do.
+    """The outcome of a case: what the analysis must report, and what a conforming peer must do.
 
     ``raises`` are ids of rules, broken by whoever the case is about; ``rule@responder`` and the like name somebody
     else, ``rule@capture`` nobody.
@@ -63,7 +63,7 @@ CRC_LEFT: Mapping[Repairable, CaseOutcome] = {"crc": CaseOutcome(("crc", "termin
 
 @dataclass(frozen=True)
 class Case:
-    """One row: a valid connection and what is changed in it."""
+    """One row: a valid connection, and what is changed in it."""
 
     name: str
     purpose: str
@@ -73,7 +73,7 @@ class Case:
     #: As in ``CaseOutcome``.
     raises: tuple[str, ...]
     peer: Peer
-    #: Who does it.
+    #: The side that does it.
     by: Role = "initiator"
     #: "": that of the first rule, of those it ``breaks`` first.
     clause: str = ""
@@ -103,15 +103,15 @@ class Case:
 
     @property
     def ends_by_itself(self) -> bool:
-        """Whether the end of its own side is what it is about."""
+        """True if the end of its own side is what it is about."""
         return self.peer.reaction == "lose" or self.makes("ends")
 
     def outcome(self, left: Repairable | None = None) -> CaseOutcome:
-        """What comes of it, with everything repaired or one thing left as it was (KeyError if it has no such thing)."""
+        """Return the outcome, with all repaired or one thing left as it was (KeyError if it has no such thing)."""
         return CaseOutcome(self.raises, self.peer) if left is None else self.left[left]
 
     def raised(self, left: Repairable | None = None) -> tuple[Raised, ...]:
-        """What the analysis must say of it, sorted."""
+        """Return what the analysis must report about it, sorted."""
         return tuple(sorted((self._raised(text) for text in self.outcome(left).raises), key=str))
 
     def _raised(self, text: str) -> Raised:
@@ -149,7 +149,7 @@ def _react(exchange: Exchange, peer: Peer) -> None:
 
 
 def clause_of(case: Case) -> str:
-    """Where the specification says what the case is about: told, or that of its first rule (``breaks`` first)."""
+    """Return the clause that the case is about: its own, or that of its first rule (``breaks`` first)."""
     if case.clause:
         return case.clause
     rules = [text.partition("@")[0] for text in (*case.breaks, *case.raises)]

@@ -1,4 +1,4 @@
-"""What people read of cases: the list, one case in full, and the page docs/catalogue.md."""
+"""The text about cases for people: the list, one case in full, and the page docs/catalogue.md."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ otherwise.
 
 
 def list_lines(cases: Sequence[Case]) -> Iterator[str]:
-    """One line a case, by area."""
+    """Yield one line per case, by area."""
     for area, title in AREAS.items():
         found = [case for case in cases if case.area == area]
         width = max((len(case.name) for case in found), default=0)

@@ -30,8 +30,8 @@ _NANOSECONDS = 1_000_000_000
 class Malformed:
     """A case by its name: a valid connection with one thing changed, and what a conforming peer does about it.
 
-    ``crc`` and ``lengths`` say whether CRC and length fields are made right again after the change, or ``left`` as they
-    were, where the case has that choice (``case.left``). Raises MPAError for a name or a choice that does not exist.
+    ``crc`` and ``lengths`` say whether CRC and length fields are repaired after the change, or ``left`` as they were,
+    where the case has that choice (``case.left``). Raises MPAError for a name or a choice that does not exist.
     """
 
     def __init__(self, case: str | Case, *, crc: Repair = "repaired", lengths: Repair = "repaired") -> None:
@@ -66,7 +66,7 @@ class Malformed:
 
     @property
     def outcome(self) -> CaseOutcome:
-        """What comes of it: ``raises``, and what a conforming ``peer`` must do."""
+        """The outcome: ``raises``, and what a conforming ``peer`` must do."""
         return self.case.outcome(self.left)
 
     @property
@@ -83,25 +83,25 @@ class Malformed:
 
     @property
     def suffix(self) -> str:
-        """How a file of it ends: ``.pcap``, or ``.pcapng`` where a capture needs two interfaces."""
+        """The suffix of its file: ``.pcap``, or ``.pcapng`` where a capture needs two interfaces."""
         return f".{self.captured.format}"
 
     @property
     def is_of_catalogue(self) -> bool:
-        """Whether it is a case of the catalogue, of which it is known what the analysis must find."""
+        """True if it is a case of the catalogue, for which it is known what the analysis must find."""
         return self.case.name in CASES
 
     @property
     def file_name(self) -> str:
-        """What its capture is called among others."""
+        """The name of its capture among others."""
         return "".join(one if one.isalnum() or one in "-_.=," else "-" for one in self.case.name) + self.suffix
 
     def forget(self) -> None:
-        """Let go of the frames; they are made again when they are needed."""
+        """Release the frames; they are made again when they are needed."""
         self._captured = None
 
     def packets(self) -> PacketList:
-        """All packets, as Scapy's, without that of a second interface, which is no Ethernet (``captured.foreign``)."""
+        """Return all packets as Scapy's, without that of a second interface, not Ethernet (``captured.foreign``)."""
         from scapy.plist import PacketList
 
         return PacketList(list(self), name=repr(self))
@@ -112,7 +112,7 @@ class Malformed:
             return self.captured.write(file)
 
     def analyze(self) -> Report:
-        """What ``scapy-mpa analyze`` says of it."""
+        """Return the report of ``scapy-mpa analyze`` about it."""
         from scapy_mpa.reading.analysis import analyze
 
         file = io.BytesIO()
@@ -121,11 +121,11 @@ class Malformed:
         return analyze(file, fpdus=False, **options(self.case.options))
 
     def finding_of(self, rule: str) -> Finding | None:
-        """The finding that the analysis has of this rule, None if it has none."""
+        """Return the analysis' finding of this rule, None if there is none."""
         return next((found for found in self.analyze().all_findings() if found.rule.id == rule), None)
 
     def as_dict(self, capture: str | None = None) -> dict[str, Any]:
-        """What the manifest says of it, with the name of its capture where that has been written."""
+        """Return its entry in the manifest, with the name of its capture if that has been written."""
         case = self.case
         return {
             "name": case.name,
@@ -147,7 +147,7 @@ class Malformed:
 
 
 def left_of(crc: Repair, lengths: Repair) -> Repairable | None:
-    """What is left as it was, None if nothing is; raises MPAError for both at once."""
+    """Return what is left as it was, None if nothing is; raises MPAError for both at once."""
     for name, value in (("crc", crc), ("lengths", lengths)):
         if value not in ("repaired", "left"):
             raise MPAError(f"{name} is {value!r}, but must be repaired or left")

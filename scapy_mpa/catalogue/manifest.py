@@ -1,4 +1,4 @@
-"""What programs read of cases: the manifest (its JSON schema is ``manifest.schema.json``)."""
+"""The catalogue for programs: the manifest (its JSON schema is ``manifest.schema.json``)."""
 
 from __future__ import annotations
 

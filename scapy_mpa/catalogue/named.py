@@ -13,7 +13,7 @@ from scapy_mpa.ulp.tools import RPING_PORT, rping_message
 NAMED = NamedMemory(0x5EED0100, 1 << 44, 64, "read or write")
 #: What the peer asks for in the cases that are about the answer.
 ASKED = ReadRequest(1, 4096, 100, 2, 8192)
-#: Octets by which an access is so far outside that no buffer of rping's has it, however much was registered.
+#: An access this many octets outside is in no buffer of rping, however much was registered.
 FAR = 1 << 40
 #: An STag that names nothing.
 UNKNOWN_STAG = 0x0BAD0500

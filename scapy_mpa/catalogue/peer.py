@@ -15,10 +15,10 @@ REACTIONS: dict[Reaction, str] = {
     "accept": "accepts it: nothing is wrong, or nothing that a receiver has to act on",
     "ignore": "ignores what is wrong, and continues as if it were right",
     "discard": "drops the bad segment or octets, and continues with the valid ones",
-    "wait": "waits for the missing octets, and passes on nothing of the FPDU or frame before it is complete",
+    "wait": "waits for the missing octets, and passes on no part of the FPDU or frame before it is complete",
     "lose": "drops the part of an FPDU that it has, and reports the TCP connection lost (code 1) to its ULP",
     "stop": "passes on nothing and reports the error to its ULP, which closes the connection: no FPDU was valid "
-    "before, so that a Responder must not send a Terminate (RFC 5044 §7.1.2, rule 4)",
+    "before, so a Responder must not send a Terminate (RFC 5044 §7.1.2, rule 4)",
     "close": "closes the TCP connection at once (code 4), and sends no FPDU",
     "reject": "answers the Request with a Reply that has R set, and does not enter Full Operation",
     "terminate": "passes on nothing from there on, sends a Terminate, and its ULP closes the connection",
@@ -41,7 +41,7 @@ class Peer(NamedTuple):
 
     @property
     def short(self) -> str:
-        """The same without what is said of the reaction in general."""
+        """The same without what is said about the reaction in general."""
         if self.reaction == "terminate":
             told = f"terminate: {self.error} ({self.layer}, {self.etype}, {self.code})"
             return f"{told}. {self.otherwise}" if self.otherwise else told
@@ -76,7 +76,7 @@ ACCEPT, IGNORE, DISCARD, WAIT = peer("accept"), peer("ignore"), peer("discard"),
 LOSE, CLOSE, REJECT = peer("lose"), peer("close"), peer("reject")
 STOP = peer("stop")
 MSN_MISSING = peer(
-    "wait", "It places the message, but delivers neither it nor anything after it until the missing MSN has come."
+    "wait", "It places the message, but delivers neither it nor anything after it until the missing MSN has arrived."
 )
 BAD_CRC = terminate(2, 0, 2, "the MPA CRC is wrong")
 BAD_MARKER = terminate(2, 0, 3, "Marker and ULPDU_Length disagree")
@@ -85,7 +85,7 @@ BAD_WRITE_STAG = terminate(1, 1, 0, "invalid STag")
 BAD_BOUNDS = terminate(1, 1, 1, "base or bounds violation")
 BAD_SOURCE = terminate(0, 1, 1, "base or bounds violation")
 BAD_SOURCE_TO = terminate(
-    0, 1, 4, "TO wrap", "It may as well report a base or bounds violation (0, 1, 1): both checks find the error."
+    0, 1, 4, "TO wrap", "It may instead report a base or bounds violation (0, 1, 1): both checks find the error."
 )
 NO_IRD = terminate(
     2,
@@ -124,7 +124,7 @@ STRAY_TERMINATE = terminate(
     2,
     6,
     "unexpected OpCode",
-    "It may as well take it for a Terminate, or send a different one: no clause has it check the queue.",
+    "It may also take it for a Terminate, or send a different one: no clause requires it to check the queue.",
 )
 #: RFC 5040 §4.4 has the sender use a header of 28 octets; that more follow is nothing that §7.2 has checked.
 READ_AND_MORE = terminate(
@@ -132,9 +132,13 @@ READ_AND_MORE = terminate(
     2,
     7,
     _BROKEN,
-    "It may send a different Terminate, or none, or answer the Read: no clause has it check the length.",
+    "It may send a different Terminate, or none, or answer the Read: no clause requires it to check the length.",
 )
 NO_SUCH_OPERATION = terminate(
-    0, 2, 7, _BROKEN, "It may send a different Terminate where no clause names a code. It must not do what is asked."
+    0,
+    2,
+    7,
+    _BROKEN,
+    "It may send a different Terminate where no clause names a code. It must not do what it is asked to do.",
 )
 ENDED_STAG = terminate(1, 1, 0, "invalid STag")

@@ -1,5 +1,4 @@
-"""How a capture of the catalogue is to be analysed: the options of ``scapy-mpa analyze`` as arguments of
-``analyze``."""
+"""How to analyse a capture of the catalogue: the options of ``scapy-mpa analyze`` as arguments of ``analyze``."""
 
 from __future__ import annotations
 

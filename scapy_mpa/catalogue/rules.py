@@ -23,7 +23,7 @@ class Requirement(NamedTuple):
 
     @property
     def clause(self) -> str:
-        """As in "RFC 5044 §4.4"."""
+        """The clause, as in "RFC 5044 §4.4"."""
         return f"{TITLES[self.specification]} §{self.section}"
 
     @property
@@ -57,7 +57,7 @@ def requirements() -> Iterator[Requirement]:
 
 
 def requirements_of(rule: Rule) -> list[Requirement]:
-    """Those that a breach of the rule breaks."""
+    """Return the requirements that a breach of the rule breaks."""
     return [found for found in requirements() if rule.id in found.row.rules]
 
 
@@ -65,7 +65,7 @@ def requirements_of(rule: Rule) -> list[Requirement]:
 
 
 def list_lines(chosen: Sequence[Rule]) -> Iterator[str]:
-    """One line for each of these rules, by topic; below all of them, how many there are."""
+    """Yield one line for each of these rules, by topic, then their number."""
     width = max(map(len, RULES))
     yield f"{'':{width + 2}}  severity  code  requirement  expected"
     for group, rules in GROUPS.items():
@@ -88,7 +88,7 @@ def _summary() -> str:
 
 
 def explanation(rule: Rule) -> Iterator[str]:
-    """What a rule expects, why it matters, where it stands, and how to look for it."""
+    """Yield what a rule expects, why it matters, its clause, and how to look for it."""
     code = f", error code {rule.code}" if rule.code is not None else ""
     yield f"{rule.id}: {rule.severity}{code}"
     yield f"  expected: {rule.expected}"

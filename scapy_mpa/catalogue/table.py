@@ -99,7 +99,7 @@ def examples_of(rule: str) -> list[Case]:
 
 
 def _others(case: Case) -> int:
-    """How many rules it raises besides what its peer says to it."""
+    """Return how many rules it raises besides those about its peer's answer."""
     return sum(not text.endswith("@peer") for text in case.raises)
 
 

@@ -29,7 +29,7 @@ class CommandTo(Command):
 def host_and_port(words: Sequence[str], usual_host: str | None = None, least_port: int = 1) -> tuple[str, int]:
     """Host and port that one or two words name; an IPv6 address stands in brackets before a colon.
 
-    ``usual_host`` is taken where a port alone is named. Raises :class:`click.UsageError` for anything else.
+    ``usual_host`` is taken where only a port is named. Raises :class:`click.UsageError` for anything else.
     """
     host: str | None
     if len(words) == 1 and ":" in words[0]:
@@ -43,5 +43,5 @@ def host_and_port(words: Sequence[str], usual_host: str | None = None, least_por
     if not host or not (port.isascii() and port.isdecimal()) or not least_port <= int(port) <= _LARGEST_PORT:
         form = "HOST PORT" if usual_host is None else "[HOST] PORT"
         example = "192.0.2.1 7471" if usual_host is None else "7471"
-        raise click.UsageError(f"say {form}, such as {example}, not {printable(' '.join(words))!r}")
+        raise click.UsageError(f"write {form}, such as {example}, not {printable(' '.join(words))!r}")
     return host, int(port)

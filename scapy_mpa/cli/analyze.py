@@ -30,12 +30,12 @@ _RECEIVERS = ("siw",)
 @divides_work
 @divides_among_machines
 @click.option("--format", "output_format", type=Word(("text", "json", "jsonl")), default="text", show_default=True)
-@click.option("--summary", "summary_only", is_flag=True, help="Only the totals, no connections.")
-@click.option("--all", "every", is_flag=True, help="Every connection, however many there are.")
+@click.option("--summary", "summary_only", is_flag=True, help="Print only the totals, no connections.")
+@click.option("--all", "every", is_flag=True, help="Print every connection, however many there are.")
 @click.option(
     "--severity",
     type=Word(SEVERITIES),
-    help="Only findings of this severity or higher, and the connections that have any.",
+    help="Only findings of this severity or higher, and the connections that have them.",
 )
 @click.option(
     "--buffers",
@@ -47,9 +47,10 @@ _RECEIVERS = ("siw",)
 @click.option(
     "--receiver",
     type=Word(_RECEIVERS),
-    help="Say where this implementation would have ended a connection, or gone on: from captures of its own.",
+    help="Say where this implementation would have ended a connection or carried on, judging by captures of its "
+    "behaviour.",
 )
-@click.option("--junit", metavar="FILE", type=click.Path(dir_okay=False), help="Write JUnit's XML too, for CI systems.")
+@click.option("--junit", metavar="FILE", type=click.Path(dir_okay=False), help="Also write JUnit XML, for CI systems.")
 @judges
 def analyze_command(
     reading: Reading,
@@ -63,9 +64,9 @@ def analyze_command(
     receiver: str | None,
     junit: str | None,
 ) -> int:
-    """Show how the MPA connections of the captures ended, and what is wrong with them.
+    """Show how the MPA connections in the captures ended, and what is wrong with them.
 
-    First come totals, then each connection; if there are many, only those with something to report. Several
+    Prints totals first, then each connection, or only those with something to report if there are many. Several
     captures are merged by time; - is standard input. jsonl has one line for each connection, and a last line with the
     rest. With --follow or -i, each connection is printed when it is over, and the totals at the end.
     """
@@ -73,7 +74,7 @@ def analyze_command(
         other = "--all" if every else f"--format {output_format}, which has a summary"
         raise click.UsageError(f"--summary leaves connections out: it cannot be used with {other}")
     if receiver is not None and (summary_only or reading.ongoing is not None):
-        raise click.UsageError("--receiver is about connections that are over: leave out --summary, --follow and -i")
+        raise click.UsageError("--receiver needs connections that are over: leave out --summary, --follow and -i")
     if wants_buffers and summary_only:
         raise click.UsageError("--summary leaves connections out: it cannot be used with --buffers")
     if wants_buffers:
@@ -146,7 +147,7 @@ def analyze_command(
 
 def _check_junit(junit: str, reading: Reading) -> None:
     if reading.ongoing is not None:
-        raise click.UsageError("--junit is written when all is known: leave out --follow and -i")
+        raise click.UsageError("--junit is written when everything is known: leave out --follow and -i")
     from scapy_mpa.cli.output import check_junit
 
     check_junit(junit)

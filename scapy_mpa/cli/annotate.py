@@ -29,7 +29,8 @@ def annotate_command(reading: Reading, output: str) -> int:
 
     The comment on each frame says which FPDUs it begins, ends and places, how they were located, where its Markers
     point, and what is wrong; the filter frame.comment contains "mpa" finds them. OUT is a pcapng file; - is standard
-    output. With -i and --follow each packet is written a second after it was captured, with what is known of it then.
+    output. With -i and --follow, each packet is written a second after it was captured, with what is known about it by
+    then.
     """
     from scapy_mpa.wireshark.annotate import annotate
     from scapy_mpa.wireshark.notes import CaptureNotes
@@ -66,7 +67,7 @@ def annotate_ongoing(reading: Reading, captures: OngoingCaptures, output: str, f
     from scapy_mpa.wireshark.ongoingcomments import OngoingComments
 
     if reading.protocols:
-        raise click.UsageError("--ulp chooses by what a whole connection shows; it cannot be used while one goes on")
+        raise click.UsageError("--ulp needs complete connections: it cannot be used with connections that go on")
 
     def is_wanted(connection: int) -> bool:
         return not reading.connections or connection in reading.connections
@@ -93,7 +94,7 @@ def annotate_ongoing(reading: Reading, captures: OngoingCaptures, output: str, f
     file.writelines(comments.take(is_over=True))
     _tell(output, captures.name, comments.packets, comments.comments, comments.no_room)
     for line in comments.left():
-        print_line(f"scapy-mpa: {line}", err=True)  # no packet came any more that could have said it
+        print_line(f"scapy-mpa: {line}", err=True)  # no later packet came that could have said it
     warn_of_damage(damage)
 
 

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 #: What does not go with a cluster, by its parameter, and why.
 _NOT_OF_CLUSTER = {
-    "streams": ("--stream", "reads octets without packets, which are of one connection"),
+    "streams": ("--stream", "reads octets without packets, which belong to one connection"),
     "interface": ("-i", "reads packets as they come"),
     "follow": ("--follow", "reads captures as they grow"),
-    "esp": ("--esp", "decrypts packets in the order of all captures"),
-    "read_frames": ("--read-frames", "counts the frames of all captures"),
+    "esp": ("--esp", "decrypts packets in the order of all the captures"),
+    "read_frames": ("--read-frames", "counts the frames of all the captures"),
     "jobs": ("--jobs", "divides the work among processes that each read everything"),
     "wants_buffers": ("--buffers", "reads all captures once more, in one process"),
     "order": ("--order placed", "follows the capture, which one process must do"),
@@ -27,19 +27,19 @@ _MOST_WORKERS = 1024
 
 
 def divides_among_machines(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the options of who does the work, beyond one process; goes below what reads captures."""
+    """Add the options for workers beyond one process; goes below what reads captures."""
     for option in (
         click.option(
             "--shared",
             metavar="FOLDER",
-            help="With --cluster tcp://...: a folder that all workers can write, as fsspec names it: a path, or "
+            help="With --cluster tcp://...: a folder that all workers can write to, as fsspec names it: a path, or "
             "s3://bucket/folder. What the workers write there is removed at the end.",
         ),
         click.option(
             "--cluster",
             metavar="WHERE",
-            help="Have Dask workers divide captures and connections among them: those of a scheduler "
-            "(tcp://scheduler:8786), or a number of them on this machine (local:4). Needs scapy-mpa[cluster].",
+            help="Divide captures and connections among Dask workers: those of a scheduler (tcp://scheduler:8786), or "
+            "this many on this machine (local:4). Needs scapy-mpa[cluster].",
         ),
     ):
         command = option(command)
@@ -69,6 +69,6 @@ def cluster_of(where: str | None, shared: str | None) -> Cluster | None:
     if not re.fullmatch(r"(tcp|tls|ws|wss)://[^\s/]+", where):
         raise click.UsageError(f"{where!r} is not a cluster such as tcp://scheduler:8786 or local:4")
     if shared is None:
-        raise click.UsageError(f"--cluster {where} needs --shared FOLDER, which all workers can write")
+        raise click.UsageError(f"--cluster {where} needs --shared FOLDER, which all workers can write to")
     check_installed()
     return Cluster(where, shared=shared)

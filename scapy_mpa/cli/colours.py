@@ -31,7 +31,7 @@ COLOUR_WORDS = tuple(_COLOURS)
 
 
 def choose_colours(ctx: click.Context, _option: click.Parameter, word: str) -> None:
-    """Have ``click.echo`` keep colours or not, as ``--color`` says, behind the name of the command or before it."""
+    """Have ``click.echo`` keep colours or not, as ``--color`` says, after the name of the command or before it."""
     if word == "auto" and ctx.parent is not None and ctx.parent.color is not None:
         ctx.color = ctx.parent.color
         return
@@ -40,7 +40,7 @@ def choose_colours(ctx: click.Context, _option: click.Parameter, word: str) -> N
 
 
 def allows_colours() -> bool:
-    """Whether there may be colours; where stdout is no terminal, ``click.echo`` takes them out unless all want them."""
+    """True if there may be colours; where stdout is no terminal, ``click.echo`` takes them out unless all want them."""
     ctx = click.get_current_context(silent=True)
     if ctx is not None and ctx.color is not None:
         return ctx.color
@@ -54,7 +54,7 @@ def file_width() -> int:
 
 
 def console_for(width: int | None = None) -> Console:
-    """What tables are printed by, in colour or not as :func:`allows_colours` has it."""
+    """Return the console that prints tables, in colour or not as :func:`allows_colours` says."""
     from rich.console import Console
 
     ctx = click.get_current_context(silent=True)
@@ -70,7 +70,7 @@ def style(severity: Severity | str, text: str) -> str:
 
 
 def paint(kind: Kind, text: str) -> str:
-    """Octets in the colour of what they are; blanks behind them stay as they are."""
+    """Octets in the colour of what they are; blanks after them stay as they are."""
     colour = _KINDS.get(kind)
     octets = text.rstrip()
     if colour is None or not octets or not allows_colours():

@@ -76,10 +76,10 @@ def compare_command(
     every: bool,
     picture: str | None,
 ) -> int:
-    """Compare captures of the same connections at two places: report what happened on the way.
+    """Compare captures of the same connections taken at two places, and report what happened in between.
 
-    Reports octets that changed, and in which FPDU; segments cut, joined, lost, repeated, reordered or delayed;
-    Markers removed, MSS changed. Exit status: 1 if octets changed and the TCP checksum does not show it.
+    Reports octets that changed, and in which FPDU; segments split, joined, lost, repeated, reordered or delayed;
+    Markers removed; an MSS that changed. Exit status: 1 if octets changed and the TCP checksum does not show it.
     """
     from scapy_mpa.compare.comparison import compare
     from scapy_mpa.compare.text import comparison_lines

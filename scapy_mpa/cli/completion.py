@@ -14,7 +14,7 @@ SHELLS = ("bash", "zsh", "fish")
 @click.command("completion", cls=Command)
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion_command(shell: str) -> int:
-    """Print a script that makes a shell complete commands, options and their values.
+    """Print a shell script that completes commands, options and their values.
 
     \b
     bash: scapy-mpa completion bash >> ~/.bashrc

@@ -22,12 +22,12 @@ from scapy_mpa.live.replay import Replay, captured_side
 from scapy_mpa.live.script import Script
 
 #: What may be wrong where ULPDUs are sent as they were captured.
-_VERBATIM = ": its STags and MSNs are other ones; without --verbatim those of the capture become the peer's"
+_VERBATIM = ": its STags and MSNs are different; without --verbatim, those of the capture become the peer's"
 #: Options that decide about Rev and the enhanced data of a Request (RFC 6581).
 _ENHANCED = {"rev", "profile", "kind", "ird", "order", "peer_to_peer", "rtr"}
 
 
-@click.command("connect", cls=Command, epilog="live.md in the documentation shows conversations, step by step.")
+@click.command("connect", cls=Command, epilog="live.md in the documentation shows conversations step by step.")
 @click.argument("where", metavar="HOST PORT", nargs=-1, required=True)
 @talks("initiator")
 @click.option(
@@ -36,11 +36,11 @@ _ENHANCED = {"rev", "profile", "kind", "ird", "order", "peer_to_peer", "rtr"}
     metavar="CAPTURE",
     type=click.Path(dir_okay=False),
     help="Replay what one side of a capture sent, with the same pauses. STags, Tagged Offsets and MSNs become those "
-    "that the peer uses now. The Request is as captured, but for what you give.",
+    "that the peer uses now. The Request is as captured, except for what other options set.",
 )
 @click.option(
     "--verbatim", is_flag=True,
-    help="With --from: send the ULPDUs as they are, and do not wait for what the peer sent in between.",
+    help="With --from: send the ULPDUs unchanged, and do not wait for what the peer sent in between.",
 )  # fmt: skip
 @click.option(
     "--retry",
@@ -51,14 +51,14 @@ _ENHANCED = {"rev", "profile", "kind", "ird", "order", "peer_to_peer", "rtr"}
 )
 @settles()
 @click.option(
-    "--connection", type=click.IntRange(0), default=0, show_default=True, help="With --from: the connection to repeat."
+    "--connection", type=click.IntRange(0), default=0, show_default=True, help="With --from: the connection to replay."
 )
 @click.option(
     "--direction",
     type=Word(ROLES),
     default="initiator",
     show_default=True,
-    help="With --from: the side to repeat.",
+    help="With --from: the side to replay.",
 )
 def connect_command(
     talking: Talking,
@@ -72,8 +72,8 @@ def connect_command(
 ) -> int:
     """Talk MPA to a peer as Initiator.
 
-    Messages of both sides are printed as `messages` prints them. Exit status: 0 all is well, 1 the peer broke a rule, 2
-    the conversation failed: the peer could not be reached, refused, or did not answer in time.
+    The messages of both sides are printed as `messages` prints them. Exit status: 0 if all is well, 1 if the peer broke
+    a rule, 2 if the conversation failed: the peer could not be reached, refused, or did not answer in time.
     """
 
     host, port = host_and_port(where)
@@ -86,11 +86,11 @@ def connect_command(
             except NobodyListens as error:
                 raise NobodyListens(f"{error}: {_refused(host)}") from None
         if capture is None and talking.ulp == "none" and not talking.has_words and talking.breaking is None:
-            print_line("nothing was sent but the Request: use --say, --ulp and others to send messages", err=True)
+            print_line("only the Request was sent: use --say, --ulp or other options to send messages", err=True)
 
     if capture is None:
         if verbatim:
-            raise click.UsageError("--verbatim is about a replay: add --from CAPTURE")
+            raise click.UsageError("--verbatim applies to a replay: add --from CAPTURE")
         return talking.run(talk, talking.speaker("initiator"))
     if talking.ulp != "none" or talking.has_words:
         raise click.UsageError("--from decides what is sent: leave --ulp, --say, --scenario and --ulpdus out")
@@ -103,7 +103,7 @@ def connect_command(
 
 
 def _refused(host: str) -> str:
-    """What to do where nobody listens."""
+    """Return what to do if nobody is listening."""
     try:
         is_near = host == "localhost" or ipaddress.ip_address(host.partition("%")[0]).is_loopback
     except ValueError:
@@ -113,7 +113,7 @@ def _refused(host: str) -> str:
 
 
 def _of_request(request: StartupFrame | None) -> dict[str, Any]:
-    """What a Request says, but for what was given on the command line."""
+    """Return what a Request says, except for what was given on the command line."""
     if request is None:
         return {}
     context = click.get_current_context()

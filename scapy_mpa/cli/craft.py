@@ -34,7 +34,7 @@ _FORMATS: tuple[Literal["pcap", "pcapng"], ...] = ("pcap", "pcapng")
     type=click.Path(),
     help="Write the FPDUs that can be found in the capture, as JSON lines; - is stdout.",
 )
-@click.option("--seed", type=click.IntRange(0), help="Seed for everything that is random.")
+@click.option("--seed", type=click.IntRange(0), help="Seed for everything random.")
 @click.option(
     "--impair",
     "impairments",
@@ -47,8 +47,8 @@ _FORMATS: tuple[Literal["pcap", "pcapng"], ...] = ("pcap", "pcapng")
     "parameters",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Set a parameter of every connection, with its value as in a scenario file: m=[1,1] (Markers both ways), "
-    "mtu=9000. May be repeated.",
+    help="Set a parameter of every connection, written as in a scenario file: m=[1,1] (Markers both ways), mtu=9000. "
+    "May be repeated.",
 )
 @click.option(
     "--say",
@@ -61,21 +61,21 @@ _FORMATS: tuple[Literal["pcap", "pcapng"], ...] = ("pcap", "pcapng")
 @click.option(
     "--esp",
     metavar="ALGORITHM[,WORD...]",
-    help="Put the packets under IPsec's ESP: aes-gcm, aes-cbc or null, optionally with ,transport and ,udp. The same "
+    help="Carry the packets in IPsec ESP: aes-gcm, aes-cbc or null, optionally with ,transport and ,udp. The same "
     "as --set esp.",
 )
 @click.option(
     "--esp-keys",
     metavar="FILE",
     type=click.Path(),
-    help="Write the keys to FILE, which Wireshark and the --esp option of other commands read.",
+    help="Write the keys to FILE, for Wireshark and the --esp option of other commands.",
 )
-@click.option("--connection", type=click.IntRange(0), help="Only this one of the scenario's connections.")
+@click.option("--connection", type=click.IntRange(0), help="Make only this connection of the scenario.")
 @click.option(
     "--format",
     "output_format",
     type=Word(_FORMATS),
-    help="Format of the capture. Default: what the extension of FILE says, otherwise pcap.",
+    help="Format of the capture. Default: as the extension of FILE says, otherwise pcap.",
 )
 @click.option(
     "--list",
@@ -99,8 +99,8 @@ def craft_command(
 ) -> int:
     """Make a capture of MPA connections.
 
-    SCENARIO is the name of a scenario that ships with scapy-mpa, or a TOML file. Without it, --set and --say specify
-    everything.
+    SCENARIO is the name of a scenario that ships with scapy-mpa, or a TOML file. Without SCENARIO, --set and --say
+    specify everything.
     """
     from scapy_mpa.craft.scenario import load, parse, toml_value
 
@@ -114,7 +114,7 @@ def craft_command(
     steps = tuple(map(with_file, steps))
     check_output((), output)
     if _is_named_twice(scenario, output, truth, esp_keys):
-        raise click.UsageError("scenario, capture, truth and keys must be different files: two have the same name")
+        raise click.UsageError("scenario, capture, truth and keys must be different files, but two have the same name")
     settings: dict[str, Any] = {}
     for text in parameters:
         name, equals, value = text.partition("=")
@@ -147,9 +147,9 @@ def _write(
     keys = traffic.key_lines()
     if bool(keys) != (key_file is not None):
         told = (
-            "the packets are under ESP: give --esp-keys FILE for the keys"
+            "the packets are encrypted with ESP: add --esp-keys FILE for the keys"
             if keys
-            else "--esp-keys: no packet is under ESP; add --esp"
+            else "--esp-keys: no packet is encrypted with ESP; add --esp"
         )
         raise click.UsageError(told)
     truth = Truth() if truth_file is not None else None
@@ -162,7 +162,7 @@ def _write(
         packets = traffic.write(file, output_format or ("pcapng" if output.endswith(".pcapng") else "pcap"), truth)
         if truth is not None and lines is not None:
             lines.writelines(line.encode() for line in truth_lines(truth.records()))
-            # One of them alone is of no use: neither gets its name before all octets of both are written.
+            # One of them alone is useless: neither gets its name before all octets of both are written.
             lines.flush()
         file.flush()
     if truth_file is None or not is_stdout(truth_file):
@@ -172,7 +172,7 @@ def _write(
 
 
 def _is_named_twice(*names: str | None) -> bool:
-    """Whether two of these are one file, or both are standard output; devices may be."""
+    """Return True if two of these are one file, or both are standard output; devices may be."""
     given = [name for name in names if name is not None]
     places = [os.path.realpath(name) for name in given if os.path.isfile(name) or not os.path.exists(name)]
     return len(set(places)) < len(places)
@@ -190,7 +190,7 @@ def _list() -> None:
         ("Impairments (--impair), with their parameters; direction, connection and number limit each of them:",)
     )
     for name, kind in IMPAIRMENTS.items():
-        # After a comma a line may go on.
+        # After a comma, a line may continue.
         defaults = ", ".join(f"{key}={str(value).lower()}" for key, value in kind.parameters.items())
         print_lines((f"  {name}: {defaults}", f"      {kind.meaning}"))
     print_lines(("", "Segmentations (--set segmentation=KIND):"))

@@ -39,7 +39,7 @@ def crosscheck_command(reading: Reading, output_format: Literal["text", "json"])
         raise click.UsageError("crosscheck takes one capture; merge several first (mergecap)")
     (capture,) = reading.captures
     if reading.filters:
-        raise click.UsageError("crosscheck compares all of a capture; extract one connection first")
+        raise click.UsageError("crosscheck compares a whole capture; extract one connection first")
     progress = StepProgress("frame")
     result = crosscheck(
         capture,
@@ -62,7 +62,7 @@ def crosscheck_command(reading: Reading, output_format: Literal["text", "json"])
 
 
 def _table(result: CrossCheck) -> str:
-    """What people read; it is not rich that prints it, since that ends with status 1 when stdout is closed."""
+    """Return the text table. rich does not print it itself: on a closed stdout it would exit with 1."""
     console = console_for()
     with console.capture() as printed:
         _print(result, console)

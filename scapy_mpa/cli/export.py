@@ -33,10 +33,10 @@ from scapy_mpa.values.words import plural
     help="Instead of exported PDUs, write the TCP connections in the order of the stream, without Markers.",
 )
 def export_command(reading: Reading, output: str, order: Literal["delivered", "placed"], strip_markers: bool) -> int:
-    """Write the ULPDUs that a receiver finds to a pcapng file that Wireshark dissects fully.
+    """Write the ULPDUs that a receiver finds to a pcapng file which Wireshark dissects fully.
 
     OUT holds the ULPDUs as exported PDUs, each with addresses and ports, and with the number and time of the frame that
-    placed it; - is standard output. With -i and --follow each is written as soon as it is placed, so that a pipe to
+    placed it; - is standard output. With -i and --follow, each is written as soon as it is placed, so a pipe to
     Wireshark shows it at once.
     """
     from scapy_mpa.wireshark.export import export_ulpdus

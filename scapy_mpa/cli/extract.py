@@ -24,11 +24,11 @@ from scapy_mpa.report.model import Report
     help="The file to write; - is standard output.",
 )
 def extract_command(reading: Reading, output: str) -> int:
-    """Write the packets of selected MPA connections to a capture file of their own.
+    """Write the packets of selected MPA connections to a separate capture file.
 
-    The file has all packets of their TCP connections, both directions, from the SYN on, with octets and times
-    unchanged. If there are several connections, --connection or another option selects some. A pcap file gives a pcap
-    file; other captures give pcapng.
+    The file has all packets of their TCP connections, in both directions, from the SYN on, with octets and times
+    unchanged. If there are several connections, select some with --connection or another option. A pcap file gives a
+    pcap file; other captures give pcapng.
     """
     from scapy_mpa.capture.copying import copy_frames
     from scapy_mpa.capture.extract import conversation

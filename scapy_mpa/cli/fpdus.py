@@ -31,8 +31,8 @@ from scapy_mpa.values.records import FPDURecord
     type=Word(("stream", "placed")),
     default="stream",
     show_default=True,
-    help="Sort by connection, direction and place in the stream, or list FPDUs as they are placed, while the capture "
-    "is read.",
+    help="Sort by connection, direction and position in the stream, or list FPDUs as they are placed, while the "
+    "capture is read.",
 )
 @judges
 def fpdus_command(rows: Rows, judging: Judging, order: Literal["stream", "placed"], jobs: int) -> int:
@@ -121,7 +121,7 @@ def _write(records: Iterable[FPDURecord], output_format: str, file: BinaryIO, *,
 
 
 class _Counted:
-    """How many there were."""
+    """Counts FPDUs."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -17,16 +17,16 @@ from scapy_mpa.cli.types import Word
 
 @click.command("lines", cls=Command)
 @reads_captures
-@click.option("--acks", is_flag=True, help="List frames that do nothing but acknowledge, too.")
+@click.option("--acks", is_flag=True, help="Also list frames that only acknowledge.")
 @click.option("--format", "output_format", type=Word(("text", "jsonl")), default="text", show_default=True)
 @judges
 def lines_command(reading: Reading, judging: Judging, acks: bool, output_format: Literal["text", "jsonl"]) -> int:
-    """List the frames of MPA connections, one line each, to be pasted into a report.
+    """List the frames of MPA connections, one line each, to paste into a report.
 
-    A line has the frame's number, the time of day (UTC), addresses, TCP flags, sequence number and octets.
-    What the frame is to MPA stands in brackets: the startup frame that it completes, its FPDUs with message, STag or
-    MSN and octets, the upper layer's header. Findings stand at the frame to which they are dated.
-    The capture is read twice, so it cannot come through a pipe.
+    A line has the frame's number, the time of day (UTC), addresses, TCP flags, sequence number and octets. Brackets
+    hold what the frame means to MPA: the startup frame that it completes, its FPDUs with message, STag or MSN and
+    octets, the upper layer's header. Findings follow the frame that they are dated to. The capture is read twice, so it
+    cannot come through a pipe.
     """
     from scapy_mpa.wireshark.framelines import frame_lines
     from scapy_mpa.wireshark.notes import CaptureNotes

@@ -18,10 +18,10 @@ GROUPS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "analyze": ("Report how the MPA connections ended, and what is wrong.", "analyze day/ --summary"),
         "fpdus": ("List every FPDU.", "fpdus a.pcap --format csv"),
         "messages": ("List the RDMAP messages, with their answers.", "messages a.pcap --opcode Write"),
-        "memory": ("List the memory that was named, and who broke its bounds.", "memory a.pcap --at 100"),
+        "memory": ("List the memory that each side named, and accesses outside it.", "memory a.pcap --at 100"),
         "show": ("Explain one frame or FPDU, octet by octet.", "show a.pcap --fpdu 0/initiator/3"),
-        "lines": ("List the frames, one line each, to be pasted.", "lines a.pcap --frames 1-20"),
-        "startup": ("Compare MPA Request and Reply: offered, agreed.", "startup a.pcap"),
+        "lines": ("List the frames, one line each, to paste into a report.", "lines a.pcap --frames 1-20"),
+        "startup": ("Compare MPA Request and Reply: what was offered and agreed.", "startup a.pcap"),
         "compare": ("Compare captures of two taps: what changed in between.", "compare sent.pcap received.pcap"),
         "rules": ("List the rules, or explain one.", "rules crc"),
     },
@@ -43,7 +43,7 @@ GROUPS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "connect": ("Talk MPA as Initiator.", "connect 192.0.2.1 7471 --ulp rping --count 3"),
         "listen": ("Talk MPA as Responder.", "listen 7471 --ulp rping"),
         "probe": ("Test whether a live implementation is conformant.", "probe 192.0.2.1 7471"),
-        "shell": ("Open an interactive Scapy with our layers.", "shell"),
+        "shell": ("Open an interactive Scapy shell with our layers.", "shell"),
     },
     "Wireshark": {
         "annotate": ("Write the packets with comments.", "annotate a.pcap b.pcapng"),
@@ -116,7 +116,7 @@ class AllCommands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command, its name and its arguments; refuses an option given twice that counts once."""
         if args and args[0] in _REPLACED:
-            raise click.UsageError(f"there is no {args[0]} any more: use {_REPLACED[args[0]]}", ctx)
+            raise click.UsageError(f"{args[0]} no longer exists: use {_REPLACED[args[0]]}", ctx)
         if args and args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
             from difflib import get_close_matches
 
@@ -150,11 +150,11 @@ def _check_words(command: click.Command, within: click.Context, rest: Sequence[s
     for option in given:
         counts_once = isinstance(option, click.Option) and not (option.multiple or option.is_flag or option.count)
         if counts_once and given.count(option) > 1:
-            raise click.UsageError(f"{option.opts[-1]} is given twice, and takes one value", within)
+            raise click.UsageError(f"{option.opts[-1]} is given twice, but takes one value", within)
 
 
 def color_option() -> click.Option:
-    """What all commands take."""
+    """Return the option that all commands have."""
     return click.Option(
         ["--color"],
         type=Word(COLOUR_WORDS),

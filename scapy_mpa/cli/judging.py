@@ -17,7 +17,7 @@ from scapy_mpa.rules.table import RULES, SEVERITIES, Severity
 class Judging(NamedTuple):
     """Which findings are reported, and what makes the command fail."""
 
-    #: The ids of the rules that are looked at; None: all.
+    #: The ids of the rules that are examined; None: all.
     rules: frozenset[str] | None
     fail_on: Severity | Literal["never"]
 
@@ -60,21 +60,21 @@ def judges(command: Callable[..., int]) -> Callable[..., int]:
                 multiple=True,
                 metavar="ID,...",
                 shell_complete=complete_rule,
-                help="Only findings of these rules, given by id or by the beginning of an id. May be repeated.",
+                help="Only findings of these rules: each an ID, or the beginning of one. May be repeated.",
             ),
             click.option(
                 "--ignore",
                 multiple=True,
                 metavar="ID,...",
                 shell_complete=complete_rule,
-                help="No findings of these rules, given by id or by the beginning of an id. May be repeated.",
+                help="No findings of these rules: each an ID, or the beginning of one. May be repeated.",
             ),
             click.option(
                 "--fail-on",
                 type=Word((*SEVERITIES, "never")),
                 default="error",
                 show_default=True,
-                help="The lowest severity of a finding that makes the exit status 1.",
+                help="The lowest severity that makes the exit status 1.",
             ),
         )
     ):
@@ -83,7 +83,7 @@ def judges(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def _chosen(rules: list[str], ignored: list[str]) -> frozenset[str]:
-    """Return the ids of the rules that are looked at; raises :class:`click.UsageError` for one that there is not."""
+    """Return the ids of the rules that are examined; raises :class:`click.UsageError` for one that there is not."""
     from scapy_mpa.rules.choice import UnknownRule, chosen
 
     try:

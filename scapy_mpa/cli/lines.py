@@ -13,7 +13,7 @@ import click
 
 from scapy_mpa.cli.progress import end_progress
 
-#: Columns that a line goes on behind the indentation of what it goes on with.
+#: Columns by which a continuation line is indented further than its first line.
 _HANG = 4
 #: The fewest columns for what a line ends with, where it is to stay in a column of its own.
 _LEAST_COLUMN = 24
@@ -21,12 +21,12 @@ _LEAST_COLUMN = 24
 _LEAST_WIDTH = 20
 #: A word with the blanks before it.
 _WORD = re.compile(r" *[^ ]+")
-#: The blanks between two columns of a table, behind its indentation.
+#: The blanks between two columns of a table, after its indentation.
 _GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
 
 
 def terminal_width(*, err: bool = False) -> int | None:
-    """The columns of the terminal to which stdout, or stderr, goes; None if it is none."""
+    """The columns of the terminal to which stdout, or stderr, goes; None if there is no terminal."""
     stream = sys.stderr if err else sys.stdout
     if stream is None or not stream.isatty():
         return None

@@ -15,7 +15,7 @@ from scapy_mpa.live.driver import LiveSession
 _LOOPBACK = "127.0.0.1"
 
 
-@click.command("listen", cls=Command, epilog="live.md in the documentation shows conversations, step by step.")
+@click.command("listen", cls=Command, epilog="live.md in the documentation shows conversations step by step.")
 @click.argument("where", metavar="[HOST] PORT", nargs=-1, required=True)
 @talks("responder")
 @click.option("--reject", is_flag=True, help="Answer each Request with a Reply that has R set.")
@@ -24,14 +24,15 @@ _LOOPBACK = "127.0.0.1"
     type=click.IntRange(1, 1 << 16),
     default=256,
     show_default=True,
-    help="Maximum number of connections at a time.",
+    help="Maximum number of simultaneous connections.",
 )
 def listen_command(talking: Talking, where: tuple[str, ...], reject: bool, most: int) -> int:
     """Talk MPA as Responder to every peer that connects, several at a time, until Ctrl-C.
 
-    HOST is the address to listen on; the default is loopback, which other hosts cannot reach. PORT 0 is any port that
-    is free. Messages of both sides are printed as `messages` prints them, each with the number of its connection. Exit
-    status: 0 all is well, 1 a peer broke a rule, 2 a conversation failed: a peer refused, or did not answer in time.
+    HOST is the address to listen on; the default is loopback, which other hosts cannot reach. PORT 0 is any free port.
+    The messages of both sides are printed as `messages` prints them, each with the number of its connection. Exit
+    status: 0 if all is well, 1 if a peer broke a rule, 2 if a conversation failed: a peer refused, or did not answer in
+    time.
     """
     host, port = host_and_port(where, _LOOPBACK, 0)
     if talking.source == "-" and talking.count != 1:

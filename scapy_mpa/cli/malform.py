@@ -72,7 +72,7 @@ def complete_case(_context: click.Context, _parameter: click.Parameter, incomple
     multiple=True,
     metavar="ID",
     shell_complete=complete_rule,
-    help="Cases of this rule, given by its id or by the beginning of an id. May be repeated.",
+    help="Cases of this rule: its ID, or the beginning of one. May be repeated.",
 )
 @click.option(
     "--area", "areas", multiple=True, metavar="AREA", type=Begun(_areas), help="Cases of this area. May be repeated."
@@ -82,9 +82,9 @@ def complete_case(_context: click.Context, _parameter: click.Parameter, incomple
     "capture",
     metavar="CAPTURE",
     type=click.Path(),
-    help="Make the changes of each CASE to what was said in this capture, in place of a valid connection.",
+    help="Change a connection of this capture as each CASE says, instead of a valid connection of our own.",
 )
-@click.option("--scenario", metavar="NAME", help="The same with what is said in this scenario (craft --list).")
+@click.option("--scenario", metavar="NAME", help="The same with a connection of this scenario (craft --list).")
 @click.option(
     "--connection", type=click.IntRange(0), help="With --from or --scenario: the connection with this number."
 )
@@ -110,7 +110,7 @@ def complete_case(_context: click.Context, _parameter: click.Parameter, incomple
 )
 @click.option(
     "--script", metavar="FILE", type=click.Path(dir_okay=False),
-    help="Write the CASE as a Python program that sends it to a peer, for a bug report; with --to, as it was sent.",
+    help="Write the CASE as a Python program which sends it to a peer, for a bug report; with --to, as it was sent.",
 )  # fmt: skip
 @click.option(
     "--crc",
@@ -146,9 +146,9 @@ def malform_command(
     """Make captures of malformed traffic: each CASE is a valid connection with one thing changed.
 
     A CASE may also be a change with its parameters, such as pad:number=2,octets=hex:01.
-    --list lists the cases instead, and explains each CASE that is named. With --to the case is sent to a
-    live Responder over the kernel's TCP, and -o records the exchange, and a clean connection after it shows whether
-    the peer survived. Exit status: 1 if the peer fails the case, 3 if it is gone.
+    --list lists the cases instead, and explains each CASE that is given. With --to, the case is sent to a live
+    Responder over the kernel's TCP, -o records the exchange, and a clean connection afterwards shows whether the peer
+    survived. Exit status: 1 if the peer fails the case, 3 if it is gone.
     """
     from scapy_mpa.catalogue.malformed import left_of, with_choice
 
@@ -211,7 +211,7 @@ def _chosen(names: tuple[str, ...], rules: tuple[str, ...], areas: tuple[str, ..
         for name in names:
             if name not in CASES and name in all_cases():
                 hint = f"`scapy-mpa probe HOST PORT --case {name}` tests it"
-                raise MPAError(f"nothing is wrong in {name}, so it is no case of malform; {hint}") from None
+                raise MPAError(f"nothing is wrong in {name}, so malform cannot make it; {hint}") from None
         raise
     if rules or areas or not names:
         for rule in rules or (None,):
@@ -235,7 +235,7 @@ def _seeded(names: tuple[str, ...], seed: int) -> tuple[str, ...]:
 
     found = tuple(map(seeded, names))
     if found == names:
-        raise click.UsageError("--seed decides about an impairment with a probability, and no CASE is one")
+        raise click.UsageError("--seed is for impairments with a probability, and no CASE is one")
     return found
 
 
@@ -256,7 +256,7 @@ def _list(made: list[Malformed], output_format: str, *, in_full: bool, whole: bo
 
     if output_format == "md":
         if not whole:
-            raise click.UsageError("--format md gives the whole table; leave out the options that select cases")
+            raise click.UsageError("--format md prints the whole table; leave out the options that select cases")
         lines = markdown_lines()
     elif output_format == "json":
         lines = iter((json.dumps(manifest(made), indent=2),))
@@ -308,7 +308,7 @@ def _write_script(made: Malformed, script: str, recorded: bytes | None = None) -
 
 
 def _exchange_of(capture: str | None, scenario: str, connection: int | None) -> Exchange:
-    """What was said on one connection of a capture, or is said on one of a scenario."""
+    """Return the conversation of one connection of a capture or of a scenario."""
     from scapy_mpa.craft.exchange import Exchange
     from scapy_mpa.craft.scenario import load
     from scapy_mpa.fuzz.baselines import Capture
@@ -338,15 +338,15 @@ def _write_changed(
     from scapy_mpa.reading.analysis import analyze
 
     if capture is not None and scenario is not None:
-        raise click.UsageError("--from and --scenario both say what the changes are made to: leave one of them out")
+        raise click.UsageError("--from and --scenario both say what is changed: leave one of them out")
     check_output((capture or scenario or "",), output)
     exchange = _exchange_of(capture, scenario or "", connection)
     exchange.left = left
     for case in cases:
         if any(change.name in _REPLACING for change in case.changes):
             others = ", ".join(one.name for one in case.changes if one.name not in _REPLACING)
-            hint = f"name its changes alone, with parameters: {others}" if others else "it changes nothing else"
-            raise click.UsageError(f"{case.name} replaces what is said, so nothing of it would be left; {hint}")
+            hint = f"give only its changes, with parameters: {others}" if others else "it changes nothing else"
+            raise click.UsageError(f"{case.name} replaces all messages, so none of yours would be left; {hint}")
         exchange.by = case.by
         for change in case.changes:
             try:

@@ -40,24 +40,24 @@ if TYPE_CHECKING:
     "frame",
     metavar="FRAME",
     type=click.IntRange(1),
-    help="Only memory that is named and has not ended at this frame, and what was done with it so far.",
+    help="Only memory that was named and had not ended by this frame, and what had been done with it so far.",
 )
 def memory_command(
     reading: Reading, judging: Judging, output_format: str, output: str, stags: tuple[int, ...], frame: int | None
 ) -> int:
-    """List the memory that each side named to its peer, one line an STag, and what the peer did with it.
+    """List the memory that each side named to its peer, one line per STag, and what the peer did with it.
 
     Memory is named by headers of SMB Direct, RPC-over-RDMA, NVMe-oF, iSER, rping and perftest, and by Read Requests
-    (their sink). An RDMA Write, Read Request or Read Response outside what was named, or before or after its life, is
-    an error. Notes say where a program that polls memory, instead of waiting for delivery, reads stale data. With -d,
-    only memory of this side.
+    (their sink). An RDMA Write, Read Request or Read Response outside the named range, or before or after its lifetime,
+    is an error. Notes say where a program that polls memory instead of waiting for delivery reads stale data. With -d,
+    only the memory of this side.
     """
     from scapy_mpa.messages.stags import CapturedMemory
 
     query = reading.query
     if frame is not None:
         if query.selection.frames is not None:
-            raise click.UsageError("--at looks at all frames up to one: it does not go with --read-frames")
+            raise click.UsageError("--at needs all frames up to that one: it cannot be used with --read-frames")
         query = query._replace(selection=query.selection._replace(frames=(1, frame)))
     if output != STANDARD_OUTPUT:
         check_output(reading.captures, output)

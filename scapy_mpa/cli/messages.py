@@ -35,7 +35,7 @@ _MOST_SLOWEST = 10_000
 @lists_rows("messages", "text", "jsonl", "csv", PARQUET)
 @divides_among_machines
 @click.option(
-    "--summary", "is_summary", is_flag=True, help="Print totals for each connection and kind of message instead."
+    "--summary", "is_summary", is_flag=True, help="Instead, print totals for each connection and kind of message."
 )
 @click.option("--payload", is_flag=True, help="Show the octets of each message, in hexadecimal.")
 @click.option(
@@ -48,8 +48,8 @@ _MOST_SLOWEST = 10_000
     "--held",
     metavar="OCTETS",
     type=click.IntRange(1),
-    help="With --payload or --directory: how many octets may wait for the rest of their messages; longer messages are "
-    "listed in parts.  [default: 16777216]",
+    help="With --payload or --directory: how many octets may be held until their messages are complete; longer "
+    "messages are listed in parts.  [default: 16777216]",
 )
 @click.option(
     "--slowest",
@@ -62,8 +62,8 @@ _MOST_SLOWEST = 10_000
     "--sort",
     "order",
     type=Word(("time", "latency", "duration", "octets")),
-    help="Sort by the time of the first octet, or by the latency of the answer, the time from the first octet to the "
-    "last, or the length: the largest first.  [default: the order of delivery]",
+    help="Sort by the time of the first octet; or, largest first, by the latency of the answer, the time from first "
+    "octet to last, or the length.  [default: the order of delivery]",
 )
 def messages_command(
     rows: Rows,
@@ -75,29 +75,29 @@ def messages_command(
     unanswered: bool,
     order: str | None,
 ) -> int:
-    """List the RDMAP messages, one row each, with their answers and the message that named their memory.
+    """List the RDMAP messages, one row each, with their answers and the messages that named their memory.
 
     Untagged messages are reassembled from their DDP Segments; RDMA Writes and Read Responses have the STag and TO of
-    their first octet. Read and Atomic Requests, and calls of RPC-over-RDMA, NVMe-oF and SMB2, have their answer and
-    the time that took. For SMB Direct, RPC-over-RDMA, NVMe-oF, iSER, rping and perftest the message's header is shown.
-    With --follow and -i, each message is listed when it is complete, so a Request is listed without its answer.
+    their first octet. Read and Atomic Requests, and calls of RPC-over-RDMA, NVMe-oF and SMB2, have their answer and how
+    long it took. For SMB Direct, RPC-over-RDMA, NVMe-oF, iSER, rping and perftest, the message's header is shown. With
+    --follow and -i, each message is listed as soon as it is complete, so a Request is listed without its answer.
     """
     from scapy_mpa.rdmap.assembly import DEFAULT_HELD
 
     if is_summary and (rows.output_format in ("csv", PARQUET) or payload or directory is not None):
-        raise click.UsageError("--summary is text or jsonl only, and prints no octets")
+        raise click.UsageError("--summary has only the formats text and jsonl, and prints no octets")
     if held is not None and not payload and directory is None:
-        raise click.UsageError("--held limits the octets that wait: it needs --payload or --directory")
+        raise click.UsageError("--held limits the octets that are held: it needs --payload or --directory")
     if payload and directory is not None:
         raise click.UsageError("--payload and --directory both say where the octets go; one of them is enough")
     given = {"--slowest": slowest is not None, "--unanswered": unanswered, "--sort": order is not None}
     names = [name for name, is_given in given.items() if is_given]
     if names and is_summary:
-        raise click.UsageError(f"{names[0]} is about the list of messages: it cannot be used with --summary")
+        raise click.UsageError(f"{names[0]} applies to the list of messages: it cannot be used with --summary")
     if names and rows.reading.ongoing is not None:
         raise click.UsageError(f"{names[0]} needs all messages: leave out --follow and -i")
     if slowest is not None and len(names) > 1:
-        raise click.UsageError(f"--slowest says which messages and in which order: leave out {names[1]}")
+        raise click.UsageError(f"--slowest already says which messages, and in which order: leave out {names[1]}")
     if directory is not None:
         check_empty(directory)
     rows.check()
@@ -126,7 +126,7 @@ def messages_command(
         warn_of_nothing((*rows.filters, *(name for name in names if name != "--sort")), "message")
         if slowest is not None:
             warn_of_remark(
-                "--slowest is about what waits for an answer; --sort duration lists the longest messages first"
+                "--slowest lists what waited for an answer; --sort duration lists the longest messages first"
             )
     warn_of_remark(found.remark)
     warn_of_damage(found.report.damage)

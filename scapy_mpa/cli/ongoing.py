@@ -59,7 +59,7 @@ def until_signal(polling: Polling) -> Iterator[None]:
 
 
 class OngoingReport:
-    """What commands have in common that read while it is written: what is over is chosen, counted and printed.
+    """What commands that read an ongoing capture have in common: completed connections are chosen, counted and printed.
 
     Args:
         reading: what is read, and what of it is shown.
@@ -110,7 +110,7 @@ class OngoingReport:
             yield from self.analysis.batches()
 
     def rest(self) -> Report:
-        """At the end: a report of no connection, with the findings of none, which is counted."""
+        """Return a report without connections at the end, with the findings that belong to none, and count it."""
         captures = self.analysis.captures
         report = self._report([], self.analysis.findings)
         report.packets, report.tcp_connections = captures.packets, self.analysis.tcp_connections
@@ -237,7 +237,7 @@ class _OpenTable:
                 self._live.console.print(Text.from_ansi(part), soft_wrap=True)
 
     def draw(self, analysis: OngoingAnalysis) -> None:
-        """Draw it anew, if that is due."""
+        """Draw it again, if that is due."""
         now = monotonic()
         if now - self._drawn < _PICTURE:
             return
@@ -266,7 +266,7 @@ class _OpenTable:
         for one in there[-rows:]:
             table.add_row(*_cells(one))
         if len(there) > rows:
-            table.caption = f"and {len(there) - rows} that began before"
+            table.caption = f"and {len(there) - rows} that began earlier"
         return table
 
 

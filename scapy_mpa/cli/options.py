@@ -99,7 +99,7 @@ class AfterBeginning(int):
 class Time(ParamType[int]):
     """A moment: seconds since the epoch, or a date and time as ISO 8601 has it, of UTC unless it says another zone.
 
-    With + before it, or a unit behind it (s, ms, us), a number counts from where a connection began.
+    With + before it, or a unit after it (s, ms, us), a number counts from where a connection began.
     """
 
     name = "time"
@@ -189,7 +189,7 @@ def _check_streams(streams: Sequence[tuple[Role, str]], captures: Sequence[str])
 
 
 class Reading(NamedTuple):
-    """What is to be read, what is known of it, and what of the result is shown."""
+    """What to read, what is known about it, and which part of the result to show."""
 
     captures: list[str]
     query: Query
@@ -206,42 +206,42 @@ class Reading(NamedTuple):
     filters: tuple[str, ...] = ()
     #: The upper layers whose connections are shown; all, if there are none.
     protocols: tuple[str, ...] = ()
-    #: What was said of the captures, as it was typed: which of them is read, what is assumed, and the limits.
+    #: What was said about the captures, as it was typed: which of them is read, what is assumed, and the limits.
     told: tuple[str, ...] = ()
     #: The captures as they were named: folders and patterns among them.
     named: tuple[str, ...] = ()
     #: In their place, what is read while it is written.
     ongoing: OngoingCaptures | None = None
-    #: Who reads them, if it is not this process.
+    #: The cluster that reads them, if it is not this process.
     cluster: Cluster | None = None
 
     @property
     def is_of_streams(self) -> bool:
-        """Whether octets without packets are read."""
+        """True if octets without packets are read."""
         return isinstance(self.query.sources, Streams)
 
     @property
     def has_period(self) -> bool:
-        """Whether frames or times say what is shown."""
+        """True if frames or times say what is shown."""
         return not (self.frames is None and self.since is None and self.until is None)
 
     def is_shown(self, connection: int, direction: Role) -> bool:
-        """Whether this direction of the connection with this number is among those that are shown."""
+        """Return True if this direction of the connection with this number is among those that are shown."""
         return direction in self.directions and (not self.connections or connection in self.connections)
 
     def is_in_period(self, frame: int, time: int) -> bool:
-        """Whether a frame of a time (nanoseconds since the epoch) is among what is shown."""
+        """Return True if a frame of a time (nanoseconds since the epoch) is among what is shown."""
         return self.is_in_frames(frame, frame) and self.is_in_time(time, time)
 
     def is_in_frames(self, first: int, last: int) -> bool:
-        """Whether what went from one frame to another is among what is shown."""
+        """Return True if what went from one frame to another is among what is shown."""
         if self.frames is None:
             return True
         begin, end = self.frames
         return last >= begin and (end is None or first <= end)
 
     def is_in_time(self, first: int, last: int) -> bool:
-        """Whether what went from one time to another (nanoseconds since the epoch) is among what is shown."""
+        """Return True if what went from one time to another (nanoseconds since the epoch) is among what is shown."""
         return (self.since is None or last >= self.since) and (self.until is None or first <= self.until)
 
     def has_fpdu(self, record: FPDURecord) -> bool:
@@ -271,7 +271,7 @@ class Reading(NamedTuple):
 
     def messages(self, payload: bool, held: int) -> FoundMessages:
         """The messages of what was asked for, with their octets or without; raises as :meth:`select` does."""
-        # All messages say more of the upper layer than the first ones, by which a report chooses.
+        # All messages say more about the upper layer than the first ones, which a report goes by.
         return self._replace(protocols=())._selected(self._found_messages(payload, held))
 
     def _found_messages(self, payload: bool, held: int) -> FoundMessages:
@@ -342,8 +342,8 @@ _STREAM = click.option(
     multiple=True,
     metavar="SIDE=FILE",
     type=StreamOf(),
-    help="Instead of captures: the octets that the initiator, or the responder, sent, without packets. Once for each "
-    "side; one side is enough; - is standard input.",
+    help="Instead of captures: the octets that the initiator or the responder sent, without packets. Give it once for "
+    "each side; one side is enough; - is standard input.",
 )
 _ONGOING = (
     click.option(
@@ -356,8 +356,8 @@ _ONGOING = (
     click.option(
         "--follow",
         is_flag=True,
-        help="Read a capture while it is being written, until Ctrl-C: a file, a pipe, or a folder in which files "
-        "appear.",
+        help="Read a capture while it is being written, until Ctrl-C: a file, a pipe, or a folder to which files are "
+        "added.",
     ),
     click.option(
         "--poll",
@@ -408,11 +408,11 @@ class _Given(NamedTuple):
 
     @property
     def is_ongoing(self) -> bool:
-        """Whether captures are read while they are written."""
+        """True if captures are read while they are written."""
         return self.follow or self.interface is not None
 
     def reading(self) -> Reading:
-        """What is to be read.
+        """Return what to read.
 
         Raises :class:`click.UsageError` for what does not go together, CaptureError as naming captures does, and
         MPAError as reading keys does.
@@ -426,9 +426,7 @@ class _Given(NamedTuple):
         if click.get_current_context().info_name != "plot" and any(
             isinstance(one, AfterBeginning) for one in (self.since, self.until)
         ):
-            raise click.UsageError(
-                "a time such as +0.3 counts from where a connection began, of which only plot draws one"
-            )
+            raise click.UsageError("a time such as +0.3 counts from the start of a connection: only plot takes it")
         if self.poll is not None and not self.is_ongoing:
             raise click.UsageError("--poll sets how often --follow looks for more: --follow is missing")
         workers = cluster_of(self.cluster, self.shared)
@@ -461,7 +459,9 @@ class _Given(NamedTuple):
         return sources
 
     def _ongoing(self, limits: Limits) -> OngoingCaptures:
-        """What is read while it is written; raises :class:`click.UsageError` for what does not go with that."""
+        """Return what is read while it is written; raises :class:`click.UsageError` for options that cannot be combined
+        with it.
+        """
         from scapy_mpa.capture.ongoing import DEFAULT_POLL, OngoingCaptures, Polling, origin_of
 
         option = "--follow" if self.interface is None else "-i"
@@ -502,7 +502,7 @@ class _Given(NamedTuple):
         return tuple(name for name, value in given.items() if value not in (None, ()))
 
     def _told(self) -> tuple[str, ...]:
-        """What was said of the captures, as it was typed."""
+        """Return what was given about the captures, as it was typed."""
         read = self.read_frames
         frames = [] if read is None else ["-".join("" if one is None else str(one) for one in read)]
         told = {
@@ -568,15 +568,14 @@ _READS: tuple[_Decorator, ...] = (
         "joining",
         type=Word(JOININGS),
         default="auto",
-        help="How several captures become one: follow reads them one after the other; merge merges them by time. "
-        "auto follows files whose times follow one another, as those of a rotation do, and merges those that "
-        "overlap.",
+        help="How to combine several captures: follow reads them one after the other; merge merges them by time. auto "
+        "follows files whose times follow one another, as in a rotation, and merges those that overlap.",
     ),
     click.option(
         "--esp",
         metavar="FILE",
         type=click.Path(),
-        help="Keys for traffic under IPsec's ESP: Wireshark's esp_sa file. Needs the package cryptography.",
+        help="Keys for traffic under IPsec ESP: Wireshark's esp_sa file. Needs the package cryptography.",
     ),
     click.option(
         "--decode",
@@ -589,14 +588,14 @@ _READS: tuple[_Decorator, ...] = (
         "--frames",
         type=FrameRange(),
         metavar="A-B",
-        help="Only connections open in these frames, and only their findings, FPDUs and messages of these frames. All "
-        "frames are analysed: numbers and verdicts stay the same.",
+        help="Only connections open in these frames, and only their findings, FPDUs and messages in these frames. All "
+        "frames are analysed, so numbers and verdicts stay the same.",
     ),
     click.option(
         "--read-frames",
         type=FrameRange(),
         metavar="A-B",
-        help="Read these frames alone, as if no others had been captured.",
+        help="Read only these frames, as if no others had been captured.",
     ),
     click.option(
         "--profile",
@@ -607,8 +606,8 @@ _READS: tuple[_Decorator, ...] = (
         "--assume",
         multiple=True,
         metavar="WHAT=VALUE,...",
-        help="Assume what no captured startup frame says: markers=yes, no, initiator or responder; crc=yes or no; "
-        "start=SEQ (where Full Operation begins). May be repeated.",
+        help="Assume this where no startup frame was captured: markers=yes, no, initiator or responder; crc=yes or "
+        "no; start=SEQ (where Full Operation begins). May be repeated.",
     ),
     click.option(
         "--limit",
@@ -669,19 +668,19 @@ def divides_work(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def warn_of_remark(remark: str | None) -> None:
-    """One line on stderr if something was not looked into."""
+    """Print one line on stderr if something was not examined."""
     if remark is not None:
         print_line(f"scapy-mpa: {remark}", err=True)
 
 
 def warn_of_nothing(filters: Iterable[str], what: str = "connection") -> None:
-    """One line on stderr if what was asked for leaves nothing."""
+    """Print one line on stderr if the options leave nothing."""
     asked = ", ".join(filters)
     if asked:
         print_line(f"scapy-mpa: no {what} matches {asked}", err=True)
 
 
 def warn_of_damage(damage: Iterable[str]) -> None:
-    """One line on stderr for each capture that could only be read in part."""
+    """Print one line on stderr for each capture that could only be read in part."""
     for line in damage:
         print_line(f"scapy-mpa: {line}", err=True)

@@ -1,4 +1,4 @@
-"""What a command writes: a file, never one that it reads, and whole or not at all; or a folder that was empty."""
+"""The output of a command: a file, never one of its inputs, and complete or not at all; or a folder that was empty."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check_output(captures: Sequence[str], output: str, *, again: str = "") -> No
         if _is_same(capture, output):
             raise click.UsageError(f"{printable(output)}: this file is being read, and would be overwritten")
     if output == STANDARD_OUTPUT and sys.stdout.isatty():
-        raise click.UsageError("a binary file cannot go to a terminal; name a file, or use a pipe")
+        raise click.UsageError("a binary file cannot be written to a terminal; name a file, or use a pipe")
 
 
 def check_folder_of(output: str) -> None:
@@ -113,7 +113,7 @@ def tell_written(output: str, what: str) -> None:
 
 
 def names_folder(output: str) -> bool:
-    """Whether what is to be written goes into a folder of this name: one that is there, or ends as one; not ``-``."""
+    """True if what is to be written goes into a folder of this name: one that is there, or ends as one; not ``-``."""
     return output != STANDARD_OUTPUT and (output.endswith(os.sep) or os.path.isdir(output))
 
 
@@ -145,7 +145,7 @@ def make_folder(directory: Path) -> None:
 
 
 def _is_same(capture: str, output: str) -> bool:
-    """Whether the file to be written is one that is read."""
+    """Return True if the file to be written is one that is read."""
     # The name is written without what .. cancels, which need not be there.
     for name in (output, os.path.abspath(output)):
         with suppress(OSError, ValueError):
@@ -157,7 +157,7 @@ def _is_same(capture: str, output: str) -> bool:
 
 
 def is_stdout(output: str) -> bool:
-    """Whether what is written under a name, - or such as /dev/stdout, goes to standard output."""
+    """Return True if what is written under a name, - or such as /dev/stdout, goes to standard output."""
     if output == STANDARD_OUTPUT:
         return True
     try:

@@ -40,28 +40,29 @@ _YEAR = 365 * 86400 * 1_000_000_000
 @click.option(
     "--kind",
     type=Word((*KINDS, _OVERVIEW)),
-    help="ladder: who sent what, downwards; lanes: segments, FPDUs and messages beside each other; sequence: a "
-    "time-sequence graph; latency: how long calls and RDMA Reads waited; reads: RDMA Reads under way; held: octets "
+    help="ladder: who sent what, from top to bottom; lanes: segments, FPDUs and messages side by side; sequence: a "
+    "time-sequence graph; latency: how long calls and RDMA Reads waited; reads: outstanding RDMA Reads; held: octets "
     "held back until they are in order; sizes; throughput; memory: a buffer over time; overview: all connections as "
-    "bars.  [default: ladder if it ended before its work did, lanes if octets were out of order, else latency]",
+    "bars.  [default: ladder if the connection ended before its work was done, lanes if octets were out of order, "
+    "else latency]",
 )
 @click.option("--axis", type=Word(("octets", "time")), help="Horizontal axis of lanes.  [default: octets]")
 @click.option(
     "--stag",
     type=STagType(),
     metavar="STAG",
-    help="Which memory --kind memory draws.  [default: the one that most octets were written to]",
+    help="The memory that --kind memory draws.  [default: the STag that most octets were written to]",
 )
 @click.option("--dark", is_flag=True, help="Draw on a dark background.")
 def plot_command(
     reading: Reading, output: str, kind: str | None, axis: str | None, stag: int | None, dark: bool
 ) -> int:
-    """Draw a picture of one MPA connection of the captures, or of all of them.
+    """Draw a picture of one MPA connection in the captures, or of all of them.
 
-    Without --connection, that with the most FPDUs is drawn of those that ended before their work did, or else of all.
-    All frames are analysed; --frames, --since and --until say which of them are drawn, and --since +0.3, or 300ms,
-    counts from where the connection began. What is too dense is aggregated, and the picture says so. The captures are
-    read twice, so none can come through a pipe.
+    Without --connection, the connection with the most FPDUs is drawn, preferably one that ended before its work was
+    done. All frames are analysed; --frames, --since and --until say which are drawn, and --since +0.3, or 300ms, counts
+    from the start of the connection. What is too dense is aggregated, and the picture says so. The captures are read
+    twice, so none can come through a pipe.
     """
     ending = PurePath(output).suffix.lower().removeprefix(".")
     if ending not in ENDINGS:

@@ -6,26 +6,18 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from scapy_mpa.cli.address import host_and_port
 from scapy_mpa.cli.colours import console_for, file_width
 from scapy_mpa.cli.group import Command
-from scapy_mpa.cli.learn import (
-    Learning,
-    check_learning,
-    check_without_learning,
-    learning_settings,
-    learns,
-    run_learning,
-)
+from scapy_mpa.cli.learn import check_learning, check_without_learning, learns, run_learning
 from scapy_mpa.cli.lines import print_line, print_lines
 from scapy_mpa.cli.output import (
     STANDARD_OUTPUT,
@@ -36,13 +28,14 @@ from scapy_mpa.cli.output import (
     tell_written,
     written,
 )
+from scapy_mpa.cli.probeoptions import PeerOptions, ProbeOptions
 from scapy_mpa.cli.progress import StepProgress
 from scapy_mpa.cli.settling import GONE, ULPS, boots, monitors, recovers, settles
 from scapy_mpa.cli.types import Begun, BufferType, OctetsType, TimeType, Word
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.agreement import RTR_TYPES
 from scapy_mpa.framing.role import Role, peer_of
-from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData
+from scapy_mpa.framing.startup import NOT_NEGOTIATED
 from scapy_mpa.system.cycles import look_often
 from scapy_mpa.system.ending import STATUS, noting_interrupt
 from scapy_mpa.system.names import printable
@@ -58,8 +51,8 @@ _LOOPBACK = "127.0.0.1"
 _FAILED, _GONE, _INTERRUPTED = 1, GONE, STATUS + signal.SIGINT
 #: What to try where nothing comes of a valid connection.
 _SILENT = (
-    "Does the peer speak MPA? If its Request needs more, see --private-data, --ird and --ord; cases that are chosen "
-    "(--case, --area, --clause) are sent all the same"
+    "Does the peer speak MPA? If its Request needs more, see --private-data, --ird and --ord; selected cases (--case, "
+    "--area, --clause) are sent anyway"
 )
 _FORMATS = ("text", "jsonl", "json")
 
@@ -86,7 +79,7 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
     "--run",
     "command",
     metavar="COMMAND",
-    help="Command that starts that Initiator, once for each connection; {port} is the port to connect to.",
+    help="Command that starts the Initiator, once for each connection; {port} is the port to connect to.",
 )
 @click.option("--restart", metavar="COMMAND", help="Command that restarts a peer that is gone.")
 @click.option(
@@ -136,30 +129,30 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
 )
 @click.option(
     "--raw", "raw", metavar="ADDRESS",
-    help="Make the TCP segments directly, from this unused address; needs root and a TUN device.",
+    help="Build the TCP segments ourselves, from this unused address; needs root and a TUN device.",
 )  # fmt: skip
 @click.option("--tun", "device", metavar="NAME", help="With --raw: name of the TUN device.  [default: mpa-probe]")
 @click.option("--mtu", type=click.IntRange(1, 65535), help="With --raw: MTU of the TUN device.  [default: 1500]")
 @settles()
 @learns
+@click.option("--time", "limit", type=TimeType(), metavar="TIME", help="Start no new case after this time: 60s, 5m.")
 @click.option(
-    "--time", "limit", type=TimeType(), metavar="TIME", help="Begin no further case after this time: 60s, 5m."
+    "--sample", type=click.IntRange(1), metavar="N", help="Only N of the cases; the first and the last are conformant."
 )
 @click.option(
-    "--sample", type=click.IntRange(1), metavar="N", help="Only N of the cases, the first and the last conformant."
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="With --sample: which cases are chosen."
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="With --sample: which ones.")
 @monitors()
 @click.option("--rate", type=click.FloatRange(0.001, 1e6), help="Maximum number of connections per second.")
 @click.option(
     "--expected",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="Known failures: the name of a case, a rule or a deviation per line.",
+    help="File of known failures: the name of a case, a rule or a deviation per line.",
 )
 @click.option("--format", "output_format", type=Word(_FORMATS), default="text", show_default=True)
 @click.option("--all", "everything", is_flag=True, help="List all cases, not only those that count against the peer.")
-@click.option("--junit", metavar="FILE", type=click.Path(dir_okay=False), help="Write JUnit's XML, for CI systems.")
+@click.option("--junit", metavar="FILE", type=click.Path(dir_okay=False), help="Write JUnit XML, for CI systems.")
 @click.option("--html", metavar="FILE", type=click.Path(dir_okay=False), help="Write a page for a browser.")
 @click.option(
     "--write", "folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path),
@@ -167,136 +160,69 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
 )  # fmt: skip
 @click.option(
     "--script", metavar="FILE", type=click.Path(dir_okay=False),
-    help="Write the one case that is selected as a Python program that sends the same, for a bug report.",
+    help="Write the one selected case as a Python program which sends the same, for a bug report.",
 )  # fmt: skip
 @click.option("--ulp", type=Word(ULPS), default="none", show_default=True, help="The peer's upper layer.")
-@click.option("--buffer", type=BufferType(), metavar="STAG,TO,OCTETS", help="The peer's memory that may be written to.")
-@click.option("--private-data", type=OctetsType(), default="", metavar="OCTETS", help="A text, hex:00ff, or @FILE.")
-@click.option("--ird", type=click.IntRange(0, NOT_NEGOTIATED), help="Use RFC 6581's enhanced startup, with this IRD.")
 @click.option(
-    "--ord", "order", type=click.IntRange(0, NOT_NEGOTIATED), help="Use RFC 6581's enhanced startup, with this ORD."
+    "--buffer", type=BufferType(), metavar="STAG,TO,OCTETS", help="Memory of the peer that may be written to."
 )
-@click.option("--peer-to-peer", is_flag=True, help="Use RFC 6581's peer-to-peer mode, with a ready-to-receive message.")
+@click.option("--private-data", type=OctetsType(), default="", metavar="OCTETS", help="A text, hex:00ff, or @FILE.")
+@click.option(
+    "--ird", type=click.IntRange(0, NOT_NEGOTIATED), help="Use the enhanced startup of RFC 6581, with this IRD."
+)
+@click.option(
+    "--ord",
+    "order",
+    type=click.IntRange(0, NOT_NEGOTIATED),
+    help="Use the enhanced startup of RFC 6581, with this ORD.",
+)
+@click.option(
+    "--peer-to-peer", is_flag=True, help="Use the peer-to-peer mode of RFC 6581, with a ready-to-receive message."
+)
 @click.option(
     "--rtr",
     multiple=True,
     type=Word(RTR_TYPES),
     help="Type of ready-to-receive message. May be repeated. [default: all]",
 )
-def probe_command(
-    where: tuple[str, ...],
-    listens: str | None,
-    command: str | None,
-    restart: str | None,
-    names: tuple[str, ...],
-    skipped: tuple[str, ...],
-    areas: tuple[str, ...],
-    clauses: tuple[str, ...],
-    only_list: bool,
-    strict: bool,
-    required: tuple[str, ...],
-    timeout: float,
-    patience: float,
-    boot: float,
-    recovery: float,
-    repeat: int,
-    raw: str | None,
-    device: str | None,
-    mtu: int | None,
-    settle: float,
-    learn: bool,
-    learn_connections: int | None,
-    silence: float | None,
-    replay: str | None,
-    dot: str | None,
-    limit: float | None,
-    sample: int | None,
-    seed: int,
-    monitor: str | None,
-    rate: float | None,
-    expected: str | None,
-    output_format: str,
-    everything: bool,
-    junit: str | None,
-    html: str | None,
-    folder: Path | None,
-    script: str | None,
-    ulp: str,
-    buffer: tuple[int, int, int] | None,
-    private_data: bytes,
-    ird: int | None,
-    order: int | None,
-    peer_to_peer: bool,
-    rtr: tuple[str, ...],
-) -> int:
+def probe_command(**given: Any) -> int:
     """Test a live MPA implementation: is it conformant, and does it survive?
 
-    HOST PORT is a Responder; with --listen an Initiator is tested. Each case of the catalogue that can be sent to such
-    a peer gets a connection of its own, and the answer is judged. Exit status: 0 all pass, 1 some fail, 2 the probe
-    cannot start or the peer lets nothing be tested, 3 the peer is gone, 130 after Ctrl-C.
+    HOST PORT is a Responder; with --listen, an Initiator is tested. Each case of the catalogue that can be sent to such
+    a peer gets a connection of its own, and the answer is judged. Exit status: 0 if all pass, 1 if some fail, 2 if the
+    probe cannot start or no case could be tested, 3 if the peer is gone, 130 after Ctrl-C.
     """
-    from scapy_mpa.probe.aim import Live
-    from scapy_mpa.probe.choice import chosen, known_failures, sampled
-    from scapy_mpa.probe.exchange import Terms
-    from scapy_mpa.probe.fitting import Clean
-    from scapy_mpa.probe.monitor import Monitor
-    from scapy_mpa.probe.run import RunSettings, peers
+    from scapy_mpa.probe.choice import chosen, sampled
+    from scapy_mpa.probe.run import peers
 
-    learning = Learning(learn_connections, silence, replay, dot)
-    if learn:
-        check_learning(click.get_current_context(), learning, output_format)
-        clean = Clean(private_data, _enhanced(ird, order, peer_to_peer, rtr))
-        until = time.monotonic() + limit if limit is not None else None
-        interval = 1 / rate if rate is not None else 0.0
-        return run_learning(
-            lambda stack: target_of(stack, where, listens, command, restart, timeout, patience, None, boot),
-            learning_settings(learning, clean, timeout, settle, interval, recovery, until, seed),
-            learning,
-            output_format,
-        )
-    check_without_learning(learning)
-    if output_format == "json":
-        raise click.UsageError("--format json is for --learn: here it is jsonl")
-    cases = chosen(names, skipped, areas, clauses)
-    if only_list:
-        _list(cases, output_format)
+    options = ProbeOptions(**given)
+    if options.learn:
+        check_learning(click.get_current_context(), options)
+        return run_learning(lambda stack: target_of(stack, options), options)
+    check_without_learning(options)
+    if options.output_format == "json":
+        raise click.UsageError("--format json is for --learn: use jsonl here")
+    cases = chosen(options.names, options.skipped, options.areas, options.clauses)
+    if options.only_list:
+        _list(cases, options.output_format)
         return 0
-    enhanced = _enhanced(ird, order, peer_to_peer, rtr)
-    terms = Terms(
-        timeout,
-        Clean(private_data, enhanced),
-        live=Live(*buffer) if buffer is not None else None,
-        rping=ulp == "rping",
-        settle=settle,
-    )
-    settings = RunSettings(
-        terms,
-        strict,
-        repeat,
-        1 / rate if rate is not None else 0.0,
-        known_failures(expected) if expected is not None else frozenset(),
-        keeps=folder is not None or script is not None,
-        recovery=recovery,
-        required=frozenset(required),
-        monitor=Monitor(monitor, patience) if monitor is not None else None,
-        until=time.monotonic() + limit if limit is not None else None,
-    )
-    is_chosen = bool(names or areas or clauses)
-    telling = _Telling(output_format, everything=everything, junit=junit, html=html, folder=folder, script=script)
+    settings = options.settings()
+    telling = _Telling(options)
     telling.check()
+    is_raw = options.raw is not None
     with ExitStack() as stack:
-        if raw is None and (device, mtu) != (None, None):
+        if not is_raw and (options.device, options.mtu) != (None, None):
             raise click.UsageError("--tun and --mtu set up the TUN device of --raw: add --raw ADDRESS")
-        wire = Wire(raw, device, mtu) if raw is not None else None
-        target, peer = target_of(stack, where, listens, command, restart, timeout, patience, wire, boot)
-        given = peers(cases, target.role, ("tcp", "raw") if raw is not None else ("tcp",))
-        if not given:
-            raise MPAError(_nothing_to_give(cases, target.role, is_raw=raw is not None))
-        if sample is not None:
-            given = sampled(given, sample, seed)
-        if script is not None and (len(given) != 1 or raw is not None):
+        wire = Wire(options.raw, options.device, options.mtu) if options.raw is not None else None
+        target, peer = target_of(stack, options, wire)
+        to_send = peers(cases, target.role, ("tcp", "raw") if is_raw else ("tcp",))
+        if not to_send:
+            raise MPAError(_nothing_to_give(cases, target.role, is_raw=is_raw))
+        if options.sample is not None:
+            to_send = sampled(to_send, options.sample, options.seed)
+        if options.script is not None and (len(to_send) != 1 or is_raw):
             raise click.UsageError("--script writes one case that a socket can send: --case NAME, without --raw")
-        return _run(target, peer, settings, given, telling, is_chosen=is_chosen)
+        return _run(target, peer, settings, to_send, telling, is_chosen=options.is_chosen)
 
 
 def _nothing_to_give(cases: list[ProbeCase], role: Role, *, is_raw: bool) -> str:
@@ -327,56 +253,38 @@ class Wire(NamedTuple):
         return RawConnector(way, str(way.address), host, port, timeout)
 
 
-def target_of(
-    stack: ExitStack,
-    where: tuple[str, ...],
-    listens: str | None,
-    command: str | None,
-    restart: str | None,
-    timeout: float,
-    patience: float,
-    wire: Wire | None = None,
-    boot: float = 0.0,
-) -> tuple[Target, str]:
+def target_of(stack: ExitStack, options: PeerOptions, wire: Wire | None = None) -> tuple[Target, str]:
     """Who is tested, and where it is, in words."""
     from scapy_mpa.probe.carrier import Acceptor, Connector
     from scapy_mpa.probe.target import Initiator, Responder, closing
 
-    if restart is None and boot:
+    if options.restart is None and options.boot:
         raise click.UsageError("--boot is how long --restart may take: add --restart COMMAND")
-    if listens is None:
-        if command is not None:
-            raise click.UsageError("--run starts an Initiator, which only --listen tests")
-        if not where:
+    if options.listens is None:
+        if options.command is not None:
+            raise click.UsageError("--run starts an Initiator: only --listen tests one")
+        if not options.where:
             raise click.UsageError("name HOST and PORT of a Responder, or --listen PORT for an Initiator")
-        address, number = host_and_port(where)
+        address, number = host_and_port(options.where)
         connector = (
-            Connector(address, number, timeout) if wire is None else wire.connector(stack, address, number, timeout)
+            Connector(address, number, options.timeout)
+            if wire is None
+            else wire.connector(stack, address, number, options.timeout)
         )
-        target: Target = Responder(connector, restart, patience, boot)
+        target: Target = Responder(connector, options.restart, options.patience, options.boot)
         return stack.enter_context(closing(target)), str(connector)
     if wire is not None:
         raise click.UsageError("--raw tests only a Responder: give HOST PORT")
-    if where:
-        raise click.UsageError("--listen waits for an Initiator: leave HOST PORT out")
-    host, _, port = listens.rpartition(":")
+    if options.where:
+        raise click.UsageError("--listen waits for an Initiator: leave out HOST PORT")
+    host, _, port = options.listens.rpartition(":")
     if not port.isdecimal() or int(port) > 0xFFFF:
-        raise click.UsageError(f"--listen takes [HOST:]PORT, not {printable(listens)!r}")
-    acceptor = stack.enter_context(Acceptor(host.strip("[]") or _LOOPBACK, int(port), timeout))
-    if command is None:
+        raise click.UsageError(f"--listen takes [HOST:]PORT, not {printable(options.listens)!r}")
+    acceptor = stack.enter_context(Acceptor(host.strip("[]") or _LOOPBACK, int(port), options.timeout))
+    if options.command is None:
         print_line(f"waiting for an Initiator to connect to {acceptor}, once for each connection", err=True)
-    target = Initiator(acceptor, command, patience, restart, boot)
+    target = Initiator(acceptor, options.command, options.patience, options.restart, options.boot)
     return stack.enter_context(closing(target)), str(acceptor)
-
-
-def _enhanced(ird: int | None, order: int | None, peer_to_peer: bool, rtr: tuple[str, ...]) -> EnhancedData | None:
-    if ird is None and order is None and not peer_to_peer and not rtr:
-        return None
-    types = rtr or (RTR_TYPES if peer_to_peer else ())
-    return EnhancedData(
-        int(peer_to_peer), int("send" in types), int("write" in types), int("read" in types),
-        NOT_NEGOTIATED if ird is None else ird, NOT_NEGOTIATED if order is None else order,
-    )  # fmt: skip
 
 
 def _run(
@@ -421,28 +329,19 @@ def _nothing_tested(results: list[Result]) -> str:
     from scapy_mpa.probe.told import causes
 
     why = "; ".join(f"{plural(count, 'case')}: {reason}" for reason, count in causes(results)[:3])
-    return f"no case was tested: {why} (--private-data, --ird and --ord, --ulp may help)"
+    return f"no case was tested: {why} (--private-data, --ird, --ord or --ulp may help)"
 
 
 class _Telling:
     """Where results go."""
 
-    def __init__(
-        self,
-        output_format: str,
-        *,
-        everything: bool,
-        junit: str | None,
-        html: str | None,
-        folder: Path | None,
-        script: str | None,
-    ) -> None:
-        self._is_text = output_format == "text"
-        self._everything = everything
-        self._junit = junit
-        self._html = html
-        self._folder = folder
-        self._script = script
+    def __init__(self, options: ProbeOptions) -> None:
+        self._is_text = options.output_format == "text"
+        self._everything = options.everything
+        self._junit = options.junit
+        self._html = options.html
+        self._folder = options.folder
+        self._script = options.script
         #: The files of recordings, by case.
         self._captures: dict[str, str] = {}
         self._progress = StepProgress("case") if self._is_text else None

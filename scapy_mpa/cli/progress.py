@@ -20,14 +20,14 @@ from scapy_mpa.cli.colours import allows_colours
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-#: Seconds before anything is shown, and between two looks at the files.
+#: Seconds before anything is shown, and between two examines the files.
 _PATIENCE, _INTERVAL = 2.0, 0.25
 #: What a process has open, as Linux shows it.
 _OPEN, _STATE = "/proc/self/fd", "/proc/self/fdinfo"
 
 
 def shows_progress() -> bool:
-    """Whether stderr is a terminal on which a line can be written anew."""
+    """Return True if stderr is a terminal on which a line can be rewritten."""
     return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
@@ -53,7 +53,7 @@ def _progress(*, octets: bool) -> Progress:
 
 
 class ReadingProgress:
-    """How many octets of captures have been read; to be ended before anything is printed."""
+    """Counts the octets of captures that have been read; must be ended before anything is printed."""
 
     def __init__(self, captures: Iterable[str]) -> None:
         self._sizes: dict[str, int] = {}
@@ -86,7 +86,7 @@ class ReadingProgress:
             task = progress.add_task("reading", total=total, completed=sum(done.values()))
             while not self._is_over.wait(_INTERVAL):
                 there = _positions(self._sizes)
-                # One after the other: those that are not open any more, before one that is, were read to their end.
+                # One after the other: those that are no longer open, before one that is, were read to their end.
                 last = max((at for at, name in enumerate(done) if name in there), default=-1)
                 for at, name in enumerate(done):
                     if name in there:
@@ -100,7 +100,7 @@ class ReadingProgress:
 
 
 def _positions(sizes: dict[str, int]) -> dict[str, int]:
-    """How far each of the files is read that are open."""
+    """Return how far each of the open files has been read."""
     found: dict[str, int] = {}
     with suppress(OSError):
         for number in os.listdir(_OPEN):
@@ -135,7 +135,7 @@ def end_progress() -> None:
 
 
 class StepProgress:
-    """How many steps of so many are done, shown once they have taken two seconds."""
+    """Counts completed steps; shown once they have taken two seconds."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -144,7 +144,7 @@ class StepProgress:
         self._progress: Progress | None = None
 
     def step(self, done: int, total: int, what: str = "") -> None:
-        """So many are done; ``what`` was the last."""
+        """Show that ``done`` steps are done; ``what`` was the last."""
         if not self._shows or monotonic() < self._begins:
             return
         said = f"{self._what} {what}".rstrip()

@@ -27,15 +27,15 @@ _INTERVAL = 10.0
 @click.option(
     "--verdict",
     is_flag=True,
-    help="Keep what shows how the connection ended: the one of --connection, else the first that ended before its work "
-    "was done.",
+    help="Keep what shows how a connection ended: that of --connection, else the first that ended before its work was "
+    "done.",
 )
 @click.option(
     "--any",
     "is_loose",
     is_flag=True,
-    help="Any finding of the rule will do, or any end by the same side and means: fewer packets, but what they show "
-    "may have another cause.",
+    help="Any finding of the rule will do, or any end by the same side in the same way: fewer packets, but they may "
+    "show another cause.",
 )
 @click.option(
     "--tests",
@@ -43,14 +43,14 @@ _INTERVAL = 10.0
     type=click.IntRange(1),
     default=1000,
     show_default=True,
-    help="Analyse at most this many smaller captures.",
+    help="Try at most this many smaller captures.",
 )
 def reduce_command(reading: Reading, output: str, rule: str | None, verdict: bool, is_loose: bool, tests: int) -> int:
     """Write the fewest packets that still show a finding, or how a connection ended.
 
-    Other connections are left out first, then frames that only acknowledge, messages, FPDUs and single frames, as long
-    as the analysis of the rest says the same. Where FPDUs are left out, sequence numbers behind them move up. The
-    frames of a connection may be 64 MiB. What is tried is told on standard error. OUT - is standard output.
+    Removes other connections first, then frames that only acknowledge, messages, FPDUs and single frames, as long as
+    the analysis of the rest says the same. Where FPDUs are removed, later sequence numbers move up. The frames of a
+    connection may be 64 MiB. Progress is shown on standard error. OUT - is standard output.
     """
     from scapy_mpa.reduce.reduction import reduce
 
@@ -64,7 +64,7 @@ def reduce_command(reading: Reading, output: str, rule: str | None, verdict: boo
     if others or len(reading.connections) > 1:
         raise click.UsageError(f"reduce looks at one connection: {others[0] if others else 'one --connection'}")
     if reading.query.sources.esp is not None:
-        raise click.UsageError("reduce does not look into ESP: leave --esp out")
+        raise click.UsageError("reduce does not decrypt ESP: leave --esp out")
     if reading.captures[0] == STANDARD_INPUT:
         raise click.UsageError("reduce reads the capture more than once: name the file")
     check_output(reading.captures, output, again="reduce")
@@ -79,9 +79,9 @@ def reduce_command(reading: Reading, output: str, rule: str | None, verdict: boo
         told.end()
     tell_written(output, f"{done.frames} of {plural(done.before, 'packet')}, after {plural(done.tests, 'test')}")
     if not done.is_least:
-        print_line(f"scapy-mpa: no more than {tests} tests (--tests): fewer packets may do", err=True)
+        print_line(f"scapy-mpa: stopped after {tests} tests (--tests): fewer packets may do", err=True)
     if not is_loose and 10 * done.frames > done.before:
-        remark = "what is shown has to stay in the same words, its numbers too; --any asks for less"
+        remark = "the finding must keep its words and numbers; --any is less strict"
         print_line(f"scapy-mpa: {remark}", err=True)
     warn_of_damage(done.damage)
     return 0

@@ -27,10 +27,10 @@ from scapy_mpa.report.model import summary_line
 def report_command(reading: Reading, judging: Judging, jobs: int, output: str) -> int:
     """Write what analyze finds as one self-contained HTML page with pictures.
 
-    Verdicts come first, then findings, a table of the connections, and the worst twenty connections in detail:
-    negotiation, the FPDUs around each finding with their octets, and lanes. The worst five have all pictures. The page
-    is smaller than 2 MB, and says what it leaves out. The captures are read several times, so none can come through a
-    pipe.
+    Verdicts come first, then findings, a table of the connections, and the worst twenty connections in detail: the
+    negotiation, the FPDUs around each finding with their octets, and a picture of the lanes. The worst five have all
+    pictures. The page is smaller than 2 MB, and says what it leaves out. The captures are read several times, so none
+    can come through a pipe.
     """
     from scapy_mpa.page.templates import check_jinja
     from scapy_mpa.page.write import page_of
@@ -61,7 +61,7 @@ def report_command(reading: Reading, judging: Judging, jobs: int, output: str) -
 
 
 def _left_out(reading: Reading, judging: Judging) -> list[str]:
-    """What the options leave out, a sentence each."""
+    """Return what the options leave out, a sentence each."""
     said = []
     filters = [name for name in reading.filters if name != "--direction"]
     if filters:

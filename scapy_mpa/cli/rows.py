@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Rows(NamedTuple):
-    """In which form rows are listed, where they go, and which of them: all, where nothing is said."""
+    """The format of rows, where they go, and which of them: all by default."""
 
     reading: Reading
     output_format: str
@@ -39,12 +39,12 @@ class Rows(NamedTuple):
 
     @property
     def is_parquet(self) -> bool:
-        """Whether they go into a Parquet file."""
+        """True if they go into a Parquet file."""
         return self.output_format == PARQUET
 
     @property
     def is_shown(self) -> bool:
-        """Whether a terminal shows them as text."""
+        """True if a terminal shows them as text."""
         return self.output_format == "text" and self.output == STANDARD_OUTPUT and terminal_width() is not None
 
     @property
@@ -55,7 +55,7 @@ class Rows(NamedTuple):
 
     @property
     def chooses(self) -> bool:
-        """Whether some rows of a connection may be left out."""
+        """True if some rows of a connection may be left out."""
         return bool(self.opcodes or self.stags) or self.reading.has_period
 
     def fpdus(self, records: Iterable[FPDURecord]) -> Iterator[FPDURecord]:

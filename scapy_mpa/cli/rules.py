@@ -21,7 +21,7 @@ from scapy_mpa.rules.table import RULES
 def rules_command(rule_id: str | None, output_format: Literal["text", "json", "md"]) -> int:
     """List the rules that traffic is judged by, or explain the one with this ID.
 
-    The beginning of several IDs lists these rules.
+    If several IDs begin with it, those rules are listed.
 
     The list has severity, error code, requirement word and what is expected; the JSON and the Markdown also have each
     requirement of the specifications and the rule that checks it.
@@ -31,7 +31,7 @@ def rules_command(rule_id: str | None, output_format: Literal["text", "json", "m
     chosen = [RULES[name] for name in named(rule_id)] if rule_id is not None else list(RULES.values())
     if output_format == "md":
         if rule_id is not None:
-            raise click.UsageError("--format md gives the whole table; leave the ID out")
+            raise click.UsageError("--format md prints the whole table; leave the ID out")
         from scapy_mpa.catalogue.conformance import markdown_lines
 
         lines = markdown_lines()

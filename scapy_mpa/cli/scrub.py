@@ -32,20 +32,20 @@ from scapy_mpa.values.words import plural
 @click.option(
     "--seed",
     metavar="TEXT",
-    help="Make the same of the same in several captures, such as those of two taps. Whoever knows it can undo what was "
-    "done: keep it to yourself. Without it nobody can.",
+    help="Replace the same octets alike in several captures, such as those of two taps. Whoever knows the seed can "
+    "undo the replacement: keep it to yourself. Without --seed, nobody can.",
 )
 @click.option(
     "--keep",
     type=Word(("headers",)),
-    help="headers: leave headers of upper layers readable, and their Private Data; what is behind them is replaced.",
+    help="headers: leave headers of upper layers readable, and their Private Data; what follows them is replaced.",
 )
 def scrub_command(reading: Reading, output: str, seed: str | None, keep: str | None) -> int:
     """Write a capture without payload, Private Data and addresses, to be shared.
 
-    What MPA, DDP and RDMAP say stays, with lengths, times and order, so the findings are the same. CRCs and checksums
-    that were right are right again; wrong ones stay wrong. What is left readable is listed. What is not looked into,
-    such as IP fragments and ESP, is replaced whole, and counted. OUT - is standard output.
+    The headers of MPA, DDP and RDMAP stay, with lengths, times and order, so the findings are the same. CRCs and
+    checksums that were right are made right again; wrong ones stay wrong. What stays readable is listed. What cannot be
+    decoded, such as IP fragments and ESP, is replaced entirely, and counted. OUT - is standard output.
     """
     from scapy_mpa.scrub.capture import READABLE, READABLE_BUFFERS, READABLE_HEADERS, scrub
     from scapy_mpa.scrub.compared import lost_findings
@@ -55,7 +55,7 @@ def scrub_command(reading: Reading, output: str, seed: str | None, keep: str | N
     if reading.filters:
         raise click.UsageError(f"scrub writes all packets; extract copies some ({', '.join(reading.filters)})")
     if reading.query.sources.esp is not None:
-        raise click.UsageError("scrub replaces ESP whole, keys or not: leave --esp out")
+        raise click.UsageError("scrub replaces all of ESP, with or without keys: leave --esp out")
     (capture,) = reading.captures
     if capture == STANDARD_INPUT:
         raise click.UsageError("scrub reads the capture twice: name the file")
@@ -70,10 +70,10 @@ def scrub_command(reading: Reading, output: str, seed: str | None, keep: str | N
     for line in (*READABLE, *more):
         print_line(f"  readable: {line}")
     for what, count in sorted(done.replaced.items()):
-        print_line(f"  replaced whole: {count} {what}")
+        print_line(f"  replaced entirely: {count} {what}")
     lost = [*lost_findings(reading.query, output)]
     for line in lost:
         print_line(f"  not the same: {line}", err=True)
     if lost and keep is None:
-        print_line("  --keep headers keeps what rests on headers of upper layers", err=True)
+        print_line("  --keep headers keeps the findings that rest on headers of upper layers", err=True)
     return 0

@@ -9,12 +9,12 @@ import click
 
 #: The exit status if a live peer is gone.
 GONE = 3
-#: Seconds after a case within which a clean connection has to work.
+#: Seconds after a case within which a clean connection must work.
 RECOVERY = 1.0
 #: Upper layers of a peer that is tested.
 ULPS = ("none", "rping")
 
-_HELP = "Wait this long after the Reply before sending the first FPDU: a slow peer may miss one that comes at once."
+_HELP = "Wait this long after the Reply before sending the first FPDU: a slow peer may miss one sent at once."
 
 
 def settles(condition: str = "") -> Callable[[Callable[..., int]], Callable[..., Any]]:
@@ -24,32 +24,32 @@ def settles(condition: str = "") -> Callable[[Callable[..., int]], Callable[...,
 
 
 def boots() -> Callable[[Callable[..., int]], Callable[..., Any]]:
-    """How long a command that restarts a peer may take."""
+    """Return the option for how long a command that restarts a peer may take."""
     return click.option(
         "--boot",
         type=click.FloatRange(0, 3600),
         default=0.0,
         show_default=True,
-        help="Seconds that --restart may take before the peer is tried again; less if COMMAND ends earlier.",
+        help="Seconds to wait for --restart before the peer is tried again; less if COMMAND ends earlier.",
     )
 
 
 def monitors() -> Callable[[Callable[..., int]], Callable[..., Any]]:
-    """What says whether the peer is in trouble though it answers."""
+    """Return the option for a command that says whether the peer is in trouble although it answers."""
     return click.option(
         "--monitor",
         metavar="COMMAND",
-        help="Command that is run after each case: if its exit status is not 0, and its last lines are new, the case "
-        "fails; {case} is the case.",
+        help="Command to run after each case: the case fails if its exit status is not 0 and its last lines are new; "
+        "{case} is the case.",
     )
 
 
 def recovers() -> Callable[[Callable[..., int]], Callable[..., Any]]:
-    """How long a peer may take until it is well again after a case."""
+    """Return the option for how long a peer may take to recover after a case."""
     return click.option(
         "--recovery",
         type=click.FloatRange(0, 3600),
         default=RECOVERY,
         show_default=True,
-        help="Seconds after a case within which a clean connection has to work.",
+        help="A clean connection must work within this many seconds after a case.",
     )

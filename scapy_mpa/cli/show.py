@@ -21,7 +21,7 @@ from scapy_mpa.report.blocks import in_blocks
 
 
 class FPDUNumber(NamedTuple):
-    """Which FPDU: its connection, who sent it, its place in the stream from 0."""
+    """An FPDU by its connection, its sender, and its position in the stream, from 0."""
 
     connection: int
     direction: Role
@@ -44,7 +44,7 @@ class _FPDUType(ParamType[FPDUNumber]):
 @click.command("show", cls=Command)
 @reads_captures_or_streams
 @click.option(
-    "--frame", type=click.IntRange(1), metavar="N", help="Show everything that this frame of the capture brought."
+    "--frame", type=click.IntRange(1), metavar="N", help="Show everything that this frame of the capture carried."
 )
 @click.option(
     "--seq",

@@ -1,4 +1,4 @@
-"""What ``connect`` and ``listen`` have in common: their options, and what is done with them."""
+"""What ``connect`` and ``listen`` have in common: their options, and what they do."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _SIZED = ("rping", "echo")
 
 @dataclass(frozen=True)
 class Talking:
-    """What was asked for."""
+    """The options that were given."""
 
     settings: TalkSettings
     ulp: str
@@ -76,7 +76,7 @@ class Talking:
 
     @property
     def has_words(self) -> bool:
-        """Whether steps or ULPDUs are given."""
+        """True if steps or ULPDUs are given."""
         return bool(self.say or self.scenario or self.source)
 
     def transparent(self, changes: dict[str, Any]) -> Talking:
@@ -97,7 +97,7 @@ class Talking:
         return tuple(conversation.steps for conversation in load(self.scenario).conversations)
 
     def items(self, role: Role, steps: Sequence[Step]) -> Iterator[Item | None]:
-        """What this side says on a connection, drawn as it is said; ``steps`` are those of the scenario."""
+        """Yield what this side sends on a connection, generated as it is sent; ``steps`` are those of the scenario."""
         conversation = speech()
         if self.breaking is not None and not self.has_words:
             yield from self.breaking.items() or ()
@@ -109,7 +109,7 @@ class Talking:
                 yield from found if found is not None else (None,)
 
     def speaker(self, role: Role) -> Callable[[RDMAPEndpoint], Speaker]:
-        """What makes the upper layer of a connection."""
+        """Return what makes the upper layer of a connection."""
         if self.ulp != "none" and self.has_words:
             raise click.UsageError(f"--ulp {self.ulp} decides what is sent: leave --say, --scenario and --ulpdus out")
         begins = role == "initiator"
@@ -133,7 +133,7 @@ class Talking:
                 pass
         # The next connection says what the next one of the scenario does.
         turns = cycle(self.scenario_steps)
-        doubt = NOT_THE_SAME if self.breaking is None else ": that may be its answer to what --break makes wrong"
+        doubt = NOT_THE_SAME if self.breaking is None else ": that may be its answer to what --break does"
         return lambda rdmap: Script(rdmap, self.items(role, next(turns)), wait=self.wait, ends=begins, doubt=doubt)
 
     def run(self, talk: Callable[[LiveSession], Awaitable[Any]], speaker: Callable[[RDMAPEndpoint], Speaker]) -> int:
@@ -181,7 +181,7 @@ def _show(line: str) -> None:
 
 
 def _logger(file: BinaryIO, is_read: bool) -> Callable[[str], None]:
-    """What writes lines; at once, if somebody reads them as they come."""
+    """Return what writes lines; immediately, if somebody reads them as they come."""
 
     def log(line: str) -> None:
         file.write(line.encode() + b"\n")
@@ -192,7 +192,7 @@ def _logger(file: BinaryIO, is_read: bool) -> Callable[[str], None]:
 
 
 def _sum_up(session: LiveSession, *, has_told: bool) -> None:
-    """Print what became of the last connections; a failure alone where it was not told as it happened."""
+    """Print what became of the last connections; only a failure that was not printed as it happened."""
     counts = session.counts
     total = sum(counts.values())
     said = [plural(total, "connection")]
@@ -234,7 +234,7 @@ def _run(talk: Awaitable[Any]) -> MPAError | None:
 
 
 def _items_of_lines(source: str, role: Role, conversation: Conversation) -> Iterator[list[Item] | None]:
-    """What each line means, None while there is none.
+    """Yield what each line means, None while there is none.
 
     Raises MPAError for a line that means nothing, by its number; somebody at a terminal may try again.
     """
@@ -333,7 +333,7 @@ def _talking(
     breaking = _breaking(breaks, role) if breaks is not None else None
     is_sized = click.get_current_context().get_parameter_source("size") is ParameterSource.COMMANDLINE
     if is_sized and ulp not in _SIZED:
-        raise click.UsageError(f"--size is of messages that --ulp {' and '.join(_SIZED)} send, not --ulp {ulp}")
+        raise click.UsageError(f"--size is for the messages of --ulp {' and '.join(_SIZED)}, not --ulp {ulp}")
     if subnqn is not None and ulp != "nvme-connect":
         raise click.UsageError("--subnqn names what --ulp nvme-connect connects to")
     if ulp == "nvme-connect":
@@ -377,7 +377,7 @@ def _broken(settings: EndpointSettings, breaking: Breaking | None) -> EndpointSe
 
 
 def _may_say_depths(*, rev: int | None, profile: str | None, kind: str, **_: Any) -> bool:
-    """Whether what was asked for leaves room for RFC 6581."""
+    """Return True if what was asked for leaves room for RFC 6581."""
     return (rev is None or rev > 1) and profile in (None, "rfc6581") and kind != "rdmac"
 
 

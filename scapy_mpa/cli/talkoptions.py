@@ -16,10 +16,10 @@ from scapy_mpa.live.rdmap import RDMAPSettings
 from scapy_mpa.live.rping import MOST, SIZE
 from scapy_mpa.system.names import printable
 
-#: Services, of which a connection asks one thing, and all upper layers.
+#: Services, which a connection asks for one thing, and all upper layers.
 SERVICES = ("nfs-null", "nvme-connect")
 ULPS = ("none", "rping", "echo", *SERVICES)
-#: Octets of the longest name of a subsystem, without the zero behind it (NVMe 1.4 §7.9).
+#: Octets of the longest name of a subsystem, without the zero after it (NVMe 1.4 §7.9).
 _LONGEST_NAME = 223
 _SECONDS = click.FloatRange(0, 1_000_000)
 #: What adds an option to a command.
@@ -39,7 +39,7 @@ class NQNType(ParamType[str]):
 
 
 class _Option(NamedTuple):
-    """How it is added to the command of each role, None where that has none."""
+    """How an option is added to the command of each role, None for a role without it."""
 
     initiator: _Adds | None
     responder: _Adds | None
@@ -54,7 +54,7 @@ def _by_role(initiator: _Adds | None = None, responder: _Adds | None = None) -> 
 
 
 def talking_options(role: Role) -> list[_Adds]:
-    """What adds the options of the command of a role, in the order of its help."""
+    """Return what adds the options of a role's command, in the order of its help."""
     return [adds for option in _OPTIONS if (adds := getattr(option, role)) is not None]
 
 
@@ -73,7 +73,7 @@ _OPTIONS: tuple[_Option, ...] = (
             "--subnqn",
             metavar="NQN",
             type=NQNType(),
-            help="With --ulp nvme-connect: the subsystem. [default: the one of discovery]",
+            help="With --ulp nvme-connect: the subsystem. [default: the discovery subsystem]",
         )
     ),
     _by_role(
@@ -81,7 +81,7 @@ _OPTIONS: tuple[_Option, ...] = (
             "--count", type=click.IntRange(0), help="Iterations of rping, or messages of echo. [default: unlimited]"
         ),
         responder=click.option(
-            "--count", type=click.IntRange(0), help="Connections to serve before ending. [default: unlimited]"
+            "--count", type=click.IntRange(0), help="Number of connections to serve before ending. [default: unlimited]"
         ),
     ),
     _by_role(
@@ -113,7 +113,7 @@ _OPTIONS: tuple[_Option, ...] = (
         click.option(
             "--scenario",
             metavar="NAME",
-            help="Send the steps of a scenario of craft: those of its connections, one connection after the other.",
+            help="Send the steps of this scenario of craft, one connection after the other.",
         )
     ),
     _of_both(
@@ -170,10 +170,10 @@ _OPTIONS: tuple[_Option, ...] = (
         initiator=click.option(
             "--ird",
             type=click.IntRange(0, NOT_NEGOTIATED),
-            help="How many RDMA Reads we answer at a time (RFC 6581). [default: 1 for rping]",
+            help="How many RDMA Reads we answer at once (RFC 6581). [default: 1 for rping]",
         ),
         responder=click.option(
-            "--ird", type=click.IntRange(0, NOT_NEGOTIATED), help="How many RDMA Reads we answer at a time (RFC 6581)."
+            "--ird", type=click.IntRange(0, NOT_NEGOTIATED), help="How many RDMA Reads we answer at once (RFC 6581)."
         ),
     ),
     _of_both(
@@ -181,7 +181,7 @@ _OPTIONS: tuple[_Option, ...] = (
             "--ord",
             "order",
             type=click.IntRange(0, NOT_NEGOTIATED),
-            help="How many RDMA Reads we send at a time (RFC 6581). [default: the same as --ird]",
+            help="How many RDMA Reads we send at once (RFC 6581). [default: the same as --ird]",
         )
     ),
     _of_both(
@@ -247,7 +247,7 @@ _OPTIONS: tuple[_Option, ...] = (
             "--emss",
             type=click.IntRange(16, 1 << 16),
             metavar="OCTETS",
-            help="Make FPDUs fit segments of at most this many octets. [default: TCP_MAXSEG]",
+            help="Make FPDUs fit into segments of at most this many octets. [default: TCP_MAXSEG]",
         )
     ),
     _of_both(
@@ -256,7 +256,7 @@ _OPTIONS: tuple[_Option, ...] = (
             type=click.FloatRange(0.001, 1_000_000),
             default=10.0,
             show_default=True,
-            help="Give up the connection if nothing is received or sent for this many seconds.",
+            help="Give up on the connection if nothing is sent or received for this many seconds.",
         )
     ),
     _of_both(
@@ -285,7 +285,7 @@ _OPTIONS: tuple[_Option, ...] = (
             type=click.IntRange(1, 1 << 16),
             default=RDMAPSettings.receive_buffers,
             show_default=True,
-            help="How many of the peer's Sends there is room for.",
+            help="How many Sends of the peer we have buffers for.",
         )
     ),
     _of_both(
@@ -294,7 +294,7 @@ _OPTIONS: tuple[_Option, ...] = (
             type=click.IntRange(0, 1 << 30),
             default=RDMAPSettings.receive_size,
             show_default=True,
-            help="Octets of the longest Send that is accepted.",
+            help="Length of the longest Send that is accepted, in octets.",
         )
     ),
     _of_both(

@@ -27,7 +27,7 @@ else:
 
 
 class Word(click.Choice[str]):
-    """One of some words; so much of it is enough as begins no other."""
+    """One of some words; any prefix that is unambiguous is enough."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The whole word."""
@@ -39,7 +39,7 @@ class Word(click.Choice[str]):
 
 
 class Begun(ParamType[str]):
-    """A word of which the beginning is enough, where the words are known once they are needed."""
+    """A word that may be abbreviated, where the words are known once they are needed."""
 
     name = "word"
 
@@ -54,7 +54,7 @@ class Begun(ParamType[str]):
 
 
 class TimeType(ParamType[float]):
-    """A time: seconds, or a number with s, m or h behind it, such as 60s or 5m."""
+    """A time: seconds, or a number with s, m or h after it, such as 60s or 5m."""
 
     name = "time"
 
@@ -123,7 +123,7 @@ class OctetsType(ParamType[bytes]):
         except OSError as error:
             self.fail(f"{printable(value[1:])}: {error.strerror or error}", param, ctx)
         except ValueError:
-            self.fail(f"{value!r} is neither a text nor hex:00ff nor @FILE", param, ctx)
+            self.fail(f"{value!r} is neither text nor hex:00ff nor @FILE", param, ctx)
 
 
 def _octets_of_file(name: str) -> bytes:

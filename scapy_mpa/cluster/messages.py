@@ -42,7 +42,7 @@ _Sorted: TypeAlias = "tuple[Key, int, int, MessageValues, bytes | None]"
 
 
 class MessageTask(NamedTuple):
-    """A share, of which the messages are put together; ``payload`` and ``held`` are those of MessageReading."""
+    """A share whose messages are reassembled; ``payload`` and ``held`` are those of MessageReading."""
 
     receiving: ReceivingTask
     payload: bool
@@ -50,7 +50,7 @@ class MessageTask(NamedTuple):
 
 
 class ShareMessages(NamedTuple):
-    """What came of a share: what it adds to the report, and the name of the file with its messages.
+    """The result of a share: what it adds to the report, and the name of the file with its messages.
 
     ``messages`` has what is known of those of a connection, by its place in ``part``; ``errors`` the frame of the first
     error of a half connection, by twice that place, or by the next number for the Responder's half.
@@ -130,7 +130,7 @@ def _places(part: ReportPart, reading: MessageReading) -> dict[int, int]:
 
 
 def _write(rows: Iterator[_Kept], folder: SharedFolder, file: IO[bytes]) -> None:
-    """Write messages in chunks, each behind its length."""
+    """Write messages in chunks, each after its length."""
     chunk: list[_Kept] = []
     octets = 0
     for row in rows:
@@ -177,7 +177,7 @@ class ClusterMessages(FoundMessages):
         self._closing.close()
 
     def __iter__(self) -> Iterator[MessageRow]:
-        """Yield the messages in the order of delivery; those never delivered come behind all others.
+        """Yield the messages in the order of delivery; those never delivered come after all others.
 
         Raises MPAError if the folder cannot be read.
         """

@@ -2,7 +2,7 @@
 
 A file is a sequence of *chunks*. A chunk has the *marks* of some blocks of the captures, which every share reads, and
 for each share the segments of these blocks that are its own. Where each of them lies (:data:`Chunk`) is passed on
-beside the file. So a task of the second stage reads its own octets alone, and what a writer holds is bounded.
+beside the file. So a task of the second stage reads only its own octets, and what a writer holds is bounded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scapy_mpa.values.segment import CarriedSegment, Segment
 #: Octets of segments that are held before a chunk is written, and blocks.
 _HELD = 16 << 20
 _BLOCKS = 4096
-#: Half connections of which a writer remembers whose share they are.
+#: Half connections whose share a writer remembers.
 _MOST_REMEMBERED = 1 << 16
 
 #: Where the parts of a chunk end in the file: the first one is where it begins, the next the end of its marks.
@@ -28,14 +28,14 @@ _Row: TypeAlias = "tuple[int, int, bytes, int, int, int, int, int, int, int, tup
 
 
 class Mark(NamedTuple):
-    """What every share knows of a block: its octets, and the frame and time of the last segment, if there is one."""
+    """What every share knows about a block: its octets, and the frame and time of the last segment, if there is one."""
 
     octets: int
     last: tuple[int, int] | None
 
 
 class PartitionWriter:
-    """Writes the segments of some captures, block by block, into a file of a folder, for so many ``shares``.
+    """Writes the segments of some captures, block by block, into a file of a folder, for ``shares`` shares.
 
     ``chunks`` says where what lies, after :meth:`finish`.
     """
@@ -53,7 +53,7 @@ class PartitionWriter:
         self._held = 0
 
     def add(self, segments: Sequence[Segment], octets: int) -> None:
-        """Take the segments of a block that has so many octets. Raises OSError."""
+        """Take the segments of a block that has this many octets. Raises OSError."""
         known = self._share_of
         if len(known) > _MOST_REMEMBERED:
             known.clear()
@@ -68,7 +68,7 @@ class PartitionWriter:
                 share = known[key] = share_of(key, self._shares)
             if share not in rows:
                 rows[share], pieces[share], sizes[share] = [], [], 0
-            # The IP header comes along: its TTL or Hop Limit is looked at.
+            # The IP header comes along: its TTL or Hop Limit is examined.
             first = start if tcp < 0 else max(0, tcp - (20 if len(key) == 12 else 40))
             shift = sizes[share] - first
             tcp = tcp if tcp < 0 else tcp + shift
@@ -104,7 +104,7 @@ class PartitionWriter:
 
 
 def part_of_chunk(chunk: Chunk, share: int) -> Chunk:
-    """What a task of one share needs of a chunk: where the marks are, and where its own segments are."""
+    """Return what a task of one share needs of a chunk: where the marks are, and where its own segments are."""
     return *chunk[:2], *chunk[share + 1 : share + 3]
 
 

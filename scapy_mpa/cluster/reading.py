@@ -5,7 +5,7 @@ What one capture says of another is all that could make a difference between rea
 * captures that overlap in time may hold the same packets (:mod:`~scapy_mpa.capture.twice`), or are merged: these are
   one unit from the beginning (:func:`units_of`);
 * an IP datagram may begin in one capture and end in the next: when both were read, their tasks tell (``waiting`` and
-  ``fragmented``), and they are read once more, as one unit (:func:`torn`).
+  ``fragmented``), and they are read again, as one unit (:func:`torn`).
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from scapy_mpa.system.names import printable
 from scapy_mpa.values.limits import Limits
 from scapy_mpa.version import __version__
 
-#: Datagrams in fragments of which a task remembers that it saw them; of more, all are taken to be torn.
+#: Fragmented datagrams that a task remembers; if there are more, all are taken to be torn.
 _MOST_FRAGMENTED = 1 << 16
-#: Rules whose note counts packets of several captures: it can be made by one task alone.
+#: Rules whose note counts packets of several captures: it can be made by only one task.
 _COUNTED_TOGETHER = ("capture-twice", "capture-taps")
 
 
@@ -58,7 +58,7 @@ class ReadingTask(NamedTuple):
 
 
 class UnitRead(NamedTuple):
-    """What came of a unit: where its segments are, and what reading it left to be said.
+    """The result of a unit: where its segments are, and remarks about reading it.
 
     ``frames`` has the frames of each capture, by its index, in the order of reading; ``said`` lines on what could not
     be read: the index of the capture, whether nothing of it can be read, the line. ``unread`` counts packets in what is
@@ -156,9 +156,9 @@ def joined(units: Sequence[list[int]], together: Sequence[tuple[int, int]]) -> l
 
 
 def torn(units: Sequence[UnitRead]) -> list[tuple[int, int]]:
-    """Which units, from one number to another, cannot be read apart.
+    """Return which units, from one number to another, cannot be read separately.
 
-    An IP datagram begins in the one and may go on in the other; or both have a note that counts what is in several
+    An IP datagram begins in the one and may continue in the other; or both have a note that counts what is in several
     captures.
     """
     found = []
@@ -215,14 +215,14 @@ def read_unit(task: ReadingTask) -> UnitRead:
 
 
 class _SeenFragments(Fragments):
-    """Fragments, of which it is remembered that they were there."""
+    """Fragments that are only remembered, not reassembled."""
 
     def __init__(self, limits: Limits, notes: Notes, udp_ports: Mapping[int, str]) -> None:
         super().__init__(limits, notes, udp_ports=udp_ports)
         self.fragmented: dict[bytes, int] | None = {}
 
     def add(self, fragment: Fragment, frame: int, time: int) -> Datagram | None:
-        """As of any capture."""
+        """Add a fragment, as for any capture."""
         if self.fragmented is not None:
             self.fragmented.setdefault(fragment.key, time)
             if len(self.fragmented) > _MOST_FRAGMENTED:

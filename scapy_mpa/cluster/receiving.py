@@ -51,7 +51,7 @@ def receive_share(task: ReceivingTask) -> str:
 
 
 def read_found(folder: SharedFolder, name: str) -> Any:
-    """What a task wrote into a file of the folder. Raises MPAError if that cannot be read."""
+    """Return what a task wrote into a file of the folder. Raises MPAError if that cannot be read."""
     try:
         with folder.open(name) as file:
             return folder.unseal(file.read())
@@ -67,6 +67,6 @@ def feed(task: ReceivingTask, one: Pass) -> None:
             for segments, mark in read_partition(task.folder, file, chunks, before):
                 octets += mark.octets
                 passed = () if mark.last is None else (segment(mark.last[0], b"", 0, time=mark.last[1]),)
-                # Where one process lets go of what it holds, so must all: what is at hand must not depend on shares.
+                # Where one process releases what it holds, so must all: what is available must not depend on shares.
                 one.take(segments, octets, passed)
     one.finish(octets)

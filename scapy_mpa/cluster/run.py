@@ -43,7 +43,7 @@ _SHARES_OF_WORKER = 2
 
 
 class Cluster(NamedTuple):
-    """Workers: so many processes of this machine, or those of the scheduler with an ``address``.
+    """Workers: this many processes on this machine, or those of the scheduler with an ``address``.
 
     ``shared`` is the folder that all of them can write; without, one of this machine.
     """
@@ -106,7 +106,7 @@ def _shared_folder(query: Query, cluster: Cluster) -> Iterator[SharedFolder]:
 def _divided(
     client: Any, query: Query, folder: SharedFolder, fpdus: bool
 ) -> tuple[list[UnitRead], list[ReceivingTask]]:
-    """What the first stage found, and the tasks of the second."""
+    """Return the results of the first stage, and the tasks of the second."""
     shares = _shares(query.sources, _workers(client))
     units = _read(client, query, folder, shares)
     # What a share was made of is in the folder.
@@ -170,7 +170,7 @@ def _client(cluster: Cluster) -> Iterator[Any]:
                     dashboard_address="127.0.0.1:0",
                     silence_logs=logging.CRITICAL,
                     memory_limit=0,
-                    # TLS with a key that this process alone has: workers do whatever a client tells them, as this user.
+                    # TLS with a key that only this process has: workers do whatever a client tells them, as this user.
                     security=True,
                 )
                 client = dask.Client(stack.enter_context(local))
@@ -196,7 +196,7 @@ def _shares(sources: Sources, workers: int) -> int:
 
 
 def _read(client: Any, query: Query, folder: SharedFolder, shares: int) -> list[UnitRead]:
-    """What the first stage found, in the order of the captures."""
+    """Return the results of the first stage, in the order of the captures."""
     units = units_of(query.sources, query.limits)
     known: dict[tuple[int, ...], UnitRead] = {}
     while True:
@@ -212,7 +212,7 @@ def _read(client: Any, query: Query, folder: SharedFolder, shares: int) -> list[
 
 
 def _done(client: Any, run: Callable[[Task], Found], tasks: Sequence[Task]) -> list[Found]:
-    """What came of tasks, in their order."""
+    """Return the results of tasks, in their order."""
     from distributed import KilledWorker
 
     try:
@@ -227,7 +227,7 @@ def _done(client: Any, run: Callable[[Task], Found], tasks: Sequence[Task]) -> l
 
 
 def _begins(sources: Sources, units: Sequence[UnitRead]) -> list[tuple[int, int]] | None:
-    """Those of :class:`~scapy_mpa.capture.files.Captures`."""
+    """Return the beginnings as :class:`~scapy_mpa.capture.files.Captures` has them."""
     if len(sources.groups) < len(sources):
         return None
     found, before = [], 0
@@ -239,7 +239,7 @@ def _begins(sources: Sources, units: Sequence[UnitRead]) -> list[tuple[int, int]
 
 
 def _notes(units: Sequence[UnitRead]) -> list[Note]:
-    """One note a rule, but for that of :func:`_not_read`."""
+    """Return the notes, one per rule, without the one of :func:`_not_read`."""
     found: dict[str, Note] = {}
     before = 0
     for unit in units:
@@ -269,7 +269,7 @@ def _not_read(units: Sequence[UnitRead]) -> Note | None:
 
 
 def _damage(sources: Sources, units: Sequence[UnitRead]) -> list[str]:
-    """One line for each capture that could only be read in part.
+    """Return one line for each capture that could only be read in part.
 
     Raises :class:`~scapy_mpa.errors.CaptureError` if nothing of one can be read, where all must be.
     """

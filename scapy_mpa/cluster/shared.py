@@ -2,7 +2,7 @@
 
 It is named as fsspec does (https://filesystem-spec.readthedocs.io): a path, ``s3://bucket/folder``, ``hdfs://...``.
 Every file gets a name that nothing else has, and a task passes that name on when the file is complete. So what a worker
-left half written, or wrote before it died and its task began anew elsewhere, is read by nobody.
+left half written, or wrote before it died and its task began again elsewhere, is read by nobody.
 
 What is in it is pickled, which runs what it says when it is read. So all of it is sealed with a key that the tasks of
 this run alone have, and what does not bear the seal is not read.
@@ -69,7 +69,7 @@ class SharedFolder(NamedTuple):
     def remove(self) -> None:
         """Remove the folder with all that is in it, as far as that can be done."""
         system, path = self._found()
-        # A task that nobody waits for any more may still write; nothing depends on it.
+        # A task that is no longer waited for may still write; nothing depends on it.
         with suppress(OSError):
             system.rm(path, recursive=True)
 
@@ -88,7 +88,7 @@ class SharedFolder(NamedTuple):
 
 
 def said(error: BaseException) -> str:
-    """What an error of another package says, in one line."""
+    """Return the message of another package's error, in one line."""
     text = (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
     return " ".join(text.split())
 

@@ -19,7 +19,7 @@ _SHOWN = 16
 
 
 class Change(NamedTuple):
-    """Octets one behind the other that a segment brought other than they were sent.
+    """Octets one after the other that a segment brought other than they were sent.
 
     Attributes:
         offset: of the first, from the beginning of Full Operation at the sender's tap.
@@ -72,7 +72,7 @@ class Reference:
                 reach = end
 
     def pieces(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-        """Yield start, end and segment of what is known of a range."""
+        """Yield start, end and segment of what is known about a range."""
         at = max(0, bisect_right(self._starts, start) - 1)
         while at < len(self._pieces) and self._pieces[at][0] < end:
             first, last, index = self._pieces[at]
@@ -200,7 +200,7 @@ def _offsets(half: HalfConnection) -> Iterator[tuple[int, int]]:
 
 
 def _split(change: Change, octets: int) -> tuple[Change, Change | None]:
-    """A change up to so many octets, and the rest of it."""
+    """The first octets of a change, and the rest of it."""
     if change.octets <= octets:
         return change, None
     head = change._replace(octets=octets, before=change.before[:octets], after=change.after[:octets])
@@ -223,7 +223,7 @@ def _parts(change: Change, offset: int, record: FPDURecord, markers: bool) -> It
 
 
 def _part(at: int, offset: int, record: FPDURecord, markers: bool) -> tuple[Part, int]:
-    """What the octet at a stream offset is, of the FPDU at ``offset``; and where in the stream that ends."""
+    """Return what the octet at a stream offset is in the FPDU at ``offset``, and where in the stream that part ends."""
     end = offset + record.wire_length
     border = end
     if markers:

@@ -1,4 +1,4 @@
-"""How the clocks of two taps differ: by how much, and how fast that changes.
+"""How much the clocks of two taps differ, and how fast that changes.
 
 What goes one way seems to take longer by what the second clock is ahead, what goes the other way as much less. The
 fastest segment of each way bounds it; half between both is the offset, if both ways are equally fast. The drift is the
@@ -21,7 +21,7 @@ _FEWEST: Final = 6
 #: Shorter times tell nothing of a drift (nanoseconds), nor do clocks drift further (a thousandth).
 _SHORTEST: Final = _SECOND
 _MOST_DRIFT: Final = 1e-3
-#: So many times the scatter is significant.
+#: A drift of this many times the scatter is significant.
 _SIGNIFICANT: Final = 4.0
 
 #: Segments of one way: the time at the first tap, and by how much the time at the second is later (nanoseconds).
@@ -29,7 +29,7 @@ Timed: TypeAlias = "Sequence[tuple[int, int]]"
 
 
 class Drift(NamedTuple):
-    """How fast the clock of the second capture gets ahead.
+    """How fast the clock of the second capture gains.
 
     Attributes:
         rate: seconds a second.
@@ -43,7 +43,7 @@ class Drift(NamedTuple):
 
 
 class ClockOffset(NamedTuple):
-    """How the clocks of both taps differ, in nanoseconds.
+    """The difference between the clocks of the taps, in nanoseconds.
 
     Attributes:
         offset: by how much that of the second capture is ahead; half the way there and back is taken for each way.
@@ -81,7 +81,7 @@ class ClockOffset(NamedTuple):
 
 
 def clock_of(ways: tuple[Timed, Timed]) -> tuple[ClockOffset | None, int]:
-    """How the clocks differ by the segments of both sides, and which tap is nearer to whom the first are of."""
+    """Return the difference of the clocks by the segments of both sides, and which tap is nearer to the first side."""
     delays = [[delay for _, delay in way] for way in ways]
     if not any(delays):
         return None, 0
@@ -135,7 +135,7 @@ def drifting(clock: ClockOffset, there: Timed, back: Timed) -> ClockOffset:
 
 
 def _by_window(way: Timed, first: int, span: int, windows: int) -> dict[int, tuple[int, int]]:
-    """Of each window that has segments the one that took least: its time from the first on, and the delay."""
+    """Return the fastest segment of each window: its time since the first one, and its delay."""
     found: dict[int, tuple[int, int]] = {}
     for time, delay in way:
         window = min(windows - 1, (time - first) * windows // span)

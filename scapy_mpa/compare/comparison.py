@@ -63,12 +63,12 @@ class ComparedConnection:
 
 
 class Comparison(NamedTuple):
-    """What two captures show of the same connections."""
+    """What two captures show about the same connections."""
 
     captures: tuple[list[str], list[str]]
     clock: ClockOffset | None
     connections: list[ComparedConnection]
-    #: MPA connections of which one of the captures has no segment: "initiator > responder".
+    #: MPA connections without a segment in one of the captures: "initiator > responder".
     only_first: list[str]
     only_second: list[str]
     #: What of the captures could not be read.
@@ -76,7 +76,7 @@ class Comparison(NamedTuple):
 
     @property
     def is_same(self) -> bool:
-        """Whether nothing was found on the way."""
+        """True if nothing was found on the way."""
         halves = (half for one in self.connections for half in one.halves.values())
         return not any(
             half.counts or any(half.remarks()) or not half.is_compared or half.differs_in_acknowledgements
@@ -85,7 +85,7 @@ class Comparison(NamedTuple):
 
     @property
     def counts_changes(self) -> bool:
-        """Whether octets changed, and TCP's checksum did not show it."""
+        """True if octets changed, and TCP's checksum did not show it."""
         return any(
             not change.checksum_shows
             for one in self.connections
@@ -128,7 +128,7 @@ def compare(
 
     Raises:
         CaptureError: Nothing of a capture can be read, or there is no room for its octets.
-        MPAError: A mapping is none.
+        MPAError: A mapping is invalid.
     """
     mapping = [*mapping]
     mapped = Mapping(mapping)
@@ -228,7 +228,7 @@ def _half(pair: Pair, which: int, place: int) -> HalfConnection | None:
 def _clock(
     ends: tuple[tuple[TapHalf, TapHalf], tuple[TapHalf, TapHalf]], shifts: Sequence[int | None]
 ) -> tuple[ClockOffset | None, int]:
-    """How the clocks differ, as one connection says, and which tap is the nearer to its Initiator."""
+    """Return the difference of the clocks according to one connection, and which tap is nearer to its Initiator."""
     ways: list[list[tuple[int, int]]] = []
     for place, shift in enumerate(shifts):
         one, other = ends[0][place], ends[1][place]

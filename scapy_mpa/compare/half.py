@@ -29,13 +29,13 @@ Kind: TypeAlias = Literal[
 ]
 #: What each kind of event is, in the order of the text.
 KINDS: dict[Kind, str] = {
-    "changed": "octets changed on the way",
-    "cut": "cut into several, or shortened",
+    "changed": "octets changed in transit",
+    "cut": "split into several, or shortened",
     "joined": "joined into one",
-    "recut": "cut at other places",
-    "lost": "lost on the way",
+    "recut": "split at other places",
+    "lost": "lost in transit",
     "not-captured": "not captured at the receiver's tap, and acknowledged or outside its capture",
-    "repeated": "repeated on the way",
+    "repeated": "repeated in transit",
     "unknown": "not captured at the sender's tap",
     "reordered": "arrived after one that was sent later",
     "delayed": "delayed",
@@ -122,8 +122,8 @@ class ComparedHalf:
         changes: the octets that changed, the first 1,000 runs.
         changed_octets: how many did.
         segments: at the sender's tap and at the receiver's.
-        missing_octets: captured at the sender's tap alone.
-        unknown_octets: captured at the receiver's tap alone.
+        missing_octets: captured only at the sender's tap.
+        unknown_octets: captured only at the receiver's tap.
         seq_shift: by how much sequence numbers are higher at the receiver's tap.
         delays: seconds, least, median and most; None without segments that are the same at both.
         mss: the MSS that its sender's SYN announced at each tap, None where the SYN was not captured.
@@ -147,13 +147,13 @@ class ComparedHalf:
         self.markers = taps.markers
         self.resets = taps.sent.resets, taps.received.resets
         self.acknowledgements = taps.sent.acknowledgements, taps.received.acknowledgements
-        # Where Markers were taken out the octets behind the first are others by number.
+        # Where Markers were taken out the octets after the first are others by number.
         self.is_compared = shift is not None and (None in self.markers or self.markers[0] == self.markers[1])
         self._taps = taps
 
     @property
     def differs_in_acknowledgements(self) -> bool:
-        """Whether one tap captured more acknowledgements without octets than the other."""
+        """True if one tap captured more acknowledgements without octets than the other."""
         return self.acknowledgements[0] != self.acknowledgements[1]
 
     def compare(self, clock: ClockOffset | None, late: float) -> None:
@@ -259,7 +259,7 @@ class ComparedHalf:
             yield f"sequence numbers are rewritten: {self.seq_shift:+} at the receiver's tap"
         if None not in self.markers and self.markers[0] != self.markers[1]:
             what = "removed" if self.markers[0] else "inserted"
-            yield f"Markers are {what} on the way: octets and segments are not compared"
+            yield f"Markers are {what} in transit: octets and segments are not compared"
         if self.resets[0] != self.resets[1]:
             yield f"{self.resets[0]} segments with RST at the sender's tap, {self.resets[1]} at the receiver's"
         if self.seq_shift is None and all(self.segments):

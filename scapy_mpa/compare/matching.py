@@ -1,4 +1,4 @@
-"""Which segment at one tap is which at the other: the same octets of the stream, sent once more or cut anew.
+"""Which segment at one tap is which at the other: the same octets of the stream, repeated or with other boundaries.
 
 Segments that begin at the same octet and are as long are the same transmission, if there is one of them at each tap.
 Where there are several copies, those belong together whose delay is nearest the usual one. What is left was cut,
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median_low
 from typing import Literal, NamedTuple, TypeAlias
 
-#: So many copies are weighed against each other.
+#: At most this many copies are weighed against each other.
 _COPIES = 16
 _LONGEST = 1 << 17
 
@@ -87,7 +87,7 @@ def match(sent: Passed, received: Passed, usual: int) -> Matches:
             pairs += [(there[many], here[few]) for few, many in enumerate(found)]
             left_there += _others(there, found)
     pairs.sort()
-    # A copy of what arrived all the same has not been cut: only octets that no pair brought can have been.
+    # A copy of what arrived anyway has not been cut: only octets that no pair brought can have been.
     arrived = _covered(received, [there for there, _ in pairs])
     known = _covered(sent, [here for _, here in pairs])
     recut, lost, extra = [], [], []
@@ -118,7 +118,7 @@ def covered(column: Passed) -> list[tuple[int, int]]:
 
 
 def without(ranges: Sequence[tuple[int, int]], others: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """What of some ranges is in none of the others; all ascending and apart from each other."""
+    """Return the parts of some ranges that are in none of the others; all are ascending and disjoint."""
     found, at = [], 0
     for start, end in ranges:
         while at < len(others) and others[at][1] <= start:

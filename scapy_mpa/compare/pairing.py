@@ -1,4 +1,4 @@
-"""Which connection at one tap is which at the other, through a NAT too, and by how much sequence numbers differ."""
+"""Which connection at one tap is which at the other, also through a NAT, and by how much sequence numbers differ."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scapy_mpa.values.segment import addresses_of, endpoints, reverse_key
 
 #: An address and a port, as octets.
 Endpoint: TypeAlias = tuple[bytes, bytes]
-#: Segments that are looked at to find by how much sequence numbers differ, and how many must agree.
+#: Segments that are examined to find by how much sequence numbers differ, and how many must agree.
 _VOTERS, _ENOUGH = 4096, 3
 #: Shorter payloads are often the same by chance.
 _TELLING = 24
@@ -51,10 +51,10 @@ def _parse(text: str, whole: str) -> tuple[bytes, bytes | None]:
 
 
 class Mapping:
-    """What a NAT makes of addresses: those at the first tap, and what they are at the second."""
+    """How a NAT maps addresses: those at the first tap, and those at the second."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
-        """Read ``A=B`` texts. Raises MPAError for what is none, and for an address that is mapped twice."""
+        """Read ``A=B`` texts. Raises MPAError for an invalid mapping, and for an address that is mapped twice."""
         self._hosts: dict[bytes, bytes] = {}
         self._endpoints: dict[Endpoint, Endpoint] = {}
         for text in texts:
@@ -120,7 +120,7 @@ def paired(first: Sequence[Connection], second: Sequence[Connection], mapping: M
             pairs[place] = Pair((one, None), (one.initiator.key, key), is_certain)
             if not is_certain and equal < 2:
                 continue
-            # Who began is not known of a connection that was captured from the middle on.
+            # Who began is not known about a connection that was captured from the middle on.
             for turned, way in ((False, ends), (True, ends[::-1])):
                 near = by_key.get(reverse_key(key) if turned else key, [])
                 if not is_certain:
@@ -209,7 +209,7 @@ def _numbers(one: Connection) -> tuple[set[int], set[int]]:
 
 
 def shift_of(sent: TapHalf, received: TapHalf) -> int | None:
-    """By how much sequence numbers are higher at the second tap; None if nothing says that octets are the same.
+    """Return by how much sequence numbers are higher at the second tap; None if nothing shows equal octets.
 
     The SYNs say it; without both, payloads that are the same.
     """
@@ -261,7 +261,7 @@ def _same_segments(sent: TapHalf, received: TapHalf) -> int:
 
 
 def _meet(sent: TapHalf, received: TapHalf) -> bool:
-    """Whether some sequence numbers were captured at both taps."""
+    """Return True if some sequence numbers were captured at both taps."""
     if not len(sent) or not len(received):
         return True
     assert sent.base is not None and received.base is not None

@@ -44,14 +44,14 @@ class Spill:
         self._pending.clear()
 
     def settle(self) -> None:
-        """Nothing more is added. Raises OSError if there is no room."""
+        """Finish: nothing more is added. Raises OSError if there is no room."""
         self._flush()
         self._file.flush()
         if self._written:
             self._map = mmap(self._file.fileno(), 0, access=ACCESS_READ)
 
     def octets(self, place: int, length: int) -> bytes:
-        """So many octets from a place on."""
+        """Return ``length`` octets from a position on."""
         return self._map[place : place + length] if self._map is not None else b""
 
     def close(self) -> None:
@@ -110,7 +110,7 @@ class TapHalf:
         self._highest = 0
 
     def __len__(self) -> int:
-        """How many segments there are."""
+        """Return the number of segments."""
         return len(self.frames)
 
     def take(self, seg: Segment) -> None:
@@ -158,7 +158,7 @@ class TapHalf:
         return self._spill.octets(self._places[index] + self._heads[index] + first, max(0, last - first))
 
     def has_wrong_checksum(self, index: int) -> bool:
-        """Whether the TCP checksum of a segment shows that it was damaged."""
+        """Return True if the TCP checksum of a segment shows that it was damaged."""
         head, kept = self._heads[index], self.kept[index]
         if not head:
             return False
@@ -189,7 +189,7 @@ Span = tuple[int, int]
 
 
 class Tap:
-    """What one tap captured of some connections; ``close`` lets go of it."""
+    """What one tap captured of some connections; ``close`` releases it."""
 
     def __init__(self, wanted: Iterable[tuple[bytes, bytes, Extent, Set[KeyedPath]]]) -> None:
         """Follow connections: the keys of both directions, the frames that are theirs, the paths that are not."""

@@ -45,7 +45,7 @@ def comparison_lines(found: Comparison, *, every: bool = False) -> Iterator[str]
     if not found.connections:
         yield "no MPA connection is in both captures"
     elif found.is_same:
-        yield "nothing happened on the way"
+        yield "nothing happened in transit"
 
 
 def _half_lines(half: ComparedHalf, every: bool) -> Iterator[str]:
@@ -65,7 +65,7 @@ def _half_lines(half: ComparedHalf, every: bool) -> Iterator[str]:
         if not count:
             continue
         if kind == "changed":
-            yield f"    {plural(half.changed_octets, 'octet')} changed on the way, in {plural(count, 'place')}"
+            yield f"    {plural(half.changed_octets, 'octet')} changed in transit, in {plural(count, 'place')}"
             some = [_change_lines(one) for one in half.changes]
         else:
             yield (

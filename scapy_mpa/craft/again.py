@@ -1,6 +1,6 @@
-"""What was said once, said again: ULPDUs of a connection as the steps of a conversation.
+"""A captured conversation, rebuilt: the ULPDUs of a connection as the steps of a new conversation.
 
-Each FPDU is a step of its own, as long as it was; or whole RDMAP messages are, which are cut anew (``as_messages``).
+Each FPDU is a step of its own, as long as it was; or whole RDMAP messages are, which are cut again (``as_messages``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class SaidAgain(Protocol):
 
     @property
     def role(self) -> Role:
-        """Who said it."""
+        """The side that sent it."""
 
     @property
     def ulpdu(self) -> bytes:
@@ -39,17 +39,17 @@ class SaidAgain(Protocol):
 
     @property
     def time_ns(self) -> int:
-        """When the FPDU was placed, in nanoseconds since the epoch."""
+        """The time at which the FPDU was placed, in nanoseconds since the epoch."""
 
 
 def steps_of(
     said: Iterable[SaidAgain], *, as_messages: bool = False, pause_ns: int | None = None, version: int = 1
 ) -> Iterator[Step]:
-    """The steps that say it again.
+    """Yield the steps that send it again.
 
     Args:
         said: in order.
-        as_messages: whether whole RDMAP messages are put together, where they come out the same.
+        as_messages: whether whole RDMAP messages are reassembled, where they come out the same.
         pause_ns: the shortest time (nanoseconds) between two ULPDUs that is kept as a pause; None: none is.
         version: of DDP and RDMAP.
     """
@@ -69,7 +69,7 @@ def steps_of(
 
 
 class _Begun(NamedTuple):
-    """A message of which there is a part: its header, and what there is of it."""
+    """An incomplete message: its header, and the part of it that exists."""
 
     header: TaggedHeader | UntaggedHeader
     parts: list[Message]
@@ -107,7 +107,7 @@ class _Whole:
         return [*given_up, *self._as_message(begun)]
 
     def finish(self) -> list[Message]:
-        """Nothing more comes: what is not whole, as it was."""
+        """Finish: return incomplete messages as they were captured."""
         return [part for begun in self._begun.values() for part in begun.parts]
 
     def _as_message(self, begun: _Begun) -> list[Message]:
@@ -127,14 +127,14 @@ class _Whole:
         return self._as_parts(begun.parts)
 
     def _as_parts(self, parts: list[Message]) -> list[Message]:
-        """These parts, by which the sender counts on."""
+        """Return these parts; the sender continues its counts after them."""
         for part in parts:
             self._queues.follow(part)
         return parts
 
 
 def _goes_on(begun: _Begun, header: TaggedHeader | UntaggedHeader, ulpdu: bytes) -> bool:
-    """Whether a segment follows what there is of a message."""
+    """Return True if a segment continues an incomplete message."""
     first, length = begun.header, len(begun.payload)
     control = begun.parts[0].payload[:CONTROL_LENGTH]
     if (control[0] & ~LAST, control[1]) != (ulpdu[0] & ~LAST, ulpdu[1]):

@@ -30,7 +30,7 @@ _REPLY_PAYLOAD = 16
 
 @dataclass(frozen=True)
 class BulkPlan:
-    """What a bulk connection looks like.
+    """The shape of a bulk connection.
 
     It runs in rounds: the Initiator writes ``round_octets`` octets and tells so by a Send, the Responder
     answers by a Send. ``write_octets`` is the size of one RDMA Write message, at most 128 KiB (None: as large
@@ -50,7 +50,7 @@ class BulkPlan:
 
 
 class BulkConnection:
-    """One connection after ``plan``.
+    """One connection that follows ``plan``.
 
     ``number`` makes the endpoints and, with ``seed``, every choice; connections that share ``clock`` may be
     interleaved. ``fpdus`` counts what each half has been given so far; set ``ending`` to let the current round be

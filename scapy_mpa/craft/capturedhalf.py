@@ -1,4 +1,4 @@
-"""One half connection as it was captured: which of its FPDUs can be found, and when.
+"""One half connection as it was captured: which of its FPDUs can be located, and when.
 
 Where the FPDUs lie is known from their sender (``SentHalf``); ``Captured`` says which octets came at which frame.
 See ``truth`` for the definitions.
@@ -24,7 +24,7 @@ _NANOSECONDS = 1_000_000_000
 class CapturedHalf:
     """The FPDUs of one half connection, captured as ``captured`` says and acknowledged as ``acknowledged`` does.
 
-    ``floor`` is the frame by which both startup frames were there; ``anchored``: it is known where Full Operation
+    ``floor`` is the frame by which both startup frames had arrived; ``anchored``: it is known where Full Operation
     begins; ``checks``: TCP checksums are known to be captured as they were on the wire.
     """
 
@@ -81,7 +81,7 @@ class CapturedHalf:
             self._locate(k)
 
     def _commit(self, index: int, now: int) -> None:
-        """Hold what a segment brings that is new."""
+        """Store the new octets of a segment."""
         segment = self._captured[index]
         at, end = segment.start, segment.end
         pieces = self._pieces
@@ -101,7 +101,7 @@ class CapturedHalf:
             self._count(piece[0], piece[1], 1, now)
 
     def _restore(self) -> None:
-        """Count octets of dropped segments that no other segment brought: no frame shows that they were others."""
+        """Count octets of dropped segments that no other segment carried: no frame shows that they were different."""
         for index, segment in enumerate(self._captured):
             if not segment.is_dropped:
                 continue
@@ -146,7 +146,7 @@ class CapturedHalf:
         )
 
     def _is_cut(self, start: int, end: int) -> bool:
-        """Return True if octets of [start, end) are not in the file, as the copies that count brought them."""
+        """Return True if octets of [start, end) are not in the file, as the copies that count carried them."""
         return self._has_cuts and any(
             self._captured[index].kept < min(after, end) for _, after, index in self._overlapping(start, end)
         )
@@ -170,7 +170,9 @@ class CapturedHalf:
         return self._is_in_file(length + 2, min(length + 8, self._ends[k]))
 
     def _is_named(self, k: int) -> bool:
-        """Return True if the start of FPDU k is known by itself: it is the first, or a Marker of it is in the file."""
+        """Return True if the start of FPDU k is known on its own: it is the first, or one of its Markers is in the
+        file.
+        """
         if not self._named[k] or not self._has_cuts or (k == 0 and self._anchored):
             return self._named[k]
         origin = self._half.origin or 0
@@ -205,7 +207,7 @@ class CapturedHalf:
         self._located[k] = complete if is_alone else max(complete, before or 0)
 
     def _search(self) -> None:
-        """Behind octets that never came, in a stream without Markers, FPDUs are searched for.
+        """Search for FPDUs after octets that never arrived, in a stream without Markers.
 
         So they are in a half that begins in the middle and ends before an FPDU with a Marker, if there are CRCs. One
         that was cut is found if it begins with a segment and ends with one.
@@ -229,7 +231,7 @@ class CapturedHalf:
         return self._starts[k] in starts and self._ends[k] in ends and self._has_control(k)
 
     def _doubt(self) -> None:
-        """Where one bad FPDU follows another, and no Marker names it, what comes behind them has to confirm it.
+        """Require confirmation from later FPDUs where one bad FPDU follows another, and no Marker names it.
 
         That is a whole FPDU, or the end of the octets.
         """
@@ -245,7 +247,7 @@ class CapturedHalf:
     # --- records ---
 
     def records(self, times: list[int]) -> Iterator[dict[str, Any]]:
-        """What is reported of each FPDU that was located."""
+        """Yield what is reported about each located FPDU."""
         half = self._half
         error = self._first_error()
         first = next((k for k, frame in enumerate(self._located) if frame is not None), 0)
@@ -286,7 +288,7 @@ class CapturedHalf:
         return any(self._captured[index].is_dropped for _, _, index in self._pieces_of(k))
 
     def _located_by(self, k: int, located: int) -> str:
-        """How FPDU k, which frame ``located`` located, is found."""
+        """Return how FPDU k, which frame ``located`` located, is found."""
         before = self._located[k - 1] if k else None
         if k == 0 and self._anchored:
             return "start"

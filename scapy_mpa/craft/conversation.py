@@ -1,4 +1,4 @@
-"""Who says what, and when: streaming data, RDMAP messages or bare ULPDUs, pauses, and the end (RFC 5044 §7.1.2).
+"""Who sends what, and when: streaming data, RDMAP messages or bare ULPDUs, pauses, and the end (RFC 5044 §7.1.2).
 
 A ``Conversation`` is put together step by step. Its startup frames come by themselves before the first message, and RFC
 6581's ready-to-receive message where one is agreed on. A step that breaks a rule of ``RULES`` is refused, unless
@@ -28,9 +28,9 @@ from scapy_mpa.framing.role import ROLES, Role, peer_of
 #: What a conversation keeps to, by the names that ``allow`` takes.
 RULES: dict[str, str] = {
     "responder-first": "the Responder sends no FPDU before the first of the Initiator (RFC 5044 §7.1.2, rule 4)",
-    "after-rejection": "after a Reply that rejects there is no FPDU (RFC 5044 §7.1.2, rule 3)",
+    "after-rejection": "after a Reply that rejects, there is no FPDU (RFC 5044 §7.1.2, rule 3)",
     "after-terminate": "nothing follows a Terminate in its direction (RFC 5040 §5.4)",
-    "no-rtr": "in the peer-to-peer model the first FPDU is a message that both sides offer (RFC 6581 §9.2)",
+    "no-rtr": "in the peer-to-peer model, the first FPDU is a message that both sides offer (RFC 6581 §9.2)",
     "startup-frame": "Request and Reply are valid, and the Reply fits the Request (RFC 5044 §7.1.1, RFC 6581 §9)",
 }
 
@@ -51,7 +51,7 @@ C = TypeVar("C", bound="Conversation")
 
 
 class Conversation:
-    """Say what is said in order; the parameters are those of ``Setup``.
+    """Build a conversation step by step; the parameters are those of ``Setup``.
 
     Every method returns the conversation itself. Raises ConversationError for what a rule forbids.
     """
@@ -90,7 +90,7 @@ class Conversation:
     def start(self: C) -> C:
         """Request, Reply and, if the sides agreed on one, the ready-to-receive message.
 
-        They come by themselves before the first message, and at the end if there is none.
+        They are sent automatically before the first message, and at the end if there is none.
         """
         if self._has_started:
             raise ConversationError("there is one Request and one Reply in a conversation")
@@ -212,7 +212,7 @@ class Conversation:
         return self._say(side, Message(RAW, payload))
 
     def say(self: C, step: Say) -> C:
-        """A message as it is."""
+        """Add a message as it is."""
         return self._say(step.role, step.message)
 
     def pause(self: C, seconds: float = 0.001) -> C:
@@ -256,7 +256,7 @@ class Conversation:
         pad: bytes | None = None,
         ulpdu_length: int | None = None,
     ) -> C:
-        """Have a step that says something say it otherwise; what is None stays as it is.
+        """Change a step that sends something; what is None stays as it is.
 
         Args:
             step: its number, from 0; negative ones count from the last.
@@ -338,7 +338,7 @@ class Conversation:
         return bytes(payload)
 
     def sending(self, number: int = 0) -> Sending:
-        """What makes the packets of the whole connection, which has this number among others."""
+        """Return what makes the packets of the whole connection, which has this number among others."""
         whole = copy.copy(self)
         whole.steps, whole._heard, whole._terminated = self.steps[:], self._heard.copy(), self._terminated.copy()
         if not whole._has_ended:

@@ -12,7 +12,7 @@ from scapy_mpa.framing.senders import Bases, spoken
 
 
 class DeviatingStream:
-    """What :class:`~scapy_mpa.craft.stream.HalfStream` is for a conformant sender; ``names`` are joined by +.
+    """The counterpart of :class:`~scapy_mpa.craft.stream.HalfStream` for a deviating sender; ``names`` are joined by +.
 
     The half is set to deviate as soon as its octets are not those of a conformant sender.
     """
@@ -26,7 +26,7 @@ class DeviatingStream:
 
     @property
     def offset(self) -> int:
-        """Where the next FPDU begins, in octets from SeqStart."""
+        """The offset of the next FPDU, in octets from SeqStart."""
         return self._stream.offset if self._stream is not None else 0
 
     def lay(self, ulpdus: Iterable[bytes]) -> tuple[bytes, list[LaidFPDU]]:
@@ -46,8 +46,8 @@ class DeviatingStream:
         half = self._half
         assert half.origin is not None
         startup = half.origin - half.startup[0] if half.startup is not None else None
-        # Offsets of the TCP stream count from the octet behind the SYN.
+        # Offsets of the TCP stream count from the octet after the SYN.
         candidate = spoken(self._names.split("+"), self._agreed, Bases(half.origin + 1, startup))
         if candidate is None:
-            raise ConversationError(f"the {half.role} cannot deviate by {self._names}: that would have no effect here")
+            raise ConversationError(f"the {half.role} cannot deviate in {self._names}: that would have no effect here")
         return candidate.dialect

@@ -49,7 +49,7 @@ def _ether_type(frame: bytes) -> int:
 
 
 def _with_type(frame: bytes, ether_type: int, header: bytes) -> bytes:
-    """The IP packet of a frame behind another header."""
+    """The IP packet of a frame after another header."""
     return frame[:_ADDRESSES] + struct.pack("!H", ether_type) + header + frame[_PAYLOAD:]
 
 
@@ -65,7 +65,7 @@ def _pppoe(frame: bytes) -> bytes:
 
 
 def _ah(frame: bytes) -> bytes:
-    """Transport mode: between the IP header and TCP's; the value is none that anybody computed."""
+    """Transport mode: between the IP header and TCP's; nobody computed the value."""
     is_ipv4 = _ether_type(frame) == ETHERTYPE_IPV4
     at, size = (9, 20) if is_ipv4 else (6, 40)
     ip, rest = bytearray(frame[_PAYLOAD : _PAYLOAD + size]), frame[_PAYLOAD + size :]
@@ -112,7 +112,7 @@ def _vxlan_gpe(frame: bytes) -> bytes:
 
 
 def _geneve(frame: bytes) -> bytes:
-    """With an option of eight octets."""
+    """Return the frame in Geneve, with an option of eight octets."""
     option = struct.pack("!HBBI", 0xFFFF, 1, 1, 0)
     return _udp(GENEVE_PORT, struct.pack("!BBHI", 2, 0, ETHERTYPE_ETHERNET, _VNI << 8) + option, frame)
 

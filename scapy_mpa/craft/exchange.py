@@ -58,7 +58,7 @@ class ExchangeCapture(NamedTuple):
 
     @property
     def format(self) -> Literal["pcap", "pcapng"]:
-        """Of the file: only pcapng has several interfaces."""
+        """The format of the file: only pcapng has several interfaces."""
         return "pcap" if self.foreign is None else "pcapng"
 
     def write(self, file: BinaryIO) -> int:
@@ -80,7 +80,7 @@ class Unit(NamedTuple):
 
 
 class Exchange:
-    """What is to be said and sent; changes alter it before it is carried out.
+    """What is to be sent; changes alter it before it is carried out.
 
     Args:
         setup: parameters of the connection (``craft.setup.Setup``).
@@ -119,7 +119,7 @@ class Exchange:
         self.packets: list[PacketChange] = []
         self.taps: list[PacketChange] = []
         self.wire: list[FrameChange] = []
-        #: Whether the Request gets a Reply.
+        #: True if the Request gets a Reply.
         self.is_answered = True
         self.snaplen = SNAPLEN
         self.foreign: Foreign | None = None
@@ -129,7 +129,7 @@ class Exchange:
 
     @classmethod
     def of(cls, conversation: Conversation) -> Exchange:
-        """What is said in a conversation, of a builder or a scenario."""
+        """Return what is sent in a conversation, from a builder or a scenario."""
         setup = {name: getattr(conversation.setup, name) for name in SETUP_NAMES}
         return cls(setup, map(_as_step, conversation.steps))
 
@@ -148,11 +148,11 @@ class Exchange:
             self.startup.append((role, lambda _: frame))
 
     def said(self, role: Role) -> list[int]:
-        """The indices of the steps by which a side says something in FPDUs."""
+        """Return the indices of the steps in which a side sends FPDUs."""
         return [index for index, step in enumerate(self.steps) if self._speaker(step) == role]
 
     def queues(self, role: Role) -> Queues:
-        """The Message Sequence Numbers that a side is at, behind all that it says."""
+        """The Message Sequence Numbers that a side is at, after all that it says."""
         queues = Queues()
         for step in self._conversation().steps:
             if isinstance(step, Say) and step.role == role:
@@ -173,7 +173,7 @@ class Exchange:
     # --- carried out ---
 
     def units(self, role: Role) -> list[Unit]:
-        """What a side sends, its startup frame first, before any change of packets."""
+        """Return what a side sends, its startup frame first, before any change of packets."""
         sending = self._conversation().sending()
         stream = b"".join([one.payload for one in sending.packets() if one.half.role == role])
         half = sending.halves[ROLES.index(role)]
@@ -188,12 +188,12 @@ class Exchange:
         return found
 
     def packets_so_far(self) -> list[TcpPacket]:
-        """The packets, with the changes of packets made so far; what is said cannot be changed from then on."""
+        """Return the packets, with all changes of packets so far; the conversation is fixed from then on."""
         self._laid, self.packets = self._changed(), []
         return self._laid
 
     def sent(self) -> list[TcpPacket]:
-        """Carry it out: the packets, before what is captured of them is changed."""
+        """Carry it out: return the packets, before what is captured of them is changed."""
         packets = [*in_time(iter(self._changed()))]
         for change in self.taps:
             packets = change(packets)
@@ -211,7 +211,7 @@ class Exchange:
         try:
             self.captured().write(BytesIO())
         except struct.error:
-            raise MPAError("a number does not fit into the field that is to have it") from None
+            raise MPAError("a number does not fit into its field") from None
         except (LookupError, TypeError, ValueError) as error:
             raise MPAError(str(error) or "there is nothing to change") from None
         if any(id(one) not in self.made for changes in self.fpdus.values() for one in changes):
@@ -253,7 +253,7 @@ class Exchange:
         return conversation
 
     def _alter(self, role: Role, setup: Setup) -> Callable[[LaidFPDU, bytes, bytes], bytes]:
-        """What changes the FPDUs of a side as they are laid; one that has no place for a change stays as it is."""
+        """Return what changes a side's FPDUs as they are laid; one with no place for a change stays as it is."""
         number = 0
 
         def alter(place: LaidFPDU, ulpdu: bytes, octets: bytes) -> bytes:
@@ -272,7 +272,7 @@ class Exchange:
 
 
 def _as_step(step: turns.Step) -> Step:
-    """A step of a conversation: a message as it is, all else as text."""
+    """Return a step of a conversation: a message as it is, all else as text."""
     if isinstance(step, Say):
         return step
     if isinstance(step, turns.Streaming):

@@ -15,7 +15,7 @@ _ETHERNET, _CHECKSUM_AT = 14, 10
 
 
 def fragment_places(length: int, mtu: int, ip_version: int) -> Iterator[tuple[int, int]]:
-    """Where a datagram whose IP payload is ``length`` octets is cut, so that each fragment fits ``mtu``."""
+    """Yield where a datagram with ``length`` octets of IP payload is cut, so that each fragment fits ``mtu``."""
     header = _IPV4_HEADER if ip_version == 4 else _IPV6_HEADER + _IPV6_FRAGMENT_HEADER
     room = max((mtu - header) // _UNIT * _UNIT, _UNIT)
     for start in range(0, length, room):

@@ -1,4 +1,4 @@
-"""What a router answers to a packet that is too long: ICMP Fragmentation Needed, ICMPv6 Packet Too Big.
+"""A router's answer to a packet that is too long: ICMP Fragmentation Needed, ICMPv6 Packet Too Big.
 
 RFC 792, RFC 1191 §4, RFC 4443 §3.2. In: the frame that it drops, over Ethernet, with VLAN tags or without. Out: the
 frame with its message to the sender, which quotes the packet.
@@ -17,9 +17,9 @@ _FRAGMENTATION_NEEDED, _PACKET_TOO_BIG = (3, 4), (2, 0)
 
 
 def too_big(frame: bytes, mtu: int, router: str, *, seq: int | None = None, quoted: int = 8) -> bytes:
-    """What ``router`` answers to a frame that is longer than ``mtu``.
+    """Return what ``router`` answers to a frame that is longer than ``mtu``.
 
-    It quotes the IP header without options and ``quoted`` octets behind it, with another sequence number than the
+    It quotes the IP header without options and ``quoted`` octets after it, with another sequence number than the
     packet's if ``seq`` is one. Checksums are right.
     """
     ip_at = _MACS + 2

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class Kind(NamedTuple):
-    """One kind of impairment: what does it, its parameters with their defaults, and what it is.
+    """One kind of impairment: the function, its parameters with their defaults, and a description.
 
     Attributes:
         apply: alters packets, those that a ``Chance`` falls on.
@@ -119,14 +119,14 @@ IMPAIRMENTS: dict[str, Kind] = {
     "reorder": Kind(
         reorder,
         {"probability": 0.1, "distance": 5},
-        "segments come late, after up to `distance` others",
+        "segments arrive late, after up to `distance` others",
         ("segment", "reordered"),
         draws={"distance": _FEW},
     ),
     "duplicate": Kind(
         duplicate,
         {"probability": 0.1, "distance": 3},
-        "segments come twice",
+        "segments arrive twice",
         ("segment", "duplicated"),
         draws={"distance": up_to(6)},
     ),
@@ -140,14 +140,14 @@ IMPAIRMENTS: dict[str, Kind] = {
     "retransmit": Kind(
         retransmit,
         {"probability": 0.1, "distance": 4},
-        "octets that arrived are sent again in other segments",
+        "octets that arrived are retransmitted in other segments",
         ("retransmission", "in vain"),
         draws={"distance": _FEW},
     ),
     "corrupt": Kind(
         corrupt,
         {"probability": 0.05, "distance": 8, "repaired": False, "dropped": False, "resegment": False},
-        "an octet of an FPDU is damaged, and the TCP checksum shows it, unless it was repaired; then the receiver may "
+        "an octet of an FPDU is damaged, and the TCP checksum shows it unless it was repaired; then the receiver may "
         "have dropped the segment because of the CRC",
         ("segment", "damaged"),
         draws={"distance": _FEW, "repaired": _TRUTHS, "dropped": _TRUTHS, "retransmit": _TRUTHS},
@@ -155,7 +155,7 @@ IMPAIRMENTS: dict[str, Kind] = {
     "fragment": Kind(
         fragment,
         {"mtu": 576, "reverse": False},
-        "IP datagrams come in fragments",
+        "IP datagrams arrive in fragments",
         ("IP datagram", "fragmented"),
         is_for=_any,
         draws={"mtu": among(68, 200, 576), "reverse": _TRUTHS},
@@ -206,8 +206,8 @@ IMPAIRMENTS: dict[str, Kind] = {
     "inject": Kind(
         inject,
         {"probability": 0.05, "what": "rst", "where": "ahead", "distance": 100_000_000},
-        "segments that do not belong to the connection are inserted before its own, as forged ones and late "
-        f"duplicates are: `what` is {', '.join(PLACES)}, `where` {', '.join(WHERE)}",
+        "segments that do not belong to the connection are inserted before its own, like forged ones and late "
+        f"duplicates: `what` is {', '.join(PLACES)}, `where` {', '.join(WHERE)}",
         ("segment", "injected"),
         area="attack",
         draws={"distance": among(0, 1, 100, 65536, 1 << 20, 100_000_000, 1 << 30), "_": _what_is_injected},
@@ -219,7 +219,7 @@ _CHOICES = {"mode": ("pseudo", "zero"), "what": tuple(PLACES), "where": tuple(WH
 
 class Impairment(NamedTuple):
     """An impairment and its parameters; only packets sent in ``direction``, and of ``connection``, if they are
-    given; only the one with this ``number`` (``changes.change.find``), to which it happens for certain."""
+    given; only the one with this ``number`` (``changes.change.find``), to which it always happens."""
 
     kind: str
     parameters: dict[str, Any]
@@ -228,7 +228,7 @@ class Impairment(NamedTuple):
     number: int | None = None
 
     def applies(self, packet: TcpPacket) -> bool:
-        """Whether it is meant for a packet."""
+        """Return True if it is meant for a packet."""
         if self.direction is not None and packet.half.role != self.direction:
             return False
         if self.connection is not None and packet.half.connection != self.connection:
@@ -240,7 +240,7 @@ def impairment(value: object) -> Impairment:
     """An impairment from text (``reorder``, ``lose:probability=0.1,retransmit=false``), or from a mapping with
     ``kind``.
 
-    Raises MPAError for what is none.
+    Raises MPAError for an invalid one.
     """
     if isinstance(value, Impairment):
         return value
@@ -288,7 +288,7 @@ _FARTHEST = 1 << 30
 
 
 def _wanted(kind: str, name: str) -> Wanted:
-    """What a parameter may be: what its default is, within its range."""
+    """Return what a parameter may be: a value of its default's type, within its range."""
     default = IMPAIRMENTS[kind].parameters[name]
     if isinstance(default, bool):
         return TRUTH
@@ -313,7 +313,7 @@ def _value(text: str) -> Any:
 
 
 class NoSuchPacket(MPAError, LookupError):
-    """There is no packet with the number that an impairment names."""
+    """An impairment names a packet number that does not exist."""
 
 
 class Pipeline:
@@ -330,11 +330,11 @@ class Pipeline:
         return min((one.parameters["length"] for one in self.impairments if one.kind == "snap"), default=None)
 
     def happened(self) -> Iterator[tuple[int, str, str]]:
-        """What happened to the packets that :meth:`apply` gave: how many times, to what, what: 3, segment, lost."""
+        """Yield what happened to the packets of :meth:`apply`: how many times, to what, what: 3, segment, lost."""
         return ((chance.count, *kind.happens) for kind, chance in self._chances if kind.happens is not None)
 
     def apply(self, packets: Iterable[TcpPacket]) -> Iterator[TcpPacket]:
-        """What is captured of packets."""
+        """Yield the packets that are captured."""
         chain = iter(packets)
         self._chances.clear()
         by_network = [one for one in self.impairments if IMPAIRMENTS[one.kind].by_network]
@@ -376,10 +376,10 @@ class Pipeline:
 
 
 class _Farthest(random.Random):
-    """Draws for what happens for certain: as far, and as much, as there may be."""
+    """Draws for what always happens: as far, and as much, as there may be."""
 
     def getrandbits(self, k: int) -> int:
-        """The largest number of so many bits."""
+        """The largest number of this many bits."""
         return (1 << k) - 1
 
 
@@ -390,9 +390,9 @@ def impaired(
 
     Args:
         kind: its name.
-        number: that of the packet to which it happens, for certain; None: to any, as its parameters say.
+        number: that of the packet to which it always happens; None: to any, as its parameters say.
         seed: decides about what is random.
-        direction: who sends what it happens to; None: the side that the exchange is changed by.
+        direction: the sender of what it happens to; None: the side that the exchange is changed by.
         parameters: those that are not as usual, and those of its function alone.
     """
     whose = IMPAIRMENTS[kind]

@@ -1,7 +1,7 @@
 """Segments that their sender never sent: forged by somebody on the path, or left over from an earlier connection.
 
 ``inject`` puts them among the packets of a connection.  Whoever forges them has seen every packet before that place, so
-they lie exactly where they are meant to: beyond the window, behind it, within it.  All of them are segments that a TCP
+they lie exactly where they are meant to: beyond the window, before it, within it.  All of them are segments that a TCP
 receiver does not take (RFC 9293 §3.10.7.4, RFC 5961, RFC 7323 §5), or, with a CRC in use, whose octets MPA refuses, so
 that the connection itself stays what it is.  Those that a receiver would believe are in the catalogue of malformed
 cases.
@@ -37,17 +37,17 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 #: All places, in words.
 WHERE: Final[Mapping[str, str]] = {
-    "ahead": "`distance` octets beyond the window; of an acknowledgement, beyond what was sent",
+    "ahead": "`distance` octets beyond the window; for an acknowledgement, beyond what was sent",
     "behind": "`distance` octets before the SYN",
     "acknowledged": "among octets that were acknowledged",
-    "window": "in the window, but not next; octets in place of those that come next",
+    "window": "in the window, but not next; octets in place of those that are due next",
 }
 
 #: What the IP identification of a forged packet differs by.
 _FORGED: Final = 0x4000
 #: What every forged octet differs by from the one in whose place it stands.
 _OTHER: Final = 0x5A
-#: Octets of data that are forged where nothing is known of what belongs there.
+#: Octets of data that are forged where nothing is known about what belongs there.
 _OCTETS: Final = 40
 #: Acknowledgement numbers that are remembered: a RST with one of them is an answer.
 _REMEMBERED: Final = 64
@@ -75,7 +75,7 @@ def forged(packet: TcpPacket, start: int, payload: bytes = b"", flags: int = ACK
 
 
 def others(octets: bytes) -> bytes:
-    """As many octets, each of them another one."""
+    """Return as many octets, each of them different."""
     return bytes(octet ^ _OTHER for octet in octets)
 
 
@@ -92,11 +92,11 @@ def aged(packet: TcpPacket, ticks: int = _TICKS_OF_AN_HOUR) -> TcpPacket:
 
 
 class SeenHalf:
-    """What somebody on the path has seen of one half connection, as offsets of its stream.
+    """What somebody on the path has seen of one half connection, as offsets in its stream.
 
     Attributes:
         received: which octets have arrived.
-        sent: behind the highest octet, a FIN included.
+        sent: after the highest octet, a FIN included.
         acknowledged: up to where its peer has acknowledged.
         edge: up to where its peer lets it send.
         startup: the first segment with octets of its startup frame.
@@ -131,7 +131,7 @@ class SeenHalf:
             self.edge = max(self.edge, packet.ack + (packet.window << (0 if packet.flags & SYN else peer._shift)))
 
     def is_answer(self, offset: int) -> bool:
-        """Whether its peer acknowledged just so much, lately."""
+        """Return True if its peer recently acknowledged exactly this much."""
         return offset in self._numbers
 
 
@@ -157,14 +157,14 @@ def _start(seen: SeenHalf, what: str, where: str, distance: int, rng: random.Ran
 
 
 def _data(packet: TcpPacket, seen: SeenHalf, where: str, distance: int, rng: random.Random) -> TcpPacket | None:
-    """Forged octets in front of a packet; those in place of others differ in every one of them."""
+    """Forged octets before a packet; those in place of others differ in every one of them."""
     half = packet.half
     if where == "window":
         # Where a length or a Marker differs, what a receiver can still find is nothing that a sender could know.
         damage = _refused(packet, seen)
         return forged(packet, packet.start, damaged(packet.payload, damage)) if damage else None
     if where == "acknowledged":
-        # Somebody on the path knows what was acknowledged: what is in front of this packet was, if anything.
+        # Somebody on the path knows what was acknowledged: what is before this packet was, if anything.
         payload, start = seen.startup, half.startup[0] if half.startup is not None else 0
         is_known = bool(payload) and start + len(payload) <= seen.acknowledged
         return forged(packet, start, others(payload)) if is_known else None
@@ -174,7 +174,7 @@ def _data(packet: TcpPacket, seen: SeenHalf, where: str, distance: int, rng: ran
 
 
 def _refused(packet: TcpPacket, seen: SeenHalf) -> tuple[tuple[int, int], ...]:
-    """What makes every FPDU bad of which the next packet in order holds octets; nothing if that cannot be done."""
+    """Return changes that spoil every FPDU with octets in the next packet in order; none if impossible."""
     half = packet.half
     if not half.crc or half.origin is None or packet.damage or packet.start != seen.received.rcv_nxt:
         return ()
@@ -190,7 +190,7 @@ def _refused(packet: TcpPacket, seen: SeenHalf) -> tuple[tuple[int, int], ...]:
 def _made(
     packet: TcpPacket, seen: dict[SentHalf, SeenHalf], what: str, where: str, distance: int, rng: random.Random
 ) -> TcpPacket | None:
-    """What is injected in front of a packet, None where there can be none."""
+    """Return what is injected before a packet, None where nothing can be."""
     mine = seen[packet.half]
     if what == "data":
         return _data(packet, mine, where, distance, rng)
@@ -212,7 +212,7 @@ def _made(
 
 
 def inject(packets: Iterable[TcpPacket], chance: Chance, what: str, where: str, distance: int) -> Iterator[TcpPacket]:
-    """Segments that are none of the connection's come in front of some of its own (see ``PLACES``)."""
+    """Segments that do not belong to the connection come before some of its own (see ``PLACES``)."""
     seen: dict[SentHalf, SeenHalf] = {}
     for packet in packets:
         if packet.is_injected:

@@ -47,7 +47,7 @@ _UNDIVIDED = {READ_REQUEST, TERMINATE, ATOMIC_REQUEST, ATOMIC_RESPONSE, 8, 9}
 
 
 class Carried(Protocol):
-    """What a message carries: octets that are there, or are made as they are asked for."""
+    """The payload of a message: octets that exist, or are generated on demand."""
 
     def __len__(self) -> int: ...
 
@@ -55,7 +55,7 @@ class Carried(Protocol):
 
 
 class Message(NamedTuple):
-    """One RDMAP message: its opcode (``RAW``: a ULPDU as it is), what it carries, and where that goes.
+    """One RDMAP message: its opcode (``RAW``: a ULPDU as it is), its payload, and where that goes.
 
     ``stag`` and ``to`` are those of a tagged message; ``stag`` is also the Invalidate STag of the Sends that have one.
     ``crc``, ``pad`` and ``ulpdu_length`` are what its FPDUs have in place of what is right; None: that.
@@ -71,12 +71,12 @@ class Message(NamedTuple):
 
     @property
     def is_wrong(self) -> bool:
-        """Whether its FPDUs have something in place of what is right."""
+        """True if its FPDUs have something in place of what is right."""
         return (self.crc, self.pad, self.ulpdu_length) != (None, None, None)
 
     @property
     def name(self) -> str:
-        """What it is called, for messages to people."""
+        """Its name, for messages to people."""
         return "ULPDU" if self.opcode == RAW else OPCODE_NAMES[self.opcode] or f"opcode {self.opcode}"
 
 
@@ -98,7 +98,7 @@ class Queues:
         return msn
 
     def follow(self, ulpdu: Message) -> None:
-        """Go on from the MSN of a ULPDU that is said as it is, if it is of a queue, and its CRC is right."""
+        """Continue from the MSN of a bare ULPDU, if it belongs to a queue and its CRC is right."""
         header = decode_ddp(ulpdu.payload[:UNTAGGED_HEADER_LENGTH])
         if isinstance(header, UntaggedHeader) and ulpdu.crc is None and QUEUE_OF.get(header.opcode) == header.qn:
             self._last[header.qn] = header.msn

@@ -1,4 +1,4 @@
-"""What a network does to packets on their way to where they are captured: late, twice, lost, damaged, in fragments.
+"""What a network does to packets before they are captured: delay, duplicate, lose, damage, fragment.
 
 Each function takes packets in the order in which they were sent and gives those that arrive, in that order; chances
 are drawn from the :class:`Chance` handed in. Segments of Full Operation are what it happens to: handshake,
@@ -34,12 +34,12 @@ _LARGEST_WINDOW = 0xFFFF
 
 
 def is_data(packet: TcpPacket) -> bool:
-    """Whether a packet is a segment of Full Operation, whole."""
+    """Return True if a packet is a segment of Full Operation, whole."""
     return packet.in_operation and bool(packet.payload) and packet.piece is None and not packet.is_injected
 
 
 class Chance:
-    """Which packets something happens to: each of those that it is meant for, with the same probability.
+    """The packets that something happens to: each of those it applies to, with the same probability.
 
     Attributes:
         is_for: whether it is meant for a packet.
@@ -63,13 +63,13 @@ class Chance:
 
 
 class _Late:
-    """Packets that come later: behind so many more data packets of their half, or before its peer speaks."""
+    """Packets that come later: after this many more data packets of their half, or before its peer speaks."""
 
     def __init__(self) -> None:
         self._held: dict[SentHalf, list[tuple[int, TcpPacket]]] = {}
 
     def hold(self, packet: TcpPacket, count: int) -> None:
-        """Let a packet come behind ``count`` others."""
+        """Let a packet come after ``count`` others."""
         self._held.setdefault(packet.half, []).append((count, packet))
 
     def around(self, packet: TcpPacket, passes: bool = True) -> Packets:
@@ -98,7 +98,7 @@ class _Late:
 
 
 def reorder(packets: Packets, chance: Chance, distance: int) -> Packets:
-    """A segment comes behind 1 to ``distance`` of those that follow it."""
+    """A segment comes after 1 to ``distance`` of those that follow it."""
     late = _Late()
     for packet in packets:
         is_late = chance.falls_on(packet)
@@ -110,7 +110,7 @@ def reorder(packets: Packets, chance: Chance, distance: int) -> Packets:
 
 
 def duplicate(packets: Packets, chance: Chance, distance: int) -> Packets:
-    """A segment comes once more, behind at most ``distance`` of those that follow it."""
+    """A segment comes again, after at most ``distance`` of those that follow it."""
     late = _Late()
     for packet in packets:
         yield from late.around(packet)
@@ -125,7 +125,7 @@ def duplicate(packets: Packets, chance: Chance, distance: int) -> Packets:
 
 
 def lose(packets: Packets, chance: Chance, distance: int, retransmit: bool, resegment: bool) -> Packets:
-    """A segment is lost, and sent again behind ``distance`` others unless ``retransmit`` is false.
+    """A segment is lost, and sent again after ``distance`` others unless ``retransmit`` is false.
 
     With ``resegment`` what is sent again is cut elsewhere.
     """
@@ -141,7 +141,7 @@ def lose(packets: Packets, chance: Chance, distance: int, retransmit: bool, rese
 
 
 def retransmit(packets: Packets, chance: Chance, distance: int) -> Packets:
-    """Octets that have arrived are sent again behind ``distance`` other segments, cut elsewhere (RFC 5044 §A.1)."""
+    """Octets that have arrived are sent again after ``distance`` other segments, cut elsewhere (RFC 5044 §A.1)."""
     late = _Late()
     recent: dict[SentHalf, list[TcpPacket]] = {}
     for packet in packets:
@@ -173,8 +173,8 @@ def corrupt(
 ) -> Packets:
     """An octet of a ULPDU, of PAD or of a CRC field is damaged: the one at ``at``, XORed with ``mask``, if given.
 
-    With ``repaired`` the TCP checksum is right all the same, as a middlebox leaves it that damages what it forwards,
-    and only MPA's CRC can tell. Without, the receiver drops the segment and it is sent again behind ``distance``
+    With ``repaired`` the TCP checksum is still right, as a middlebox leaves it that damages what it forwards,
+    and only MPA's CRC can tell. Without, the receiver drops the segment and it is sent again after ``distance``
     others, unless ``retransmit`` is false, with ``resegment`` cut elsewhere. So it is with ``repaired`` and
     ``dropped`` where CRCs are in use: the receiver notices the CRC and drops the segment without a word (RFC 5044
     §8). DDP headers, lengths and Markers are spared, and so is what was captured before.
@@ -219,7 +219,7 @@ def fragment(packets: Packets, chance: Chance, mtu: int, reverse: bool) -> Packe
 
 
 def acknowledged(packets: Packets) -> Packets:
-    """The same packets; none of them acknowledges what its sender has not received (RFC 9293 §3.4).
+    """Return the same packets; none of them acknowledges what its sender has not received (RFC 9293 §3.4).
 
     Nor does any echo a timestamp newer than that of what its sender has received in order (RFC 7323 §4.3).  What it
     offered to take stays offered: its peer has sent as much.
@@ -297,7 +297,7 @@ def _resegmented(run: list[TcpPacket], rng: random.Random) -> list[TcpPacket]:
 
 
 def damageable(packet: TcpPacket) -> list[int]:
-    """The indices in the payload at which damage leaves all lengths, DDP headers and Markers as they are."""
+    """Return the indices in the payload at which damage leaves all lengths, DDP headers and Markers intact."""
     half = packet.half
     if half.origin is None:
         return []

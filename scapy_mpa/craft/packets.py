@@ -25,7 +25,7 @@ _IPV6_TCP = "HBB32sHHIIHHHH"
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One party of a connection: an IPv4 or IPv6 address, a TCP port and six octets of MAC address."""
+    """One end of a connection: an IPv4 or IPv6 address, a TCP port and six octets of MAC address."""
 
     address: str
     port: int
@@ -33,9 +33,10 @@ class Endpoint:
 
 
 def pseudo_header_sum(frame: bytes, maker: FrameMaker) -> int:
-    """What a host that leaves TCP checksums to its network card puts into the field of ``frame`` (RFC 9293 §3.1).
+    """Return what a host that leaves TCP checksums to its network card puts into the field of ``frame`` (RFC 9293
+    §3.1).
 
-    It is the sum over the pseudo-header alone, which the card goes on from.
+    It is the sum over the pseudo-header alone, from which the card continues.
     """
     first, last = (12, 20) if maker.ip_version == 4 else (8, 40)
     addresses = frame[maker.ip_at + first : maker.ip_at + last]
@@ -112,9 +113,9 @@ class FrameMaker:
         options: bytes = b"",
         identification: int = 0,
     ) -> bytes:
-        """One frame. ``options`` is a multiple of four octets, ``window`` as it stands in the header.
+        """Return one frame. ``options`` is a multiple of four octets, ``window`` is as in the header.
 
-        ``identification`` (modulo 65536) is IPv4's alone.
+        ``identification`` (modulo 65536) exists only in IPv4.
         """
         length = _TCP_HEADER + len(options) + len(payload)
         offset_flags = (_TCP_HEADER + len(options)) << 10 | flags

@@ -59,7 +59,7 @@ class PcapngWriter:
         return self.write_cut(((time, octets, len(octets)) for time, octets in packets), interface, comment)
 
     def write_cut(self, packets: Iterable[CutPacket], interface: int = 0, comment: str = "") -> int:
-        """Append packets of which only some first octets were captured, as :meth:`write` does."""
+        """Append packets whose first octets only were captured, as :meth:`write` does."""
         count = 0
         options = self._comment(comment) if comment else b""
         for time, octets, length in packets:

@@ -10,7 +10,7 @@
 
 What stands at the top of the file beside ``title``, ``clause``, ``seed`` and ``impair`` holds for every connection. A
 connection may also have a ``title``, a ``count`` and ``after``, the seconds after which it begins (each further one of
-``count`` begins so much later again). The folder ``scenarios`` ships some.
+``count`` begins that much later again). The folder ``scenarios`` ships some.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MOST = 100_000
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is said on a number of connections, each with its title, and what happens to the packets."""
+    """A number of conversations, each with its title, and what happens to their packets."""
 
     name: str
     title: str = ""
@@ -122,7 +122,7 @@ def parse(
 
 
 def toml_value(text: str) -> Any:
-    """A value as a scenario file has it: ``1``, ``true``, ``[1, 0]``, ``"text"``; what is none of these is a text."""
+    """A value as a scenario file has it: ``1``, ``true``, ``[1, 0]``, ``"text"``; anything else is a text."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except (tomllib.TOMLDecodeError, RecursionError):

@@ -37,7 +37,7 @@ _DONT_FRAGMENT = 0x4000
 
 
 class SealedWay(NamedTuple):
-    """How packets travel: the algorithm's name, through a tunnel or not, in UDP or not."""
+    """How packets are encrypted: the name of the algorithm, tunnel or transport, and in UDP or not."""
 
     algorithm: str
     is_tunnel: bool
@@ -45,7 +45,7 @@ class SealedWay(NamedTuple):
 
 
 def way_of(text: object) -> SealedWay | None:
-    """What ``aes-gcm``, ``aes-cbc,transport`` or ``null,udp`` asks for; None for any other text."""
+    """Return what ``aes-gcm``, ``aes-cbc,transport`` or ``null,udp`` asks for; None for any other text."""
     if not isinstance(text, str):
         return None
     algorithm, *words = (word.strip() for word in text.split(","))
@@ -137,7 +137,7 @@ class Sealing:
 
 
 def key_lines(sealings: Iterable[Sealing]) -> str:
-    """The keys of all of them, as Wireshark's esp_sa and ``--esp`` have them."""
+    """Return the keys of all of them, as Wireshark's esp_sa and ``--esp`` have them."""
     return "".join(f"{line_of(one.association)}\n" for one in sealings)
 
 

@@ -1,4 +1,4 @@
-"""How a sender cuts the stream of FPDUs it lays into TCP segments (RFC 5044 §5.1, appendix A.1, A.2, A.4).
+"""How a sender splits its stream of FPDUs into TCP segments (RFC 5044 §5.1, appendix A.1, A.2, A.4).
 
 ``Segmentation`` names a way and its sizes; ``cuts`` applies it to the FPDUs of one turn, that is to what is sent
 without a pause. ``SEGMENTATIONS`` is the table of ways.
@@ -134,13 +134,13 @@ _TABLE: dict[str, tuple[_Way, str]] = {
     "aligned": (_aligned, "an optimized sender: each segment begins with an FPDU and holds one (A.1)"),
     "packed": (_packed, "whole FPDUs, as many as EMSS has room for (A.2)"),
     "dynamic": (_packed, "the same with a dynamic MULPDU, so that segments are full (§4.5, A.2)"),
-    "stream": (_stream, "a layered sender over a plain stream with Nagle: full segments, cut anywhere (§5.1)"),
+    "stream": (_stream, "a layered sender over a plain stream with Nagle: full segments, split anywhere (§5.1)"),
     "unaligned": (_unaligned, "a plain stream that began in mid-segment: FPDUs straddle segments (A.4)"),
     "window": (_window, "a plain stream against a small window, which short segments fill exactly (§5.1)"),
-    "super": (_super, "segments of up to 64 KiB, as a host that offloads segmentation captures its own"),
+    "super": (_super, "segments of up to 64 KiB, as a host with segmentation offload captures its own"),
     "crc-alone": (
         _crc_alone,
-        "the CRC of each FPDU, from `shortest` octets on, in a segment of its own, as Linux siw does",
+        "the CRC of each FPDU, from `shortest` octets on, in a separate segment, as Linux siw does",
     ),
     "random": (_anywhere, "what a re-segmenting middlebox leaves: 1 octet to EMSS (A.4)"),
     "tiny": (_anywhere, "segments of 1 to 8 octets"),
@@ -152,7 +152,7 @@ SEGMENTATIONS: dict[str, str] = {kind: meaning for kind, (_, meaning) in _TABLE.
 
 
 def segmentation(value: object) -> Segmentation:
-    """A Segmentation from its name, or from a mapping of its fields. Raises MPAError for what is none."""
+    """A Segmentation from its name, or from a mapping of its fields. Raises MPAError for an invalid one."""
     if isinstance(value, Segmentation):
         made = value
     elif isinstance(value, str):

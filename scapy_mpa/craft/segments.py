@@ -1,4 +1,4 @@
-"""Where a stream is cut into TCP segments, and in which order they are seen (RFC 5044 §5.1, A.2, A.4).
+"""Where a stream is split into TCP segments, and in which order they are captured (RFC 5044 §5.1, A.2, A.4).
 
 A cut is a pair (first octet, octet after the last) of stream offsets. Lists of cuts cover the stream once, in
 order; only ``displace`` disturbs that order. Random choices draw from a ``random.Random`` by its ``random`` and
@@ -28,7 +28,7 @@ def emss_cuts(start: int, end: int, emss: int) -> list[Cut]:
 
 
 def aligned_cuts(fpdus: Iterable[LaidFPDU], emss: int) -> list[Cut]:
-    """One FPDU a segment; an FPDU longer than ``emss`` begins a segment and goes on in further ones."""
+    """Return one FPDU per segment; an FPDU longer than ``emss`` begins a segment and continues in others."""
     cuts: list[Cut] = []
     for fpdu in fpdus:
         if fpdu.wire_length <= emss:
@@ -39,7 +39,7 @@ def aligned_cuts(fpdus: Iterable[LaidFPDU], emss: int) -> list[Cut]:
 
 
 def packed_cuts(fpdus: Iterable[LaidFPDU], emss: int) -> list[Cut]:
-    """As many whole FPDUs a segment as ``emss`` has room for; a longer one is cut as in ``aligned_cuts``."""
+    """Return as many complete FPDUs per segment as fit ``emss``; a longer one is split as in ``aligned_cuts``."""
     cuts: list[Cut] = []
     start = end = 0
     for fpdu in fpdus:
@@ -69,7 +69,7 @@ def random_cuts(start: int, end: int, rng: random.Random, shortest: int, longest
 
 
 def displace(items: Sequence[T], rng: random.Random, probability: float, distance: int) -> list[T]:
-    """Reorder locally: an item is late with ``probability``, by 1 to ``distance`` of the items behind it."""
+    """Reorder locally: an item is late with ``probability``, by 1 to ``distance`` of the items after it."""
     places = [
         index + 1.5 + below(rng, distance) if rng.random() < probability else index for index in range(len(items))
     ]

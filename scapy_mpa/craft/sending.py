@@ -1,4 +1,4 @@
-"""From a conversation to packets: lays FPDUs in the two streams, cuts them in segments, and has TCP send them.
+"""From a conversation to packets: lay FPDUs in the two streams, split these into segments, and have TCP send them.
 
 Packets come out one by one, and no more of the streams is held than one turn. What was laid is noted in the two
 `SentHalf`s as it is laid, before the packets that carry it.
@@ -43,12 +43,12 @@ class Clock:
         return now
 
     def wait(self, duration: int) -> None:
-        """The next packet comes so much later."""
+        """Delay the next packet by this much."""
         self._next += duration
 
 
 class _Sender:
-    """What lays and cuts the stream of one side."""
+    """Lays and splits the stream of one side."""
 
     def __init__(self, setup: Setup, role: Role, half: SentHalf, seed: int, emss: int) -> None:
         side = ROLES.index(role)
@@ -120,7 +120,7 @@ class _Sender:
 
 
 class Sending:
-    """One connection with this number; ``halves`` are the Initiator's and the Responder's."""
+    """One connection with this number; ``halves`` belong to the Initiator and the Responder."""
 
     def __init__(self, setup: Setup, steps: Sequence[Step], number: int = 0) -> None:
         self._setup = setup
@@ -230,6 +230,6 @@ class Sending:
             yield from talk.read(receiver)
 
     def _acknowledge(self) -> Iterator[TcpPacket]:
-        """What delayed-acknowledgement timers do."""
+        """Yield the packets that delayed-acknowledgement timers send."""
         for role in ROLES:
             yield from self._talk.acknowledge(self._sides[role])

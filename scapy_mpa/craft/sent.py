@@ -35,7 +35,7 @@ class SentFPDU:
 
     @property
     def markers(self) -> list[int]:
-        """Where its Markers stand, in octets from its first, those that are whole."""
+        """The offsets of its complete Markers, in octets from its first."""
         if self.offset is None:
             return []
         last = len(self.octets) - MARKER_LENGTH

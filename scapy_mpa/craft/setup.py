@@ -1,4 +1,4 @@
-"""What two sides of a conversation are before the first of them speaks: addresses, MPA's parameters, TCP's habits.
+"""The two sides of a conversation before either sends: addresses, MPA's parameters, TCP's habits.
 
 ``Setup`` is what may be chosen, with defaults; its properties are what follows of it by the specifications: the
 startup frames (RFC 5044 §7.1.1, RFC 6581 §9), in which direction there are Markers, whether CRCs are in use,
@@ -71,7 +71,7 @@ class Setup:
     #: RFC 6581's, one mapping for both or a pair. None: in the Request, IRD and ORD 8 where the profile has it; in the
     #: Reply, what fits the Request. False: none.
     enhanced: Any = (None, None)
-    #: IRD and ORD as SMB Direct stated them before RFC 6581, in front of private_data: {ird, ord, byte_order}.
+    #: IRD and ORD as SMB Direct stated them before RFC 6581, before private_data: {ird, ord, byte_order}.
     legacy: Any = (None, None)
     #: The Reply rejects.
     reject: bool = False
@@ -87,7 +87,7 @@ class Setup:
     alter: tuple[Alter | None, Alter | None] = (None, None)
     #: What each side does wrong, by its name in ``framing.senders``, two of them joined by +.
     deviation: tuple[str, str] = ("", "")
-    #: Who sends the SYN.
+    #: The sender of the SYN.
     opens: Role = "initiator"
     #: How each side cuts its stream, one for both or a pair.
     segmentation: Any = "aligned"
@@ -160,7 +160,7 @@ class Setup:
             raise ConversationError(str(error)) from None
         if (ends[0].address, ends[0].port) == (ends[1].address, ends[1].port):
             raise ConversationError(
-                f"{ends[0].address}, port {ends[0].port}, is given for both ends, which must differ"
+                f"{ends[0].address}, port {ends[0].port}, is given for both ends, but they must differ"
             )
 
     @property
@@ -182,7 +182,7 @@ class Setup:
         return Endpoint((self.initiator, self.responder)[side], port, _mac(self.macs[side]))
 
     def segmentation_of(self, role: Role) -> Segmentation:
-        """How this side cuts its stream."""
+        """Return how this side segments its stream."""
         value = self.segmentation
         if isinstance(value, (list, tuple)) and not isinstance(value, Segmentation):
             if len(value) != 2:
@@ -196,7 +196,7 @@ class Setup:
         return chosen if given is None else given
 
     def sealing(self, role: Role, number: int) -> Sealing | None:
-        """What puts the packets of this side under ESP in the connection with this number; None if nothing does."""
+        """Return what puts this side's packets of connection ``number`` into ESP; None if nothing does."""
         way, side = way_of(self.esp), ROLES.index(role)
         if way is None:
             return None
@@ -265,12 +265,12 @@ class Setup:
         )
 
     def startup_octets(self, role: Role) -> bytes:
-        """What this side sends as its startup frame."""
+        """Return the octets that this side sends as its startup frame."""
         told = self.frames[ROLES.index(role)]
         return self.startup(role).encode() if told is None else told
 
     def has_markers(self, role: Role) -> bool:
-        """Whether what this side sends has Markers: its peer asks for them by M (RFC 5044 §7.1.1)."""
+        """Return True if what this side sends has Markers: its peer asks for them by M (RFC 5044 §7.1.1)."""
         side = ROLES.index(role)
         told = self.markers[side]
         if told is not None:
@@ -279,12 +279,12 @@ class Setup:
 
     @property
     def crc(self) -> bool:
-        """Whether CRCs are in use: either side asks by C (RFC 5044 §7.1.1)."""
+        """True if CRCs are in use: either side asks by C (RFC 5044 §7.1.1)."""
         return not self.specification.crc_negotiated or any(self.c)
 
     @property
     def origin(self) -> Origin:
-        """What FPDUPTR counts from; the Reply's Rev decides."""
+        """What FPDUPTR counts from; the Rev of the Reply decides."""
         startup = self.specification.startup_frames
         profile = profile_of_revision(self.revision_of("responder")) if startup else self.specification
         return profile.fpduptr_origin
@@ -305,7 +305,7 @@ class Setup:
 
     @property
     def rtr_is_offered(self) -> bool:
-        """Whether both sides offer the ready-to-receive message that is asked for."""
+        """True if both sides offer the ready-to-receive message that is asked for."""
         return self.rtr in self._offered()
 
     def _offered(self) -> list[RTR]:
@@ -317,7 +317,7 @@ class Setup:
 
     @property
     def is_peer_to_peer(self) -> bool:
-        """Whether both sides set A, and nothing was rejected."""
+        """True if both sides set A, and nothing was rejected."""
         sides = [self.enhanced_of(role) for role in ROLES]
         return not self.reject and all(data is not None and data.a for data in sides)
 

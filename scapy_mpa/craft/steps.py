@@ -39,7 +39,7 @@ VERBS = (
 )
 #: What else a step can be, and how it is written.
 _USES: dict[str, str] = {
-    **{role: f"say what it does, such as {role} send 100" for role in ROLES},
+    **{role: f"add what it does, such as {role} send 100" for role in ROLES},
     "pause": "seconds follow: pause 0.5",
     "path-mtu": "octets follow: path-mtu 600",
     "start": "nothing follows it",
@@ -92,7 +92,7 @@ def _say(conversation: Conversation, words: list[str], known: tuple[str, ...]) -
 
 
 def _unknown(what: str, word: str, known: Iterable[str]) -> str:
-    """A word that is none of those known: the nearest of them first."""
+    """The error for an unknown word, with the nearest known one first."""
     names = [*known]
     near = get_close_matches(word, names, 1)
     return f"{f'did you mean {near[0]}? ' if near else ''}{what} {', '.join(names[:-1])} or {names[-1]}"
@@ -127,7 +127,7 @@ def _say_by(conversation: Conversation, side: str, verb: str, words: list[str]) 
 
 
 def _too_much(verb: str, word: str, words: list[str], names: tuple[str, ...]) -> str:
-    """What to do about a word that no parameter of the verb takes."""
+    """Return a hint about a word that no parameter of the verb takes."""
     name, equals, _ = word.partition("=")
     takes = f"{verb} takes {', '.join(names)}"
     if equals and (near := get_close_matches(name, names, 1)):

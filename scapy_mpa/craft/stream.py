@@ -17,7 +17,7 @@ from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 
 
 class LaidFPDU(NamedTuple):
-    """Where one FPDU lies in its half connection, in octets."""
+    """The position of one FPDU in its half connection, in octets."""
 
     #: Its first octet, a leading Marker included.
     offset: int

@@ -1,8 +1,8 @@
-"""Of copies of the same octets that differ, those that their receiver took.
+"""The copies that a receiver took, of those of the same octets that differ.
 
 A receiver may drop a segment without a word for the CRC of an FPDU in it (RFC 5044 §8); TCP then sends it again. So of
 two copies whose TCP checksums are right the later one counts, if it makes an FPDU good that the earlier one makes
-bad, and if it comes before the peer has acknowledged the octets in question: what comes behind that is dropped. Only
+bad, and if it comes before the peer has acknowledged the octets in question: what comes after that is dropped. Only
 octets of that FPDU are taken from the later copy; other FPDUs in the same segment were good at once. What came between
 the two, and was equal to the first, was a repeat.
 """
@@ -18,7 +18,7 @@ from scapy_mpa.craft.tcppacket import SentHalf
 
 
 class Captured(NamedTuple):
-    """Octets [start, end) of a stream as a frame brought them; ``damage`` are the offsets of those that are wrong.
+    """Octets [start, end) of a stream as a frame carried them; ``damage`` holds the offsets of the wrong ones.
 
     ``is_dropped``: its TCP checksum shows that. The capture file has the octets before ``kept``; a snapshot length cut
     off the others.
@@ -46,11 +46,11 @@ class Acknowledged:
 
 
 def taken(half: SentHalf, captured: Sequence[Captured], acknowledged: Acknowledged) -> list[Captured]:
-    """The segments without the octets of which a later copy was taken; one may be in several parts then."""
+    """Return the segments without octets whose later copy was taken; one may then be in several parts."""
     left_out: dict[int, list[tuple[int, int]]] = {}
     for first, last in _damaged_fpdus(half, captured):
         ranges = [*_replaced(captured, acknowledged, first, last)]
-        # A copy that leaves it bad was not taken any more than the first.
+        # A copy that leaves it bad was no more taken than the first.
         if None not in ranges:
             for index, copy, start, end in filter(None, ranges):
                 for other in range(index, copy):
@@ -59,7 +59,7 @@ def taken(half: SentHalf, captured: Sequence[Captured], acknowledged: Acknowledg
 
 
 def _damaged_fpdus(half: SentHalf, captured: Sequence[Captured]) -> list[tuple[int, int]]:
-    """Where FPDUs lie with an octet that was damaged under a TCP checksum that is right, if CRCs show that."""
+    """Return where FPDUs lie with an octet that was damaged under a right TCP checksum, if CRCs show that."""
     origin = half.origin
     if origin is None or not half.crc:
         return []
@@ -82,7 +82,7 @@ def _is_in_file(captured: Sequence[Captured], first: int, last: int) -> bool:
 def _replaced(
     captured: Sequence[Captured], acknowledged: Acknowledged, first: int, last: int
 ) -> Iterator[tuple[int, int, int, int] | None]:
-    """For each damaged octet of the FPDU [first, last): of which segment which copy takes which octets, or None."""
+    """For each damaged octet of the FPDU [first, last): which copy takes which octets of which segment, or None."""
     for index, segment in enumerate(captured):
         if segment.is_dropped:
             continue

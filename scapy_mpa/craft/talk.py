@@ -3,7 +3,7 @@
 What each side wants to send goes in; packets come out, with the sequence and acknowledgement numbers, timestamps and
 acknowledgements a real connection has. ``Talk`` is a wire between two ``TCP``s: it brings each packet to the other side
 before the next is made. Times are drawn from an iterator that the caller gives, one a packet, so that many talks can
-share it. Its packets are values (``TcpPacket``), of which ``frames`` makes octets.
+share it. Its packets are values (``TcpPacket``), which ``frames`` turns into octets.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Talk:
     """A TCP connection between ``client``, who opens it, and ``server``.
 
     Args:
-        halves: the half connections, by who sends them.
+        halves: the half connections, by sender.
         clock: gives the time of each packet in nanoseconds since the epoch, as ``itertools.count(start, step)`` does.
         timestamps: the TCP option is in use, which costs 12 octets of each segment.
         mtu: of the path, in octets; ``emss`` is what headers leave of it.
-        windows: small windows, in octets, by who receives and so offers them; None: a large one.
+        windows: small windows, in octets, by the receiver that offers them; None: a large one.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Talk:
         return self._carry("client")
 
     def send(self, side: Side, octets: bytes) -> Iterator[TcpPacket]:
-        """Octets that fit in one segment: a startup frame, say."""
+        """Send octets that fit in one segment, such as a startup frame."""
         return self.transfer(side, octets, [(0, len(octets))])
 
     def transfer(self, side: Side, octets: bytes, cuts: Iterable[Cut], start: int = 0) -> Iterator[TcpPacket]:
@@ -102,7 +102,7 @@ class Talk:
         receiver.take()
 
     def acknowledge(self, side: Side) -> Iterator[TcpPacket]:
-        """What a delayed-acknowledgement timer does: ``side`` acknowledges what it has not yet, if anything."""
+        """Act as a delayed-acknowledgement timer: ``side`` acknowledges what it has not yet, if anything."""
         tcp = self._sides[side]
         if tcp.unacked:
             tcp.acknowledge()
@@ -113,7 +113,7 @@ class Talk:
         self._sides[side].hold()
 
     def read(self, side: Side) -> Iterator[TcpPacket]:
-        """It has read everything, and says so if there is more room now than it said, or something to acknowledge."""
+        """Read everything; announce it if there is more room than was announced, or something to acknowledge."""
         self._sides[side].read()
         return self._carry(side)
 

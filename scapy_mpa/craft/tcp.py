@@ -9,7 +9,7 @@ There is no congestion control.
 ``craft/talk`` joins two of them by a wire that brings everything at once, ``craft/network`` is the wire that does not,
 and ``probe/rawcarrier`` has one talk to a live peer. ``Habits`` are what they do differently.
 
-Times are nanoseconds of a clock that does not go back. Offsets count octets of a stream from 0, the octet behind the
+Times are nanoseconds of a clock that does not go back. Offsets count octets of a stream from 0, the octet after the
 SYN; a FIN counts one octet.
 """
 
@@ -36,7 +36,7 @@ WINDOW = 2048
 WINDOW_SHIFT = 7
 #: Octets that a side offers to take.
 OFFERED = WINDOW << WINDOW_SHIFT
-#: Timestamps as they stand behind the TCP header: no operation twice, kind, length, TSval, TSecr (RFC 7323 §3.2).
+#: Timestamps as they stand after the TCP header: no operation twice, kind, length, TSval, TSecr (RFC 7323 §3.2).
 TIMESTAMPS = struct.Struct("!BBBBII")
 #: Octets of TCP's header with IPv4's or IPv6's.
 HEADERS = {4: 40, 6: 60}
@@ -54,7 +54,7 @@ _TRIES = 8
 _DUPLICATES = 3
 #: Segments in order that are acknowledged together (RFC 5681 §4.2).
 _TOGETHER = 2
-#: A segment that begins farther beyond what was sent, or before the SYN, is none of the stream's.
+#: A segment that begins farther beyond what was sent, or before the SYN, does not belong to the stream.
 _FARTHEST = 1 << 20
 #: Runs of octets beyond a hole that are kept: a limit of memory and time.
 _MOST_RUNS = 1 << 12
@@ -63,7 +63,7 @@ _SACK_PERMITTED = b"\x01\x01\x04\x02"
 
 
 class Habits(NamedTuple):
-    """What TCPs may do or leave.
+    """What a TCP may do or leave out.
 
     Attributes:
         delays_acks: every second segment in order is acknowledged, out of order and where a hole is filled each one
@@ -82,7 +82,7 @@ LIVE, CRAFTED = Habits(), Habits(delays_acks=True, permits_sack=False, retransmi
 
 
 class Arrived:
-    """Which octets of a stream have arrived: all up to ``rcv_nxt``, and runs beyond it. A SYN is octet -1."""
+    """The octets of a stream that have arrived: all up to ``rcv_nxt``, and runs beyond it. A SYN is octet -1."""
 
     __slots__ = ("rcv_nxt", "runs")
 
@@ -119,7 +119,7 @@ class TCP:
         out: packets that are to be sent, oldest first; whoever sends them takes them out.
         is_ended: the peer's FIN came, and all octets before it.
         snd_una: up to where the peer has acknowledged our stream.
-        snd_nxt: behind our highest octet.
+        snd_nxt: after our highest octet.
         right_edge: up to where the peer takes octets of ours.
         sacked: what the peer has beyond ``snd_una``, as ranges of our stream (RFC 2018).
         most_sacked: the most octets that it ever had so.
@@ -175,7 +175,7 @@ class TCP:
 
     @property
     def mss(self) -> int:
-        """Octets that a segment takes, timestamps reckoned with."""
+        """Octets that a segment takes, timestamps included."""
         return max(min(self._mss, self._peer_mss) - (TIMESTAMPS.size if self._has_stamps else 0), 1)
 
     @property
@@ -197,7 +197,7 @@ class TCP:
 
     @property
     def deadline(self) -> int | None:
-        """When ``tick`` has something to do; None if nothing is under way."""
+        """The time at which ``tick`` has something to do; None if nothing is outstanding."""
         return self._timer
 
     @property
@@ -217,7 +217,7 @@ class TCP:
         self._mss = mtu - HEADERS[self.half.frames.ip_version]
 
     def open(self, octets: bytes = b"") -> None:
-        """Send the SYN; ``octets`` of our stream go with it."""
+        """Send the SYN, with ``octets`` of our stream."""
         self.state = "syn-sent"
         self._put(self._packet(-1, octets, SYN))
         self._opened = self._now
@@ -230,10 +230,10 @@ class TCP:
         self.state = "listen"
 
     def send(self, packet: TcpPacket) -> None:
-        """Send a segment of our stream as it is; raises OSError if there is no connection any more.
+        """Send a segment of our stream as it is; raises OSError if there is no longer a connection.
 
         Its place, octets, flags, damage, checksum and fragment count; its numbers are those of this connection. What
-        the peer's window has no room for waits, and all that comes behind it.
+        the peer's window has no room for waits, and all that comes after it.
         """
         self._check()
         whole = self._own(packet)
@@ -252,7 +252,7 @@ class TCP:
         self._let_go(self._packet(start, octets, flags))
 
     def behind(self, octets: bytes) -> TcpPacket:
-        """The segment that brings these octets behind all that was handed over."""
+        """Return the segment that carries these octets after all that was handed over."""
         start = max([self.snd_nxt, *(packet.end for packet in self._waiting)])
         return self._packet(start, octets, ACK | PSH)
 
@@ -262,11 +262,11 @@ class TCP:
         self._put(packet)
 
     def acknowledge(self, flags: int = ACK) -> None:
-        """Send a segment without octets at the end of our stream, by which all that came is acknowledged."""
+        """Send a segment without octets at the end of our stream, which acknowledges everything received."""
         self._put(self._packet(self.snd_nxt + (self._fin is not None), b"", flags))
 
     def finish(self) -> None:
-        """End our half connection behind what was sent."""
+        """End our half connection after what was sent."""
         if self.state != "established" or self._wants_fin:
             return
         self._wants_fin = True
@@ -287,7 +287,7 @@ class TCP:
         self._held_edge = self.rcv_nxt + (self._window or 0)
 
     def read(self) -> None:
-        """It has read everything: say so, if there is more room now than was said, or something to acknowledge."""
+        """Read everything: announce it if there is more room than was announced, or something to acknowledge."""
         self._held_edge = None
         if self.unacked or self._told_window < (self._window or 0):
             self.acknowledge()
@@ -365,7 +365,7 @@ class TCP:
             self._start_timer()
 
     def _read_syn(self, said: Announced | None, tsval: int | None) -> None:
-        """What the peer announces."""
+        """Read what the peer announces."""
         if said is not None:
             self._peer_mss = max(said.mss, _LEAST_MSS) if said.mss else _USUAL_MSS
             self._has_stamps = self._has_stamps and said.timestamps
@@ -474,7 +474,7 @@ class TCP:
     # --- time ---
 
     def tick(self, now: int) -> None:
-        """So late it is: send again what was not acknowledged in time."""
+        """Advance the time, and retransmit what was not acknowledged in time."""
         self._now = now
         if self._timer is None or now < self._timer:
             return
@@ -489,7 +489,7 @@ class TCP:
         elif self.state == "syn-received":
             self._put(self._packet(-1, b"", SYN | ACK))
         else:
-            # The peer may have let go of what it has acknowledged selectively (RFC 2018 §8).
+            # The peer may have released what it has acknowledged selectively (RFC 2018 §8).
             self.sacked = []
             for packet in self._unacknowledged.values():
                 self._put(self._again(packet))
@@ -519,7 +519,7 @@ class TCP:
         self.snd_nxt = max(self.snd_nxt, packet.end)
         if not self._habits.retransmits or not packet.payload or packet.end <= self.snd_una:
             return
-        # Of copies that differ the first one counts; a longer one brings what is new behind it.
+        # Of copies that differ the first one counts; a longer one brings what is new after it.
         start = packet.start
         for at, known in sorted(self._unacknowledged.items()):
             if at <= start < known.end:
@@ -577,7 +577,7 @@ class TCP:
         )
 
     def options(self, flags: int = ACK, older: int = 0) -> bytes:
-        """TCP's options as we send them now, with a timestamp that is ``older`` by so many milliseconds."""
+        """TCP's options as we send them now, with a timestamp that is ``older`` by this many milliseconds."""
         stamps = b""
         if self._has_stamps:
             tick = self._now // _TICK - older & _LAST_TICK
@@ -610,7 +610,7 @@ class TCP:
             raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
 
     def _end(self, state: Literal["reset", "lost"]) -> None:
-        """Nothing is sent any more."""
+        """End: nothing more is sent."""
         self.state = state
         self._timer = None
         self._unacknowledged.clear()

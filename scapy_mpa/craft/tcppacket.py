@@ -108,7 +108,7 @@ class TcpPacket(NamedTuple):
 
     @property
     def window_shift(self) -> int:
-        """By how many bits the windows are shifted that its sender says from now on, in a SYN (RFC 7323 §2.2)."""
+        """The window scale that its sender announces from now on, in a SYN, in bits (RFC 7323 §2.2)."""
         at = self.options.rfind(_SHIFT_OPTION)
         return self.options[at + len(_SHIFT_OPTION)] if at >= 0 else 0
 
@@ -119,12 +119,12 @@ class TcpPacket(NamedTuple):
 
     @property
     def shows_damage(self) -> bool:
-        """Whether its TCP checksum shows that it was damaged."""
+        """True if its TCP checksum shows that it was damaged."""
         return self.checksum == "wrong" or (bool(self.damage) and self.checksum == "before")
 
     @property
     def is_dropped(self) -> bool:
-        """Whether its receiver drops it, for its TCP checksum or for a CRC, and so does not acknowledge it."""
+        """True if its receiver drops it, for its TCP checksum or for a CRC, and so does not acknowledge it."""
         return self.shows_damage or self.is_refused
 
     @property

@@ -22,7 +22,7 @@ from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.role import ROLES
 
 Format = Literal["pcap", "pcapng"]
-#: Nanoseconds since the epoch that the seconds of a pcap file do not hold any more.
+#: Nanoseconds since the epoch that the seconds of a pcap file can no longer hold.
 END_OF_TIME = (1 << 32) * 10**9
 FORMATS: tuple[Format, ...] = ("pcap", "pcapng")
 
@@ -37,7 +37,7 @@ class Traffic:
         self.pipeline = Pipeline(impairments, seed)
 
     def packets(self) -> Iterator[TcpPacket]:
-        """What is captured, in order."""
+        """Yield what is captured, in order."""
         sendings = [conversation.sending(number) for number, conversation in enumerate(self.conversations)]
         streams = [sending.packets() for sending in sendings]
         return self.pipeline.apply(merge(*streams, key=_time) if len(streams) > 1 else streams[0] if streams else ())
@@ -52,7 +52,7 @@ class Traffic:
         def frames() -> Iterator[Packet]:
             for packet in self.packets():
                 if packet.time >= END_OF_TIME:
-                    raise MPAError("a packet is later than 2106, the last time that a capture can represent")
+                    raise MPAError("a packet is later than 2106, the latest time that a capture can represent")
                 if truth is not None:
                     truth.note(packet, snaplen, writer.tick)
                 yield packet.time, octets_of(packet)

@@ -1,4 +1,4 @@
-"""What is to be found in a capture, computed from what was sent and from the packets as they were written to it.
+"""What an analysis must find in a capture, computed from what was sent and from the packets as they were written to it.
 
 The receiver has no part in this: where each FPDU lies is known from its sender, which octets each frame brought
 from the packets. ``Truth`` takes note of the packets one by one and gives, at the end, a record with the keys of
@@ -6,17 +6,17 @@ from the packets. ``Truth`` takes note of the packets one by one and gives, at t
 
 * complete(k): the first frame by which every octet of FPDU k, and both startup frames, have been captured.
 * placed(k): complete(k) if it is the first one, or holds a Marker; if not, also not before placed(k - 1). Where the
-  CRC of k is bad nothing is placed, and k + 1 has to be found by itself; if that is bad too, what follows it has to
+  CRC of k is bad nothing is placed, and k + 1 has to be found on its own; if that is bad too, what follows it has to
   show that it was one. Behind octets that no frame brings, FPDUs are found by the next Marker; in a stream without
   Markers by searching.
-* delivered(k): the last complete(j) for j up to k; none behind octets that no frame brings.
+* delivered(k): the last complete(j) for j up to k; none after octets that no frame brings.
 
 Octets that a snapshot length cut off were on the wire: they count as captured. An FPDU with some of them is found if
 its ULPDU_Length is in the file, by a Marker only if that is too, or if it begins and ends with segments; nothing is
-known of its CRC.
+known about its CRC.
 
 A segment whose TCP checksum is wrong was dropped whole by its receiver: other copies count, wherever there are some.
-Octets that no other frame brings are the connection's all the same, so that an FPDU with them may be bad; that is no
+Octets that no other frame brings still belong to the connection, so that an FPDU with them may be bad; that is no
 error of MPA's where a SYN shows that TCP checksums were captured as they were on the wire.
 
 A segment with a bad CRC under a right TCP checksum may have been dropped too (RFC 5044 §8). If its octets come again,
@@ -28,7 +28,7 @@ lengths and headers that agree. All that are there are listed; how long a chain 
 and so is how many FPDUs it takes to believe in a connection whose startup frames were not captured.
 
 The damage of ``impairments`` falls on ULPDUs and CRC fields alone. Where a length or a Marker is damaged, what a
-receiver can find is nothing that a sender could know. Nor is anything known of FPDUs that were altered on purpose.
+receiver can find is nothing that a sender could know. Nor is anything known about FPDUs that were altered on purpose.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Truth:
     def note(self, packet: TcpPacket, captured: int | None = None, tick: int = 1) -> None:
         """A packet is the next frame of the capture, which kept ``captured`` octets of it (None: all).
 
-        It counts time in ticks of so many nanoseconds.
+        It counts time in ticks of this many nanoseconds.
         """
         self._times.append(packet.time - packet.time % tick)
         if packet.is_injected:
@@ -130,7 +130,7 @@ class Truth:
 
 
 class _ConnectionTruth:
-    """One connection; ``order`` is the frame that it is numbered by."""
+    """One connection; ``order`` is the frame that determines its number."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class _ConnectionTruth:
         elif has_startup and request < NEVER:
             return
         else:
-            # It begins in the middle, or has no startup frames: who speaks first is called the Initiator.
+            # It begins in the middle, or has no startup frames: the side that sends first is called the Initiator.
             sides = {"initiator": first, "responder": first.peer}
             # Without startup frames Full Operation may begin with the first octet after SYN.
             floor = 0

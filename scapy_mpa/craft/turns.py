@@ -48,7 +48,7 @@ class PathMTU(NamedTuple):
 
 
 class End(NamedTuple):
-    """How the connection ends, and by whom."""
+    """How the connection ends, and by which side."""
 
     how: Close
     role: Role
@@ -58,7 +58,7 @@ Step: TypeAlias = "Start | Streaming | Say | Pause | PathMTU | End"
 
 
 def turns(steps: Sequence[Step]) -> Iterator[tuple[Step, list[Message]]]:
-    """The steps, each by itself and without messages; those that say something put together to turns."""
+    """Return the steps, each on its own and without messages; those that send something are grouped into turns."""
     at = 0
     while at < len(steps):
         step = steps[at]

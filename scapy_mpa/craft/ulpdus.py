@@ -33,7 +33,7 @@ FETCH_ADD, CMP_SWAP = 0, 2
 
 
 def tagged(opcode: int, stag: int, tagged_offset: int, payload: bytes, *, last: bool = True, version: int = 1) -> bytes:
-    """One tagged DDP segment; ``last`` sets L."""
+    """Return one tagged DDP Segment; ``last`` sets L."""
     control = control_octets(opcode, tagged=True, last=last, version=version)
     return TAGGED_HEADER.pack(*control, stag, tagged_offset) + payload
 
@@ -49,18 +49,18 @@ def untagged(
     last: bool = True,
     version: int = 1,
 ) -> bytes:
-    """One untagged DDP segment; ``invalidate`` is the STag in the Sends that have one."""
+    """Return one untagged DDP Segment; ``invalidate`` is the STag in the Sends that have one."""
     control = control_octets(opcode, tagged=False, last=last, version=version)
     return UNTAGGED_HEADER.pack(*control, invalidate, queue, msn, message_offset) + payload
 
 
 def rdma_write(stag: int, tagged_offset: int, payload: bytes, *, last: bool = True) -> bytes:
-    """One tagged DDP segment of an RDMA Write message; ``last`` sets L."""
+    """Return one tagged DDP Segment of an RDMA Write message; ``last`` sets L."""
     return tagged(RDMA_WRITE, stag, tagged_offset, payload, last=last)
 
 
 def send(msn: int, payload: bytes, *, message_offset: int = 0, last: bool = True) -> bytes:
-    """One untagged DDP segment of a Send message on queue 0; MSN counts messages from 1."""
+    """Return one untagged DDP Segment of a Send message on queue 0; MSN counts messages from 1."""
     return untagged(SEND, SEND_QUEUE, msn, payload, message_offset=message_offset, last=last)
 
 
@@ -73,19 +73,19 @@ def rdma_write_message(stag: int, tagged_offset: int, payload: bytes, mulpdu: in
 
 
 def read_request_body(sink_stag: int, sink_to: int, size: int, source_stag: int, source_to: int) -> bytes:
-    """What an RDMA Read Request says (RFC 5040 §4.4): ``size`` octets from the source to the sink."""
+    """Return the body of an RDMA Read Request (RFC 5040 §4.4): ``size`` octets from the source to the sink."""
     return _READ_REQUEST.pack(sink_stag, sink_to, size, source_stag, source_to)
 
 
 def atomic_request_body(
     operation: int, request_id: int, stag: int, to: int, data: int, mask: int, compare: int, compare_mask: int
 ) -> bytes:
-    """What an Atomic Request says (RFC 7306 §5.2); ``data`` is what is added or put in place."""
+    """Return the body of an Atomic Request (RFC 7306 §5.2); ``data`` is what is added or swapped in."""
     return _ATOMIC_REQUEST.pack(operation, request_id, stag, to, data, mask, compare, compare_mask)
 
 
 class AtomicRequest(NamedTuple):
-    """What an Atomic Request says (RFC 7306 §5.2.1), as ``atomic_request_body`` writes it."""
+    """The body of an Atomic Request (RFC 7306 §5.2.1), as ``atomic_request_body`` writes it."""
 
     operation: int
     request_id: int
@@ -98,7 +98,7 @@ class AtomicRequest(NamedTuple):
 
 
 def read_atomic_request(body: bytes) -> AtomicRequest | None:
-    """What the body of an Atomic Request says, its reserved bits left out; None if it has not 52 octets."""
+    """Return what the body of an Atomic Request says, without its reserved bits; None unless it has 52 octets."""
     if len(body) != _ATOMIC_REQUEST.size:
         return None
     operation, *others = _ATOMIC_REQUEST.unpack(body)
@@ -114,14 +114,14 @@ def read_atomic_response(body: bytes) -> tuple[int, int] | None:
 
 
 def atomic_response_body(request_id: int, value: int) -> bytes:
-    """What an Atomic Response says (RFC 7306 §5.3): the value that was there."""
+    """Return the body of an Atomic Response (RFC 7306 §5.3): the value that was there."""
     return _ATOMIC_RESPONSE.pack(request_id, value)
 
 
 def terminate_body(
     layer: int, etype: int, code: int, *, ddp_header: bytes = b"", length: int = 0, rdmap_header: bytes = b""
 ) -> bytes:
-    """What a Terminate says (RFC 5040 §4.8).
+    """Return the body of a Terminate (RFC 5040 §4.8).
 
     ``ddp_header`` is that of the DDP Segment that it answers, ``length`` the octets of that segment, ``rdmap_header``
     the Read Request in it. M, D and R are set as these are given.

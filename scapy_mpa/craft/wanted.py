@@ -1,4 +1,4 @@
-"""What parameters may be: each ``Wanted`` says it in words, and whether a value is that.
+"""The values that parameters may have: each ``Wanted`` says it in words, and checks a value.
 
 Parameters come from people, by way of TOML, the command line and the Scapy prompt: anything may stand there.
 """
@@ -20,7 +20,7 @@ class Wanted(NamedTuple):
     fits: Callable[[Any], bool]
 
     def complaint(self, name: str, value: object) -> str | None:
-        """What is wrong with a value of this name; None if nothing is."""
+        """Return what is wrong with a value of this name; None if nothing is."""
         return None if self.fits(value) else f"{name} is {value!r}, but must be {self.what}"
 
     def or_nothing(self) -> Wanted:
@@ -29,7 +29,7 @@ class Wanted(NamedTuple):
 
 
 def is_number(value: object) -> TypeGuard[int]:
-    """Whether it is a whole number; true and false are none."""
+    """Return True if it is a whole number; true and false are not."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -48,7 +48,7 @@ def up_to(most: float) -> Wanted:
 
 
 def one_of(*known: str) -> Wanted:
-    """One of these."""
+    """Accept one of these."""
     return Wanted(" or ".join(known), lambda value: value in known)
 
 

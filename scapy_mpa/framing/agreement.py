@@ -65,12 +65,14 @@ class Operation(NamedTuple):
     crc: bool | None
     #: None if IRD and ORD were not exchanged.
     depths: ReadDepths | None
-    #: The types of which one must be the Initiator's first FPDU; None: no RTR message, () : none in common.
+    #: The types, one of which must be the Initiator's first FPDU; None: no RTR message, () : none in common.
     rtr: tuple[RtrType, ...] | None
 
 
 def rtr_types(enhanced: EnhancedData) -> tuple[RtrType, ...]:
-    """The RTR types that Control Flags B, C and D name; none if A is 0, as they are ignored then (RFC 6581 §9.2)."""
+    """Return the RTR types that Control Flags B, C and D name; none if A is 0, since they are then ignored (RFC 6581
+    §9.2).
+    """
     flags = (enhanced.b, enhanced.c, enhanced.d) if enhanced.a else (0, 0, 0)
     return tuple(name for name, flag in zip(RTR_TYPES, flags, strict=True) if flag)
 
@@ -94,12 +96,12 @@ def read_depths(request: EnhancedData, reply: EnhancedData) -> ReadDepths:
 
 @lru_cache(maxsize=64)
 def agreed(request: StartupFrame | None, reply: StartupFrame | None, responder_port: int = 0) -> Operation:
-    """What Full Operation must be after these frames, if neither endpoint closes. One may be None, not both.
+    """Return what Full Operation must be after these frames, if neither endpoint closes. One of them may be None.
 
     The port of the Responder tells whether they may state IRD and ORD as SMB Direct did before RFC 6581.
 
     M rules what its sender receives, and C of either rules both directions (RFC 5044 §7.1.1). An IETF Initiator
-    that goes on after an RDMAC RNIC's Reply is a permissive one: it turns on Markers and CRC whatever its own
+    that continues after an RDMAC RNIC's Reply is a permissive one: it turns on Markers and CRC whatever its own
     Request said (appendix C.2.3, C.2.5, Figure 16).
     """
     last = reply or request

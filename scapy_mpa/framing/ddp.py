@@ -181,7 +181,9 @@ def opcode_name(ulpdu: Octets) -> str | None:
 
 
 def message_and_place(header: TaggedHeader | UntaggedHeader) -> tuple[str, str]:
-    """The message that a DDP header is of, and what tells it from others: STag and TO, or MSN, of Sends with QN."""
+    """Return the message of a DDP header, and what distinguishes it from others: STag and TO, or MSN, for Sends with
+    QN.
+    """
     name = OPCODE_NAMES[header.opcode] or f"message with opcode {header.opcode}"
     if isinstance(header, TaggedHeader):
         return name, f"STag {header.stag:#010x}, TO {header.to:#x}"
@@ -190,7 +192,7 @@ def message_and_place(header: TaggedHeader | UntaggedHeader) -> tuple[str, str]:
 
 
 def is_tagged(ulpdu: Octets) -> bool:
-    """Whether its T bit makes a ULPDU a tagged DDP segment; an empty one is none."""
+    """Return True if its T bit makes a ULPDU a tagged DDP segment; an empty one is not."""
     return bool(ulpdu) and bool(ulpdu[0] & TAGGED)
 
 
@@ -274,12 +276,12 @@ def terminate_reserved(ulpdu: Octets, layout: Literal["rfc5040", "siw"]) -> int:
 
 
 def is_defined(said: Terminate) -> bool:
-    """Whether layer, error type and error code are those of an error that a specification defines."""
+    """Return True if layer, error type and error code are those of an error that a specification defines."""
     return _defined(said.layer, said.etype, said.code)
 
 
 def other_reading(said: Terminate) -> Terminate | None:
-    """What a control word says if it is laid out the other way; None if that makes no sense.
+    """Return the meaning of a control word that is laid out the other way; None if that makes no sense.
 
     It may be read both ways where no bit of M, D and R is set and both readings name errors that are defined.
     """

@@ -39,7 +39,7 @@ _READ_SIZE = slice(UNTAGGED_HEADER_LENGTH + 12, UNTAGGED_HEADER_LENGTH + 16)
 
 
 class Deviation(NamedTuple):
-    """One thing that is not as it should be; ``topic`` is what the clause is about, where the rule leaves it open."""
+    """One fault; ``topic`` is what the clause is about, where the rule leaves it open."""
 
     id: str
     by: Role
@@ -55,7 +55,7 @@ class Seen(NamedTuple):
 
 
 def rtr_type(ulpdu: bytes) -> RtrType | None:
-    """Which RTR message a ULPDU is, or None: no payload, and no octets asked for (RFC 6581 §9.2).
+    """Return the type of RTR message that a ULPDU is, or None: no payload, and no octets asked for (RFC 6581 §9.2).
 
     "Send" is taken as opcode 3; the Sends with Solicited Event or Invalidate are messages of their own.
     """
@@ -72,7 +72,7 @@ def rtr_type(ulpdu: bytes) -> RtrType | None:
 
 
 def is_enhanced(frame: StartupFrame) -> bool:
-    """By S and Rev; whether the enhanced data is there is another question (RFC 6581 §6, §10)."""
+    """Return True if S and Rev make it enhanced; the enhanced data may still be missing (RFC 6581 §6, §10)."""
     return bool(frame.s) and frame.rev >= MINIMUM_ENHANCED_REVISION
 
 
@@ -85,7 +85,7 @@ def problems_to(frame: StartupFrame, peer: StartupFrame | None) -> tuple[Problem
 
 
 def frame_violations(frame: StartupFrame | None, by: Role, peer: StartupFrame | None) -> list[Deviation]:
-    """What is wrong with a frame whatever the other one is."""
+    """Return what is wrong with a frame, whatever the other one is."""
     if frame is None:
         return []
     name = "Request" if by == "initiator" else "Reply"
@@ -98,7 +98,7 @@ def frame_violations(frame: StartupFrame | None, by: Role, peer: StartupFrame | 
         known = f" ({frame.res_name})" if frame.res_name else ""
         found.append(Deviation("startup-reserved-bits", by, f"Res of the {name} is {frame.res:#04x}{known}"))
     if frame.s and frame.rev < MINIMUM_ENHANCED_REVISION:
-        text = f"bit 0x10 (S) is set in a {name} of Rev {frame.rev}, in which it is reserved"
+        text = f"bit 0x10 (S) is set in a {name} of Rev {frame.rev}, where it is reserved"
         found.append(Deviation("startup-enhanced-revision", by, text))
     if frame.kind == "request" and frame.r:
         found.append(Deviation("startup-request-r", by, "R is set in a Request"))
@@ -110,7 +110,7 @@ def frame_violations(frame: StartupFrame | None, by: Role, peer: StartupFrame | 
 
 
 def frame_remarks(frame: StartupFrame | None, by: Role) -> list[Deviation]:
-    """What is worth saying of a frame though it breaks nothing."""
+    """Return what is worth a remark about a frame although it breaks nothing."""
     if frame is None:
         return []
     found = []
@@ -118,7 +118,7 @@ def frame_remarks(frame: StartupFrame | None, by: Role) -> list[Deviation]:
         text = f"Rev 0 with M={frame.m} C={frame.c}: an RDMAC RNIC sets both"
         found.append(Deviation("rnic-parameters", by, text))
     if frame.rev > _NEWEST_REVISION:
-        known = f": erdma's, with {ERDMA_EXTENSION_LENGTH} octets of its own behind the header"
+        known = f": erdma's, with {ERDMA_EXTENSION_LENGTH} octets of its own after the header"
         text = f"Rev {frame.rev}, which no specification defines" + (known if frame.rev == ERDMA_REVISION else "")
         found.append(Deviation("startup-revision", by, text))
     enhanced = frame.enhanced
@@ -146,7 +146,7 @@ def _other_order(depth: int) -> int:
 
 
 def legacy_remarks(frame: StartupFrame | None, by: Role, responder_port: int) -> list[Deviation]:
-    """What is worth saying of the form in which SMB Direct peers stated IRD and ORD before RFC 6581."""
+    """Return what is worth a remark about the form in which SMB Direct peers stated IRD and ORD before RFC 6581."""
     depths = legacy_depths(frame, responder_port) if frame is not None else None
     if depths is None or depths.byte_order == "big":
         return []
@@ -155,7 +155,7 @@ def legacy_remarks(frame: StartupFrame | None, by: Role, responder_port: int) ->
 
 
 class DepthDeviations(NamedTuple):
-    """What a pair of frames breaks, and what is worth saying of it."""
+    """What a pair of frames breaks, and what is worth a remark."""
 
     violations: list[Deviation]
     remarks: list[Deviation]
@@ -171,7 +171,7 @@ def legacy_depth_deviations(request: StartupFrame, reply: StartupFrame, responde
 
 
 def reply_violations(request: StartupFrame, reply: StartupFrame, close: Close | None) -> list[Deviation]:
-    """What the Reply breaks, given the Request; ``close`` is the end that the Request alone must have come to."""
+    """Return what the Reply breaks, given the Request; ``close`` is how the Request alone must have ended."""
     found = []
     if close is not None:
         text = f"a Reply to an improperly formatted Request ({close.reason})"
@@ -188,7 +188,7 @@ def reply_violations(request: StartupFrame, reply: StartupFrame, close: Close | 
 
 
 def reply_remarks(request: StartupFrame, reply: StartupFrame) -> list[Deviation]:
-    """What is worth saying of the Reply, given the Request, though it breaks nothing."""
+    """Return what is worth a remark about the Reply, given the Request, although it breaks nothing."""
     found = []
     if (request.rev == 0) != (reply.rev == 0):
         text = (
@@ -244,7 +244,7 @@ def _depth_remarks(request: EnhancedData, reply: EnhancedData) -> list[Deviation
 def operation_violations(
     close: Close | None, rejected: bool, operation: Operation | None, seen: Seen
 ) -> list[Deviation]:
-    """Whether Full Operation begins as the frames say."""
+    """Return what is wrong with how Full Operation begins, given the frames."""
     first = decode_ddp(seen.initiator) if seen.initiator is not None else None
     second = decode_ddp(seen.responder) if seen.responder is not None else None
     ends: tuple[tuple[Role, bytes | None, TaggedHeader | UntaggedHeader | None], ...] = (
@@ -272,7 +272,7 @@ def operation_violations(
 def _first_fpdu_violations(
     close: Close | None, rejected: bool, operation: Operation | None, by: Role, ulpdu: bytes, terminates: bool
 ) -> list[Deviation]:
-    """Whether an endpoint may begin Full Operation, and does so with the FPDU that it must."""
+    """Return what is wrong if an endpoint may not begin Full Operation, or begins it with the wrong FPDU."""
     if rejected:
         return [Deviation("startup-fpdu-after-rejection", by, "an FPDU after a Reply with R")]
     if close is not None and close.certain and close.by == by and not (close.terminate and terminates):
@@ -294,7 +294,7 @@ def _first_fpdu_violations(
 def _terminate_violations(close: Close, by: Role, ulpdu: bytes) -> list[Deviation]:
     """RFC 6581 §8: what a Terminate has to say that ends the negotiation."""
     said = decode_terminate(ulpdu)
-    # Code 5 is for errors of the endpoint itself, of which the frames say nothing.
+    # Code 5 is for errors of the endpoint itself, about which the frames say nothing.
     if said is None or (said.layer, said.etype, said.code) in ((2, 0, close.code), (2, 0, _LOCAL_CATASTROPHIC)):
         return []
     text = f"a Terminate with layer {said.layer}, type {said.etype} and code {said.code}, not code {close.code}"

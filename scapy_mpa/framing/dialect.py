@@ -27,10 +27,10 @@ CRCFunction = Literal["crc32c", "zlib", "not-complemented", "from-zero"]
 
 
 class Dialect(NamedTuple):
-    """What one sender does. The first two were agreed on, all others are RFC 5044's unless changed."""
+    """How one sender lays FPDUs. The first two fields were agreed on; all others are as in RFC 5044 unless changed."""
 
     markers: bool
-    #: CRCs are in use; if not, nobody looks at the field.
+    #: CRCs are in use; if not, nobody examines the field.
     crc: bool
     #: What FPDUPTR counts from: both origins were specified, so that neither is a deviation here.
     origin: Origin = "header"
@@ -71,7 +71,7 @@ class Dialect(NamedTuple):
 
     @property
     def alignment(self) -> int:
-        """Octets of which the lengths of FPDUs are multiples (§4.1)."""
+        """The lengths of FPDUs are multiples of this many octets (§4.1)."""
         return 4 if self.pad_rule == "multiple" else 1
 
     @property
@@ -135,27 +135,27 @@ class Dialect(NamedTuple):
         return found in (distance % _FPDUPTR_MOD & ~_IGNORED_BITS, header % _FPDUPTR_MOD & ~_IGNORED_BITS)
 
     def due_behind(self, offset: int, fpdus: int) -> int:
-        """The same behind so many FPDUs, all those before, whether or not there is a ``period``."""
+        """The same after this many FPDUs, all those before, whether or not there is a ``period``."""
         counted = offset - (0 if self.crc_counts or not self.crc_field else CRC_LENGTH * fpdus)
         return (self.first_due - counted) % (self.between + MARKER_LENGTH) if self.markers else 0
 
     def pad(self, ulpdu_length: int) -> int:
-        """Octets of PAD after a ULPDU of so many octets."""
+        """Octets of PAD after a ULPDU of this many octets."""
         if self.pad_rule == "multiple":
             return pad_length(ulpdu_length)
         return (ulpdu_length + LENGTH_FIELD_LENGTH) % 4 if self.pad_rule == "plus-2" else 0
 
     @property
     def _counted_too(self) -> int:
-        """Octets of the FPDU, but for PAD, that ULPDU_Length counts beside the ULPDU."""
+        """The octets of the FPDU, except PAD, that ULPDU_Length counts besides the ULPDU."""
         return LENGTH_FIELD_LENGTH * self.length_counts_itself + CRC_LENGTH * self.length_counts_crc
 
     def length_field(self, ulpdu_length: int) -> int:
-        """What is sent as ULPDU_Length, modulo 2^16."""
+        """Return the value sent as ULPDU_Length, modulo 2^16."""
         sent = ulpdu_length + self._counted_too
         return sent + self.pad(ulpdu_length) * self.length_counts_pad & 0xFFFF
 
     def lengths(self, field: int) -> tuple[int, int]:
-        """Octets of ULPDU and of PAD behind a ULPDU_Length field; of PAD that it counts the ULPDU has all."""
+        """Octets of ULPDU and of PAD after a ULPDU_Length field; of PAD that it counts the ULPDU has all."""
         ulpdu_length = max(0, field - self._counted_too)
         return ulpdu_length, 0 if self.length_counts_pad else self.pad(ulpdu_length)

@@ -47,7 +47,7 @@ _CRC_FUNCTIONS: dict[CRCFunction, Callable[[Octets], int]] = {
 
 
 class Fpdu(NamedTuple):
-    """One FPDU as it was found in the stream. Lengths in octets."""
+    """One FPDU as it was found in the stream. Lengths are in octets."""
 
     ulpdu_length: int
     ulpdu: bytes
@@ -63,7 +63,7 @@ class Fpdu(NamedTuple):
 
 
 class FPDUPlace(NamedTuple):
-    """Where an FPDU lies, in octets of the stream."""
+    """The position of an FPDU, in octets of the stream."""
 
     offset: int
     #: The first octet of its ULPDU_Length.
@@ -75,13 +75,13 @@ class FPDUPlace(NamedTuple):
     #: The first octet of its CRC field, or of what follows it if it has none.
     crc_at: int
     end: int
-    #: Octets that are counted behind its end before the next Marker.
+    #: Octets that are counted after its end before the next Marker.
     due: int
 
 
 @cache
 def conformant(markers: bool, crc: bool, origin: Origin = "header") -> Dialect:
-    """What a sender does that does not deviate (RFC 5044 §4)."""
+    """Return the dialect of a sender that does not deviate (RFC 5044 §4)."""
     return Dialect(markers, crc, origin)
 
 
@@ -110,7 +110,7 @@ def lay_out(
 
 
 def _over(octets: int, at: int, due: int, between: int, markers: list[int]) -> tuple[int, int]:
-    """Return the place after so many octets that are no Markers, and add the Markers that stand before the last."""
+    """Return the place after this many octets that are not Markers, and add the Markers that stand before the last."""
     while octets:
         if not due:
             markers.append(at)
@@ -128,7 +128,7 @@ def _length_octets(dialect: Dialect, due: int) -> tuple[int, int]:
 
 
 def header_octets(dialect: Dialect, due: int) -> int:
-    """How many octets from a place on hold all of ULPDU_Length, and the Markers before and in it."""
+    """Return how many octets from a position on hold all of ULPDU_Length, and the Markers before and in it."""
     return _length_octets(dialect, due)[1] + 1
 
 
@@ -202,10 +202,10 @@ def _covered(dialect: Dialect, fpdu: FPDUPlace, octets: Octets) -> Octets:
 
 
 def _without_pad(fpdu: FPDUPlace, octets: Octets) -> bytes:
-    """What comes before the CRC field, Markers included, without PAD."""
+    """Return the octets before the CRC field, Markers included, without PAD."""
     kept, skip = bytearray(), fpdu.pad
     at = fpdu.crc_at
-    # From the end: PAD is what comes last, but for Markers that stand in it or behind it.
+    # From the end: PAD is what comes last, but for Markers that stand in it or after it.
     before = [fpdu.offset - MARKER_LENGTH, *(marker for marker in fpdu.markers if marker < fpdu.crc_at)]
     for marker in reversed(before):
         low = marker + MARKER_LENGTH
@@ -219,7 +219,7 @@ def _without_pad(fpdu: FPDUPlace, octets: Octets) -> bytes:
 
 
 def crc_agrees(dialect: Dialect, fpdu: FPDUPlace, octets: Octets) -> bool:
-    """Whether the CRC field of an FPDU with these octets is the one that the sender computes."""
+    """Return True if the CRC field of an FPDU with these octets is the one that the sender computes."""
     return crc_octets(fpdu, octets) == crc_of(dialect, fpdu, octets)
 
 
@@ -230,7 +230,7 @@ def fpduptr_at(dialect: Dialect, fpdu: FPDUPlace, octets: Octets, marker: int) -
 
 
 def right_fpduptr(fpdu: FPDUPlace, marker: int, origin: Origin) -> int:
-    """What FPDUPTR of a Marker of an FPDU is, counted from an origin, modulo 2^16; 0 in a leading Marker."""
+    """Return the right FPDUPTR of a Marker of an FPDU, counted from an origin, modulo 2^16; 0 in a leading Marker."""
     if marker == fpdu.offset:
         return 0
     counted_from = fpdu.header if origin == "header" else fpdu.offset
@@ -267,7 +267,7 @@ def write_fpdu(
         offset: octets from SeqStart to its first.
         due: octets that are counted before the next Marker.
         length_field: its first octets.
-        pad: what stands behind the ULPDU.
+        pad: what stands after the ULPDU.
         crc: its last octets.
         markers: (RESERVED, FPDUPTR) of its first Markers; FPDUPTR None is computed.
 
@@ -380,7 +380,7 @@ def decode_fpdu(
 ) -> Fpdu | None:
     """The FPDU at the beginning of ``octets``, which begin at stream ``offset`` (None: no Markers).
 
-    None if more octets are needed; octets after the FPDU are not looked at. PAD, RESERVED and FPDUPTR are
+    None if more octets are needed; octets after the FPDU are not examined. PAD, RESERVED and FPDUPTR are
     returned as sent, and judged elsewhere; a CRC is read as RFC 5044 has it. RFC 5044 §4.
 
     Args:

@@ -1,4 +1,4 @@
-"""What two captured startup frames tell: the kinds of the endpoints, what must come out, and what is wrong.
+"""What two captured startup frames show: the kinds of the endpoints, the required outcome, and what is wrong.
 
 ``judge`` takes the Request and the Reply, either of which may not have been captured, and the first ULPDU of each
 direction if there was one. It states facts; which of them is an error is for the rules to say. A ``Deviation``
@@ -61,7 +61,7 @@ class Judgement(NamedTuple):
 
     @property
     def permitted(self) -> bool:
-        """No requirement is broken."""
+        """True if no requirement is broken."""
         return not self.violations
 
 
@@ -112,7 +112,7 @@ def judge(
 def rnic_kinds(
     request: StartupFrame | None, reply: StartupFrame | None
 ) -> tuple[tuple[RnicKind, ...], tuple[RnicKind, ...]]:
-    """What the Initiator and the Responder can be by their frames (RFC 5044 appendix C, Figures 14 to 16)."""
+    """Return what the Initiator and the Responder can be by their frames (RFC 5044 appendix C, Figures 14 to 16)."""
     initiator: tuple[RnicKind, ...] = RNIC_KINDS
     if request is not None:
         initiator = ("ietf", "ietf-permissive") if request.rev else ("rdmac",) if is_rdmac(request) else ()
@@ -142,7 +142,7 @@ def _invalid(frame: StartupFrame, peer: StartupFrame | None, receiver: Role) -> 
 
 
 def _incompatible(request: StartupFrame, reply: StartupFrame) -> Close | None:
-    """What valid frames must, or may, end in."""
+    """Return how valid frames must, or may, end."""
     if request.rev == 0 and reply.rev:
         reason = "a non-permissive IETF RNIC answers Rev 0 with Rev 1 before it closes"
         return Close("responder", "request", 4, "rnic-negotiation", reason, certain=False)

@@ -44,7 +44,7 @@ _MARKER = Struct(">HH")
 
 
 class MarkerCheck(NamedTuple):
-    """What became of one Marker when it was compared with the FPDU it stands in."""
+    """The result of comparing one Marker with the FPDU it stands in."""
 
     marker_offset: int
     fpduptr: int
@@ -59,7 +59,7 @@ def header_offset(offset: int) -> int:
 
 
 def marker_count(offset: int, body: int) -> int:
-    """How many Markers stand in an FPDU of ``body`` octets (Markers not counted) that begins at ``offset``.
+    """Return how many Markers an FPDU of ``body`` octets (Markers not counted) that begins at ``offset`` holds.
 
     A Marker right after the last octet is not one of them: it belongs to the next FPDU (RFC 5044 §4.3).
     """
@@ -100,7 +100,7 @@ def expected_fpduptr(marker_offset: int, fpdu_offset: int, origin: Origin = "hea
 
 
 def fpdu_start_of(marker_offset: int, fpduptr: int) -> tuple[tuple[int, int], ...]:
-    """Where the FPDU that holds this Marker begins: pairs of its offset and that of its ULPDU_Length.
+    """Return where the FPDU that holds this Marker begins: pairs of its offset and that of its ULPDU_Length.
 
     The likeliest comes first. A second one stands 65536 octets further back: FPDUPTR wraps in the few FPDUs
     that are so large. Starts before the stream, or further back than an FPDU can be long, are left out. The

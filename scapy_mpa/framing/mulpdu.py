@@ -18,8 +18,9 @@ _OVERHEAD = LENGTH_FIELD_LENGTH + CRC_LENGTH
 def mulpdu(emss: int, markers: bool) -> int:
     """The Maximum ULPDU in octets for segments of at most ``emss`` octets, with or without Markers.
 
-    With Markers room is kept for as many as can fall into a segment, wherever it begins. The result is within
-    MIN_MULPDU and MAX_MULPDU; at an EMSS too small for MIN_MULPDU the FPDU no longer fits its segment. RFC 5044 §4.5.
+    With Markers, there is room for as many as can fall into a segment, wherever it begins. The result is within
+    MIN_MULPDU and MAX_MULPDU; at an EMSS too small for MIN_MULPDU, the FPDU no longer fits into its segment. RFC 5044
+    §4.5.
     """
     marker_octets = 4 * -(-emss // 512) if markers else 0
     return max(MIN_MULPDU, min(MAX_MULPDU, emss - (_OVERHEAD + marker_octets + emss % 4)))

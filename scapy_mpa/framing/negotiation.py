@@ -1,4 +1,4 @@
-"""What must come out of the Startup Phase: two sides' properties in, frames and Full Operation, or a close, out.
+"""The required outcome of the Startup Phase: two sides' properties in, frames and Full Operation, or a close, out.
 
 ``negotiate`` follows RFC 5044 §7.1 and §8, its appendix C (RDMAC and IETF RNICs; informative) and RFC 6581 §6 to
 §10. ``agreement`` says what the frames then mean, ``judgement`` what frames that were captured tell. Where a
@@ -74,13 +74,13 @@ class Side(NamedTuple):
     #: It tells an RDMAC RNIC its own Rev before it closes (RFC 5044 appendix C.2.1).
     replies_before_close: bool = True
 
-    #: It is none of Figure 14, but an implementation of draft-ietf-rddp-mpa-01: it sends Rev 0, with the M and C given
+    #: It is not in Figure 14, but an implementation of draft-ietf-rddp-mpa-01: it sends Rev 0, with the M and C given
     #: here, and takes no other Rev (§6.1.1 of the draft).
     is_draft: bool = False
 
     @property
     def enhances(self) -> bool:
-        """It supports enhanced RDMA connection establishment."""
+        """True if it supports enhanced RDMA connection establishment."""
         knows = self.kind != "rdmac" and not self.is_draft and self.revision >= MINIMUM_ENHANCED_REVISION
         return knows and self.enhanced is not None
 
@@ -144,7 +144,7 @@ def request_again(side: Side) -> StartupFrame:
 
 
 def initiator_closes(request: StartupFrame, reply: StartupFrame, side: Side) -> Close | None:
-    """Whether this side, which sent the Request, closes when it has the Reply, and why."""
+    """Return why this side, which sent the Request, closes when it has the Reply; None if it does not."""
     problems = _problems(reply, side)
     if problems:
         return Close("initiator", "reply", 4, "startup-frame", problems)
@@ -181,7 +181,7 @@ def responder_closes(request: StartupFrame, side: Side) -> Close | None:
         return Close("responder", "request", 4, "startup-frame", problems)
     if side.is_draft:
         return None
-    # To older revisions the bit is reserved, and not looked at.
+    # To older revisions the bit is reserved, and not examined.
     if request.s and request.rev >= MINIMUM_ENHANCED_REVISION and not side.enhances:
         reason = "an enhanced Request counts as improperly formatted for a Responder without RFC 6581"
         return Close("responder", "request", 4, "interoperability", reason)
@@ -195,7 +195,9 @@ def responder_closes(request: StartupFrame, side: Side) -> Close | None:
 
 
 def reply_before_close(close: Close, side: Side) -> StartupFrame | None:
-    """With what this side tells an RDMAC RNIC its own Rev before it closes (RFC 5044 appendix C.2.1); else None."""
+    """Return the Reply that tells an RDMAC RNIC this side's own Rev before it closes (RFC 5044 appendix C.2.1), or
+    None.
+    """
     if close.topic != "rnic-negotiation" or side.kind != "ietf" or not side.replies_before_close:
         return None
     return startup_frame("reply", m=side.m, c=side.c, private_data=side.private_data)

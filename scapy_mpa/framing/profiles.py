@@ -119,7 +119,7 @@ _COLUMN = {name: column for column, name in enumerate(PROFILES)}
 
 
 def clause(profile_name: str, topic: str) -> str:
-    """Where the specification says it, as in "RFC 5044 §4.4".
+    """Return where the specification says it, as in "RFC 5044 §4.4".
 
     Where RFC 6581 changes nothing it is RFC 5044's clause; what only RFC 6581 has is RFC 6581's for every
     profile. Raises KeyError for an unknown profile or topic.

@@ -1,4 +1,4 @@
-"""Who sends: the MPA Initiator or the Responder (RFC 5044 §2)."""
+"""The sender: the MPA Initiator or the Responder (RFC 5044 §2)."""
 
 from __future__ import annotations
 

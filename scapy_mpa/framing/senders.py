@@ -1,7 +1,7 @@
-"""What senders do wrong: one row a deviation that implementations have had, and the dialects that follow from them.
+"""The deviations of senders: one row per deviation seen in implementations, and the dialects that follow from them.
 
 A row says what a sender changes, where that can be seen, and how to say it.  :func:`candidates` puts one or two of
-them together for a half connection of which it is known what was agreed on.
+them together for a half connection whose agreement is known.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from scapy_mpa.framing.dialect import Dialect
 
 
 class SenderDeviation(NamedTuple):
-    """One deviation from RFC 5044: its name, what it is in words, where that is ruled, and what it changes."""
+    """One deviation from RFC 5044: its name, its words, its clause, and what it changes."""
 
     name: str
     text: str
@@ -101,7 +101,7 @@ DEVIATIONS: tuple[SenderDeviation, ...] = (
         {"length_counts_itself": True},
     ),
     SenderDeviation("length-with-pad", "ULPDU_Length that counts PAD", "fpdu-format", {"length_counts_pad": True}),
-    # Where nobody looks at the CRC field it might as well be the end of a ULPDU, and no CRC field behind it.
+    # Where nobody examines the CRC field it might as well be the end of a ULPDU, and no CRC field after it.
     SenderDeviation(
         "length-with-crc", "ULPDU_Length that counts the CRC field", "fpdu-format", {"length_counts_crc": True}, "crc"
     ),
@@ -131,7 +131,7 @@ class Candidate(NamedTuple):
         return ", and ".join(deviation.text for deviation in self.deviations)
 
 
-#: Changes of which one hides the other; of PAD that ULPDU_Length counts nobody can tell how much there is.
+#: Changes that hide each other; nobody can tell how much PAD there is if ULPDU_Length counts it.
 _NOT_TOGETHER = (
     {"crc_is_zero", "crc_order"},
     {"crc_is_zero", "crc_covers_markers"},
@@ -173,7 +173,7 @@ def _can_show(needs: str, dialect: Dialect) -> bool:
 
 @lru_cache(maxsize=64)
 def candidates(agreed: Dialect, bases: Bases, count: int) -> tuple[Candidate, ...]:
-    """Every dialect that so many deviations, one or two, make of what was agreed on, if it can show."""
+    """Every dialect that this many deviations, one or two, make of what was agreed on, if it can show."""
     found = (spoken(names, agreed, bases) for names in combinations(BY_NAME, count))
     return tuple(one for one in found if one is not None and _shows(one))
 

@@ -7,9 +7,9 @@ one to the other (RFC 5044 §4.3: the computation must take wrapping into accoun
 
 from __future__ import annotations
 
-#: Sequence numbers are reckoned modulo this (RFC 9293 §3.4).
+#: Sequence numbers are computed modulo this (RFC 9293 §3.4).
 SEQ_MOD = 1 << 32
-#: The largest of them, and what reckons modulo SEQ_MOD.
+#: The largest of them, which is also the mask modulo SEQ_MOD.
 SEQ_MASK = SEQ_MOD - 1
 _HALF = SEQ_MOD >> 1
 

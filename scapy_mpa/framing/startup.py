@@ -38,8 +38,8 @@ RES = 0x0F
 _LONG_FPDUS = 0x0C
 _SIW_GSO = "siw's experimental GSO flag: TSO, intended"
 _MAXIMUM_FPDU = {0x04: "16 KiB", 0x08: "32 KiB", 0x0C: "64 KiB"}
-#: What Alibaba's erdma sends as Rev, and the octets behind its header that PD_Length does not count: a cookie, and what
-#: congestion control it wants. Its first drivers had a Key of 12 octets, behind which the number of a queue pair stood.
+#: What Alibaba's erdma sends as Rev, and the octets after its header that PD_Length does not count: a cookie, and what
+#: congestion control it wants. Its first drivers had a Key of 12 octets, after which the number of a queue pair stood.
 ERDMA_REVISION, ERDMA_EXTENSION_LENGTH = 129, 8
 ERDMA_KEY_LENGTH = 12
 
@@ -119,7 +119,7 @@ class StartupFrame(NamedTuple):
 
     @property
     def res_name(self) -> str:
-        """What is known of the bits that Res should not have, "" if nothing is."""
+        """What is known about the bits that Res should not have, "" if nothing is."""
         longest = self.res & _LONG_FPDUS
         if not longest:
             return ""
@@ -133,11 +133,11 @@ class StartupFrame(NamedTuple):
 
     @property
     def wire_length(self) -> int:
-        """Octets of the frame as it was sent; ``encode`` gives those that are at hand."""
+        """Octets of the frame as it was sent; ``encode`` gives those that are available."""
         return STARTUP_HEADER_LENGTH + len(self.extension) + len(self.private_data) + self.cut
 
     def encode(self) -> bytes:
-        """The octets of the fields as they are. Raises FramingError if one does not fit. RFC 5044 §7.1.1."""
+        """Return the octets of the fields as they are. Raises FramingError if one does not fit. RFC 5044 §7.1.1."""
         limits = ("Res", self.res, RES), ("Rev", self.rev, 0xFF), ("PD_Length", self.pd_length, 0xFFFF)
         for name, value, top in limits:
             if not 0 <= value <= top:
@@ -164,7 +164,7 @@ def startup_frame(
 ) -> StartupFrame:
     """Build a frame; what is None is computed, what is given is kept.
 
-    ``enhanced`` is put in front of ``private_data``, the ULP's own; S then becomes 1 and Rev 2, otherwise 0 and
+    ``enhanced`` is put before ``private_data``, the ULP's own; S then becomes 1 and Rev 2, otherwise 0 and
     1. PD_Length becomes the length of both, and if that passes 65535 FramingError is raised by ``encode``.
     """
     data = private_data if enhanced is None else enhanced.encode() + private_data
@@ -183,7 +183,7 @@ def extension_length(rev: int) -> int:
 def decode_startup_frame(octets: Octets) -> StartupFrame | None:
     """The startup frame at the beginning of ``octets``; None if more octets are needed.
 
-    Private Data is as many octets as PD_Length says; what follows is not looked at. Raises FramingError as
+    Private Data is as many octets as PD_Length says; what follows is not examined. Raises FramingError as
     soon as the octets can be neither Key (RFC 5044 §7.1.1).
     """
     key = bytes(octets[:KEY_LENGTH])
@@ -213,14 +213,14 @@ def _decoded(kind: Kind, flags: int, rev: int, private_data: bytes) -> StartupFr
 
 
 class Problem(NamedTuple):
-    """What makes a startup frame invalid: the id of the rule it breaks (``scapy_mpa.rules``), and a short phrase."""
+    """The fault of an invalid startup frame: the id of the rule it breaks (``scapy_mpa.rules``), and a short phrase."""
 
     rule: str
     text: str
 
 
 def startup_frame_problems(frame: StartupFrame, profile: Profile | None = None) -> tuple[Problem, ...]:
-    """What makes ``frame`` invalid to a receiver that follows ``profile`` (None: the one its own Rev names).
+    """Return what makes ``frame`` invalid to a receiver that follows ``profile`` (None: the one its own Rev names).
 
     Any of them is error code 4 (RFC 5044 §8). Reserved bits, and R in a Request,
     are not checked on reception and no problem here (RFC 5044 §7.1.1).

@@ -1,4 +1,4 @@
-"""What cases begin from: the exchanges of scenarios and of captures, each read when it is first drawn.
+"""The origins of cases: the exchanges of scenarios and of captures, each read when it is first drawn.
 
 A scenario is crafted without what it has happen to its packets, and read back as any capture is: there is one way in.
 """
@@ -28,7 +28,7 @@ class Source(ABC):
 
     @cached_property
     def found(self) -> Exchanges:
-        """What is there. Raises MPAError if it cannot be read, or there is no MPA connection in it."""
+        """The exchanges found. Raises MPAError if they cannot be read, or there is no MPA connection."""
         return self._read()
 
     @abstractmethod
@@ -55,7 +55,7 @@ class Capture(Source):
         """The exchanges of its MPA connections."""
         found = read_exchanges(self.name, printable(self.name))
         if not found.exchanges:
-            raise MPAError(f"{printable(self.name)}: there is no MPA connection to begin from")
+            raise MPAError(f"{printable(self.name)}: there is no MPA connection to start from")
         if self._connection is None:
             return found
         chosen = [one for one in found.exchanges if one.connection == self._connection]
@@ -108,5 +108,5 @@ def _crafted(name: str) -> Exchanges:
     file.seek(0)
     found = read_exchanges(file, printable(name))
     if not found.exchanges:
-        raise MPAError(f"{printable(name)}: there is no MPA connection to begin from")
+        raise MPAError(f"{printable(name)}: there is no MPA connection to start from")
     return found

@@ -43,12 +43,12 @@ class Done(NamedTuple):
     cause: str
 
     def as_dict(self) -> dict[str, str]:
-        """It as logs have it."""
+        """Return it as logs have it."""
         return {"name": self.name, "area": self.area, "what": self.what}
 
 
 class FuzzCase(NamedTuple):
-    """What came of a recipe: packets as they are captured, and what was changed."""
+    """The outcome of a recipe: packets as they are captured, and what was changed."""
 
     recipe: Recipe
     packets: tuple[Packet, ...]

@@ -12,7 +12,7 @@ from scapy_mpa.catalogue.table import CASES
 
 @cache
 def weights() -> dict[str, int]:
-    """How often each area is drawn: as the catalogue has cases."""
+    """Return how often each area is drawn: in proportion to its cases in the catalogue."""
     counted = Counter(case.area for case in CASES.values())
     return {area: counted[area] for area in AREAS}
 

@@ -76,7 +76,7 @@ Messages of MPA (RFC 5044), written by `scapy-mpa fuzz --split`.
 
 
 class Session(NamedTuple):
-    """What one side sent on a connection: its startup frame and FPDUs, octet by octet."""
+    """The octets that one side sent on a connection: its startup frame and FPDUs."""
 
     name: str
     role: Role
@@ -86,7 +86,7 @@ class Session(NamedTuple):
     messages: tuple[Unit, ...]
 
     def ulpdu(self, unit: Unit) -> bytes | None:
-        """What an FPDU carries; None for a startup frame, and for what cannot be read."""
+        """Return the content of an FPDU; None for a startup frame, and for what cannot be read."""
         if unit.offset is None:
             return None
         try:
@@ -130,7 +130,7 @@ def _file_name(name: str) -> str:
 
 
 def _sessions(name: str, exchange: Exchange) -> Iterator[Session]:
-    """What either side sent."""
+    """Yield what either side sent."""
     setup = Setup(**exchange.setup)
     for role in ROLES:
         units = exchange.units(role)
@@ -172,7 +172,7 @@ def _inputs(session: Session) -> Iterator[tuple[str, object, bytes]]:
 
 
 def _shape(session: Session, unit: Unit, ulpdu: bytes) -> tuple[object, ...]:
-    """What an FPDU is but for its numbers: control octets, about how long, PAD, and whether it is as it should be."""
+    """Return what an FPDU is apart from its numbers: control octets, rough length, PAD, and whether it is valid."""
     size = len(ulpdu)
     return ulpdu[:2], size.bit_length(), size % 4, unit.octets == session.encoded(unit, ulpdu)
 

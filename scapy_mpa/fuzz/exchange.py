@@ -33,14 +33,14 @@ _HANDSHAKE = 3
 
 
 class Window(NamedTuple):
-    """Which messages of an exchange: from a place (0 to 1) on, so many octets of ULPDUs; None: all."""
+    """Which messages of an exchange: from a place (0 to 1) on, this many octets of ULPDUs; None: all."""
 
     start: float = 0.0
     octets: int | None = None
 
 
 class RecordedExchange(NamedTuple):
-    """What was said on one connection; pairs are (Initiator's, Responder's).
+    """What was sent on one connection; pairs are (Initiator's, Responder's).
 
     ``setup`` is what its sides agreed on, and what they do wrong, as parameters of an exchange; ``upper`` what runs
     above RDMAP, None if that is not known.
@@ -90,7 +90,7 @@ class Exchanges(NamedTuple):
 def read_exchanges(
     capture: CaptureSource | Sequence[CaptureSource], source: str, *, most_octets: int = MOST_OCTETS
 ) -> Exchanges:
-    """What was said on the MPA connections of a capture; ``source`` is what it is called in logs.
+    """Return what was sent on the MPA connections of a capture; ``source`` is its name in logs.
 
     The capture is read twice. Raises CaptureError as ``scapy_mpa.analyze`` does, and for one that cannot be read again.
     """

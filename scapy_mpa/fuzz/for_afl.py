@@ -88,7 +88,7 @@ class Input(NamedTuple):
 
 
 def _ulpdu_in(unit: Unit) -> bytes:
-    """What an FPDU without Markers carries, as far as it goes."""
+    """Return the content of an FPDU without Markers, as far as it goes."""
     length = int.from_bytes(unit.octets[:LENGTH_FIELD_LENGTH], "big")
     return unit.octets[LENGTH_FIELD_LENGTH:][:length]
 
@@ -205,7 +205,7 @@ def fuzz(buf: bytearray, add_buf: bytearray | None, max_size: int) -> bytearray:
 
 
 def describe(max_description_length: int) -> str:
-    """What was done last, for the name of a file."""
+    """Return what was done last, for the name of a file."""
     names = [text.partition(":")[0].replace(" ", "-") for text in _last]
     return "+".join(names)[: max(0, max_description_length)]
 

@@ -83,7 +83,7 @@ class Recipe(NamedTuple):
 
     @property
     def source(self) -> str:
-        """What it begins from, as logs call it."""
+        """Its origin, as logs call it."""
         return f"catalogue: {self.malformed}" if self.exchange is None else self.exchange.source
 
     @property
@@ -93,7 +93,7 @@ class Recipe(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """Which changes are drawn: how often each area, and the names of the changes in each.
+    """The changes that are drawn: how often each area, and the names of the changes in each.
 
     ``only`` are those that are asked for by name.
     """
@@ -103,7 +103,7 @@ class Drawn(NamedTuple):
     only: tuple[str, ...] = ()
 
     def draw(self, rng: random.Random, count: int) -> tuple[Mutation, ...]:
-        """So many changes: areas by their weights, in each any of its changes."""
+        """Draw this many changes: areas by their weights, in each any of its changes."""
         areas, shares = tuple(self.names), tuple(self.weights[area] for area in self.names)
         drawn = []
         for _ in range(count if areas else 0):

@@ -15,10 +15,10 @@ from scapy_mpa.fuzz.upper import CHANGES, UPPER, carried, named
 
 
 class Fuzzer:
-    """The cases of a seed: valid connections in which one or a few things are changed.
+    """The cases of a seed: valid connections with one or a few things changed.
 
-    A case is made when it is asked for, and determined by its seed and number alone: ``Fuzzer(1).case(17)``, whose
-    ``packets`` are times in nanoseconds and octets, ``done`` names what was changed; ``write(path)`` writes a capture.
+    A case is made on demand, and depends only on its seed and number: ``Fuzzer(1).case(17)``. Its ``packets`` are times
+    in nanoseconds and octets, ``done`` names what was changed, and ``write(path)`` writes a capture.
 
     Args:
         seed: 0 or more.
@@ -72,10 +72,10 @@ class Fuzzer:
         names = [name for found in self._drawn.names.values() for name in found]
         self._singles: list[Mutation] = single_changes(seed, names, uppers) if by_message and most else []
         if not names:
-            raise MPAError("no change is of these areas, and is one of those that are asked for")
+            raise MPAError("none of the requested changes belongs to these areas")
 
     def recipe(self, number: int) -> Recipe:
-        """What is drawn for a case."""
+        """Return what is drawn for a case."""
         if number < len(self._singles):
             return single(self.seed, number, self._singles[number], self.baselines)
         return recipe(self.seed, number, self.baselines, self._drawn, self._of_packets, self.most)

@@ -61,7 +61,7 @@ def _drawn(exchange: Exchange, rng: random.Random) -> dict[str, Any]:
 def upper_boundary(
     exchange: Exchange, message: str = "RPCRDMA", field: str = "credits", value: int = 0xFFFFFFFF
 ) -> None:
-    """Behind all else the side says this message of an upper layer, one field of which has this value.
+    """The side sends this message of an upper layer last, with this value in one field.
 
     Raises NothingToChange where the message has no such field, or the field no such value.
     """
@@ -99,7 +99,7 @@ def upper_field(exchange: Exchange, number: int = 1, field: str = "credits", val
     said = exchange.said(exchange.by)
     send = _send(exchange, said[number - 1]) if 0 < number <= len(said) else None
     if send is None:
-        raise NothingToChange(f"FPDU {number} begins no Send")
+        raise NothingToChange(f"FPDU {number} does not begin a Send")
     header, octets = send
     try:
         changed = fieldvalues.header_with(exchange.upper, octets, exchange.by, field, value)

@@ -49,6 +49,6 @@ def write_cases(folder: Path, cases: Iterable[FuzzCase], *, per_file: int = 1) -
 
 
 def file_name(cases: list[FuzzCase]) -> str:
-    """What a capture of these is called."""
+    """Return the name of a capture of these cases."""
     first, last = (f"{case.recipe.case:06}" for case in (cases[0], cases[-1]))
     return f"case-{first}.pcap" if first == last else f"cases-{first}-{last}.pcap"

@@ -34,7 +34,7 @@ _MOST_LENGTH_BITS: Final = 8
 COMPARED_HEADERS: Final = 8
 #: FPDUs after which a hypothesis needs no more: a bound of time.
 ENOUGH_FPDUS: Final = 64
-#: Octets of a ULPDU that :func:`header_bits` looks at.
+#: Octets of a ULPDU that :func:`header_bits` examines.
 HEADER_OCTETS: Final = 18
 
 _INVALIDATING = (4, 6)
@@ -109,7 +109,7 @@ def header_at(octets: bytes, at: int, ulpdu_length: int) -> Header | None:
 
 
 def header_bits(octets: bytes, at: int, header: Header) -> int:
-    """Bits of evidence in a DDP header by itself."""
+    """Bits of evidence in a DDP header alone."""
     if header.control & 0x80:
         return _TAGGED_BITS
     bits = _UNTAGGED_BITS + (_FIELD_BITS if QUEUE_OF[header.opcode] else 2 * _ZERO_FIELD_BITS)
@@ -121,7 +121,7 @@ def header_bits(octets: bytes, at: int, header: Header) -> int:
 
 
 def succession_bits(earlier: Sequence[Header], header: Header) -> int:
-    """Bits of evidence in how a header goes on from those before it: same buffer, next offset, next message."""
+    """Bits of evidence in how a header continues those before it: same buffer, next offset, next message."""
     for before in reversed(earlier[-COMPARED_HEADERS:]):
         if before.control & 0x80 != header.control & 0x80:
             continue
@@ -193,7 +193,7 @@ def crc_chain(octets: memoryview, at: int) -> Chain:
 
 
 def may_begin_with_fpdu(octets: bytes) -> bool:
-    """Whether the first octets of a stream may be those of an FPDU: with a Marker before it, or without Markers."""
+    """True if the first octets of a stream may be those of an FPDU: with a Marker before it, or without Markers."""
     view, size = memoryview(octets), len(octets)
     for header in (MARKER_LENGTH, 0):
         if octets[:header] != bytes(header) or size < header + 4:
@@ -219,7 +219,7 @@ def lone_header_bits(octets: bytes | memoryview, at: int, ulpdu_length: int) -> 
 
 
 def is_plausible_control(control: bytes) -> bool:
-    """Whether DDP could have sent these control octets: known opcode, no reserved bit, T as the opcode needs it.
+    """Return True if DDP could have sent these control octets: known opcode, no reserved bit, T as the opcode needs it.
 
     RFC 5040 §4.1, RFC 5041 §4.1.
     """

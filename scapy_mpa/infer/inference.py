@@ -1,11 +1,11 @@
-"""What a half connection must be, read off its octets where no startup frame says it.
+"""What a half connection must be, inferred from its octets where no startup frame says it.
 
 Three hypotheses are tried: Markers (512 places for their grid, RESERVED zero, FPDUPTR leading to a header whose CRC is
 good or whose Markers and DDP header agree), no Markers but CRCs (a length whose CRC is good), and neither (lengths that
 lead from one DDP header that makes sense to the next).  Each FPDU found confirms; what the hypothesis is worth is
 counted in bits (:mod:`~scapy_mpa.infer.evidence`).  What is worth too little is not believed.
 
-Who looks at 2^n places finds something that is worth n bits in one of them.  So the places are paid for, and what is
+A search of 2^n places finds something worth n bits in one of them.  So the places are paid for, and what is
 left has to be 40 bits: one TCP connection in 2^40 that carries anything else is taken for MPA, or, if it carries
 nothing but small numbers and zeros, which resemble Markers and headers, one in 2^34 (the tests count them, with CRCs
 of few bits).  As a rule 24 bits are paid, for as many places as there ever are, and for fields that other protocols
@@ -54,7 +54,7 @@ from scapy_mpa.infer.evidence import (
     succession_bits,
 )
 
-#: Bits that must be left when the places that were looked at are paid for: one connection in 2^40 is taken for MPA.
+#: Bits that must be left when the places that were examined are paid for: one connection in 2^40 is taken for MPA.
 _LEFT_BITS: Final = 40
 #: Bits that these places cost if nobody counts them: for as many as there ever are, and for fields that other protocols
 #: fill alike.
@@ -67,17 +67,17 @@ HALF_BITS: Final = 44
 FEWEST_HEADERS: Final = 3
 #: FPDUs without CRC and Markers that must follow one another for each sequence of them that leads nowhere.
 _FEWEST_FOR_BROKEN = 32
-#: Candidates that are looked at for one hypothesis, no more than there are octets: a bound of time.
+#: Candidates that are examined for one hypothesis, no more than there are octets: a bound of time.
 _MOST_CANDIDATES = 4096
-#: Runs looked at, the longest first: a bound of time.
+#: Runs examined, the longest first: a bound of time.
 _MOST_RUNS = 256
-#: Octets of the shortest run looked at: those of the shortest FPDU.
+#: Octets of the shortest run examined: those of the shortest FPDU.
 _SHORTEST_RUN = plain_length(1)
-#: One Marker in so many may have anything in RESERVED.
+#: One Marker in this many may have anything in RESERVED.
 _MOST_DEVIATING = 8
-#: Places of Markers, from the first octet to the last, of which one may.
+#: Places of Markers, from the first octet to the last, one of which may.
 _FEWEST_BESIDE_DEVIATING = 4
-#: One Marker in so many may lead nowhere, without CRCs.
+#: One Marker in this many may lead nowhere, without CRCs.
 _MOST_ASTRAY = 4
 #: Places tried one after another, of the first octets that follow one another: a bound of time.
 _MOST_PLACES = 1 << 13
@@ -92,7 +92,7 @@ _FEWEST_POINTING = 3
 #: Of each octet, whether it is not zero, and whether one of the two bits of FPDUPTR is not that are sent zero.
 _NOT_ZERO = bytes(octet > 0 for octet in range(256))
 _LOW_TWO_BITS = bytes(octet & 3 > 0 for octet in range(256))
-#: Rows of 0 and 1 of which each column is added up within an octet.
+#: Rows of 0 and 1 whose columns are each added up within an octet.
 _MOST_ROWS = 255
 #: Added to offsets, so that no FPDU begins before the stream: a Marker stands there.
 _SHIFT = -(-2 * LONGEST_FPDU // MARKER_INTERVAL) * MARKER_INTERVAL
@@ -106,7 +106,7 @@ class Run(NamedTuple):
 
 
 class Head(NamedTuple):
-    """What is left of a segment that a snapshot length cut: its octets from an offset on, and where it ended."""
+    """The rest of a segment that a snapshot length cut: its octets from an offset on, and where it ended."""
 
     offset: int
     octets: bytes
@@ -119,7 +119,7 @@ class Inferred(NamedTuple):
     ``grid`` is what offsets of Markers leave modulo 512 (0 without Markers); ``origin`` what FPDUPTR counts from, None
     if no FPDU shows it; ``confirmations`` the FPDUs that confirm it (none, if only Markers of FPDUs that were not
     captured whole do), ``bits`` what they are worth; ``first`` the offset of the first of them; ``span`` the most
-    octets that follow one another and are all theirs; ``cost`` the bits that the places cost that were looked at.
+    octets that follow one another and are all theirs; ``cost`` the bits that the places cost that were examined.
     """
 
     markers: bool
@@ -134,12 +134,12 @@ class Inferred(NamedTuple):
 
     @property
     def shows_markers(self) -> bool:
-        """Whether it is certain that there are Markers, or that there are none: so many octets hold one."""
+        """True if it is certain that there are Markers, or that there are none: this many octets hold one."""
         return self.markers or self.span >= MARKER_INTERVAL + MARKER_LENGTH
 
 
 def is_enough(found: Collection[Inferred]) -> bool:
-    """Whether a connection is believed to carry MPA: by one of its half connections alone, or by both together."""
+    """True if a connection is believed to carry MPA: by one of its half connections alone, or by both together."""
     return any(one.bits - one.cost >= _LEFT_BITS for one in found) or sum(one.bits for one in found) >= CONNECTION_BITS
 
 
@@ -150,7 +150,7 @@ class Budget:
         self.places = places
 
     def take(self) -> int:
-        """How many places may be tried now."""
+        """Return how many places may be tried now."""
         taken = min(self.places, _MOST_PLACES)
         self.places -= taken
         return taken
@@ -219,14 +219,16 @@ def _by_grid(runs: Sequence[Run], grids: Sequence[int], crc: bool) -> Inferred |
 
 
 def _cost(runs: Sequence[Run], grids: int) -> int:
-    """The bits that it costs to look at each Marker of so many grids, and where both FPDUs begin that it may name."""
+    """The bits that it costs to look at each Marker of this many grids, and where both FPDUs begin that it may name."""
     places = 2 * grids * sum(len(run.octets) // MARKER_INTERVAL + 1 for run in runs)
     return max(0, places - 1).bit_length()
 
 
 def _grids(runs: Sequence[Run]) -> list[int]:
-    """Where Markers may stand modulo 512, the likeliest first: nearly all bits there are zero that are sent zero."""
-    # Runs are laid one behind another at their own places modulo 512; the zeros between them contradict nothing.
+    """Return where Markers may stand modulo 512, the likeliest first: nearly all bits that are sent zero are zero
+    there.
+    """
+    # Runs are laid one after another at their own places modulo 512; the zeros between them contradict nothing.
     laid = bytearray()
     for run in runs:
         laid += bytes((run.offset - len(laid)) % MARKER_INTERVAL) + run.octets
@@ -246,7 +248,7 @@ def _grids(runs: Sequence[Run]) -> list[int]:
 
 
 def _deviating(laid: bytearray) -> list[int]:
-    """How many of the Markers 512 apart, from each offset below 512 on, do not have zeros where they are sent."""
+    """Return how many Markers at distance 512, from each offset below 512 on, lack zeros where zeros are sent."""
     columns, size = [0] * MARKER_INTERVAL, _MOST_ROWS * MARKER_INTERVAL
     for first in range(0, len(laid), size):
         octets = laid[first : first + size + MARKER_LENGTH]
@@ -258,7 +260,7 @@ def _deviating(laid: bytearray) -> list[int]:
 
 
 def _columns(laid: bytes | bytearray) -> list[int]:
-    """How many of the octets 512 apart are 1, of those from each offset below 512 + 6 on; all octets are 0 or 1."""
+    """Return how many octets at distance 512, from each offset below 512 + 6 on, are 1; all octets are 0 or 1."""
     rows = range(0, len(laid), MARKER_INTERVAL)
     columns = [0] * MARKER_INTERVAL
     for first in range(0, len(rows), _MOST_ROWS):
@@ -269,7 +271,7 @@ def _columns(laid: bytes | bytearray) -> list[int]:
 
 
 def _within(runs: Sequence[Run]) -> Iterable[int]:
-    """Where a Marker may stand so that at least one lies in a run."""
+    """Return where a Marker may stand so that at least one lies in a run."""
     if any(len(run.octets) >= MARKER_INTERVAL + MARKER_LENGTH for run in runs):
         return range(MARKER_INTERVAL)
     places = ((run.offset + at) % MARKER_INTERVAL for run in runs for at in range(len(run.octets) - MARKER_LENGTH + 1))
@@ -277,7 +279,7 @@ def _within(runs: Sequence[Run]) -> Iterable[int]:
 
 
 def _on_grid(runs: Sequence[Run], grid: int, crc: bool, cost: int) -> tuple[Inferred | None, int]:
-    """What speaks for Markers on a grid, and how many candidates were looked at; ``cost``: of all grids."""
+    """Return the evidence for Markers on a grid, and how many candidates were tried; ``cost`` is that of all grids."""
     fpdus = bits = candidates = in_vain = astray = span = 0
     first: int | None = None
     lookers = []
@@ -328,7 +330,7 @@ def _on_grid(runs: Sequence[Run], grid: int, crc: bool, cost: int) -> tuple[Infe
     if not (crc and any(looker.is_ddp for looker in lookers)):
         cost = _UNCOUNTED_BITS
     elif any(looker.pointing for looker in lookers):
-        # That RESERVED is zero chose the grid, and is no evidence for it any more.
+        # That RESERVED is zero chose the grid, and is no longer evidence for it.
         cost += MARKER_BITS - FPDUPTR_BITS
     return Inferred(True, crc, grid, origin, fpdus, bits, first, span, cost), candidates
 
@@ -346,12 +348,12 @@ class _OnGrid:
         self.votes = 0
         #: FPDUPTRs that are right and not zero.
         self.pointing = 0
-        #: Whether an FPDU has a DDP header.
+        #: True if an FPDU has a DDP header.
         self.is_ddp = False
 
     @property
     def pairs(self) -> int:
-        """How many Markers count 512 more than the one before, which is not zero."""
+        """The number of Markers that count 512 more than the one before, which is not zero."""
         first = -self.offset % MARKER_INTERVAL
         pointers = [
             self._octets[at + 2] << 8 | self._octets[at + 3]
@@ -367,7 +369,7 @@ class _OnGrid:
         return start + wire_length(self.word(header_offset(start)), start)
 
     def fpdu_bits(self, start: int) -> int:
-        """What an FPDU at ``start`` is worth; 0 if there is none, or octets of it are missing."""
+        """Return the evidence of an FPDU at ``start`` in bits; 0 if there is none, or octets of it are missing."""
         header = header_offset(start)
         if start < self.offset or header + 2 > self.limit:
             return 0
@@ -392,7 +394,7 @@ class _OnGrid:
         return MARKER_BITS * max(named, 0) + bits
 
     def _named(self, start: int, end: int) -> int:
-        """How many of its Markers point back at the start of an FPDU; -1 if one does not name it."""
+        """Return how many of its Markers point back at the start of an FPDU; -1 if one does not name it."""
         named = votes = 0
         for marker in marker_positions(start, end):
             said = self.word(marker + 2) & ~3
@@ -442,7 +444,7 @@ def _by_crc(runs: Sequence[Run], places: Iterable[Iterator[int]]) -> Inferred | 
 
 
 def _plausible(run: Run) -> Iterator[int]:
-    """Where a ULPDU_Length and a DDP header may stand, in ascending order."""
+    """Yield where a ULPDU_Length and a DDP header may stand, in ascending order."""
     yield from (match.start() for match in PLAUSIBLE_HEADER.finditer(run.octets))
 
 
@@ -496,7 +498,7 @@ def _by_segments(heads: Sequence[Head], fewest: int, crc: bool) -> Inferred | No
 
 
 def _marker_between(run: Run, place: int, chain: Chain) -> Inferred | None:
-    """Whether a Marker stands between the FPDUs of a chain, which begins at ``place``, and others (RFC 5044 §4.3)."""
+    """True if a Marker stands between the FPDUs of a chain, which begins at ``place``, and others (RFC 5044 §4.3)."""
     marker, after = chain.end, chain.end + MARKER_LENGTH
     if run.octets[marker:after] != bytes(MARKER_LENGTH):
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 NULL: Final = "NULL"
-#: Octets of SPI and sequence number, in front of what is encrypted (RFC 4303 §2).
+#: Octets of SPI and sequence number, before what is encrypted (RFC 4303 §2).
 ESP_HEADER_LENGTH: Final = 8
 
 
@@ -19,7 +19,7 @@ class Encryption(NamedTuple):
         algorithm: the name that Scapy's ``CRYPT_ALGOS`` has for it.
         key_lengths: octets that its key may have, the salt included.
         salt: octets of salt at the end of the key.
-        block: octets of which what is encrypted is a multiple.
+        block: what is encrypted is a multiple of this many octets.
         iv: octets of the initialization vector in each packet.
         icv: octets of the Integrity Check Value, if it checks integrity itself (RFC 4303 §3.2.3).
     """

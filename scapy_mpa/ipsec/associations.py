@@ -24,7 +24,7 @@ from scapy_mpa.system.names import printable
 #: Octets of the largest file, and associations in it.
 _LARGEST_FILE: Final = 4 << 20
 _MOST: Final = 10_000
-#: Pairs of addresses and SPI of which the association is remembered.
+#: Pairs of addresses and SPI whose association is remembered.
 _MOST_REMEMBERED: Final = 4096
 _FIELDS, _FIELDS_WITH_ESN = 8, 10
 _NETWORKS: Final[dict[str, IPv4Network | IPv6Network]] = {"IPv4": IPv4Network("0.0.0.0/0"), "IPv6": IPv6Network("::/0")}
@@ -57,7 +57,7 @@ class Association(NamedTuple):
     high: int = 0
 
     def is_for(self, addresses: bytes, spi: int) -> bool:
-        """Whether a packet with these addresses (source, destination) and this SPI is of this association."""
+        """Return True if a packet with these addresses (source, destination) and this SPI is of this association."""
         size = len(addresses) // 2
         return (
             size == self.source.max_prefixlen // 8
@@ -103,7 +103,7 @@ class Associations:
         return cls([_parsed(line, f"{name}: line {number}") for number, line in lines], [line for _, line in lines])
 
     def index_of(self, addresses: bytes, spi: int) -> int | None:
-        """Which of them a packet with these addresses and this SPI is of, the first that fits; None if none does."""
+        """Return the first association that fits a packet with these addresses and this SPI; None if none does."""
         asked = addresses, spi
         if asked not in self._known:
             if len(self._known) >= _MOST_REMEMBERED:
@@ -135,7 +135,7 @@ def line_of(association: Association) -> str:
 
 
 def _is_one(line: str) -> bool:
-    """Whether a line of the file holds an association."""
+    """Return True if a line of the file holds an association."""
     return bool(line.strip()) and not line.lstrip().startswith("#")
 
 
@@ -148,7 +148,7 @@ def _parsed(line: str, where: str) -> Association:
 
 
 def _association(fields: list[str]) -> Association:
-    """Raises ValueError for what is none."""
+    """Raises ValueError for an invalid one."""
     if len(fields) not in (_FIELDS, _FIELDS_WITH_ESN):
         raise ValueError(f"{len(fields)} fields; a security association has {_FIELDS} or {_FIELDS_WITH_ESN}")
     protocol, source, destination, spi, encryption, key_text, integrity, integrity_key = fields[:_FIELDS]

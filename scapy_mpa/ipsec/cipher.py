@@ -25,11 +25,11 @@ class IntegrityError(MPAError):
 
 
 class PayloadError(MPAError):
-    """What an ESP packet holds cannot be: its length, its padding or its next header."""
+    """The content of an ESP packet is impossible: its length, its padding or its next header."""
 
 
 class Opened(NamedTuple):
-    """What an ESP packet held: the protocol below, and its octets, without padding.
+    """The content of an ESP packet: the protocol in it, and its octets, without padding.
 
     ``doubt``: its padding is not that of RFC 4303 §2.4, as where the key is wrong but that for its ICV is right.
     """

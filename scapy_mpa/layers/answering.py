@@ -1,7 +1,7 @@
 """``MPA_am``: an answering machine in Scapy's manner, a Responder that accepts connections and answers messages.
 
     am = MPA_am(port=7471, m=1)
-    am()                    # until Ctrl-C; am.bg() goes on at the prompt, am.close() ends it
+    am()                    # until Ctrl-C; am.bg() runs on at the prompt, am.close() ends it
 
 Sends come back as they are, RDMA Reads get zeros.  Whoever wants other answers derives a class with a ``make_reply`` of
 his own, as of any answering machine, or gives ``answer``.
@@ -37,9 +37,9 @@ _OFFERED = EnhancedData(c=1, d=1, ird=NOT_NEGOTIATED, ord=NOT_NEGOTIATED)
 
 
 class MPA_am(AnsweringMachineTCP):
-    """Accept connections as Responder, and answer each FPDU that ``make_reply`` has an answer to.
+    """Accept connections as Responder, and answer each FPDU for which ``make_reply`` has an answer.
 
-    Parameters, of the constructor or of the call: ``port``, ``host`` (loopback unless told), ``listener`` (a listening
+    Parameters, of the constructor or of the call: ``port``, ``host`` (loopback by default), ``listener`` (a listening
     socket in their place), ``answer`` (a function from an FPDU to its answer, or None), those of ``EndpointSettings``.
     """
 
@@ -53,7 +53,7 @@ class MPA_am(AnsweringMachineTCP):
         answer: Callable[[Packet], Packet | None] | None = None,
         **parameters: Any,
     ) -> None:
-        """Take the parameters, as Scapy hands them over."""
+        """Take the parameters, as Scapy passes them."""
         self.port = port
         self.host = host
         self.listener = listener
@@ -61,11 +61,11 @@ class MPA_am(AnsweringMachineTCP):
         self.parameters = {"enhanced": _OFFERED, **parameters}
 
     def is_request(self, req: Packet) -> int:
-        """Whether it is an FPDU whose CRC, if in use, is good."""
+        """Return True if it is an FPDU whose CRC, if in use, is good."""
         return int(isinstance(req, FPDU) and req.crc_good is not False)
 
     def make_reply(self, req: Packet, address: Any = None) -> Packet | None:  # type: ignore[override]
-        """The answer to an FPDU, None if there is none."""
+        """Return the answer to an FPDU, None if there is none."""
         if self.answer is not None:
             return self.answer(req)
         below = req.payload
@@ -95,12 +95,12 @@ class MPA_am(AnsweringMachineTCP):
                 threading.Thread(target=self._serve, args=(sock, address, free), daemon=True).start()
 
     def sniff_bg(self) -> None:
-        """The same in a thread."""
+        """Serve in a thread until ``close`` is called."""
         self.__dict__["sniffer"] = threading.Thread(target=self.sniff, daemon=True)
         self.__dict__["sniffer"].start()
 
     def close(self) -> None:
-        """Take no more connections."""
+        """Accept no more connections."""
         listener = self.__dict__.pop("_listening", None)
         if listener is not None:
             with suppress(OSError):

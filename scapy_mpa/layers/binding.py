@@ -2,10 +2,10 @@
 
 Startup frames are recognised by their 16-octet Key on any port. A ``bind_layers(TCP, ...)`` without conditions would
 shadow whatever is bound later, and one by port would miss most connections, so TCP's ``guess_payload_class`` is
-overloaded: nine octets are compared, and if they differ Scapy goes on as before, on every port.
+overloaded: nine octets are compared, and if they differ Scapy continues as before, on every port.
 
 Nothing marks an FPDU. ``MPASession`` follows connections from their startup frames; for a quick look
-at streams without Markers ``bind_mpa(port)`` has the payload of each segment of a port dissected by itself.
+at streams without Markers ``bind_mpa(port)`` has the payload of each segment of a port dissected on its own.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NEVER_IN_DDP, _NEVER_IN_RDMAP = 0x3E, 0xB0
 
 
 def _install() -> None:
-    """Put the look for Keys in front of TCP's own guess."""
+    """Put the look for Keys before TCP's own guess."""
     previous: Callable[[Packet, bytes], type[Packet]] = TCP.guess_payload_class
     if hasattr(previous, "before_mpa"):  # this module was loaded before
         previous = previous.before_mpa
@@ -60,9 +60,9 @@ _install()
 
 
 class FPDUs(Packet):
-    """What a segment of a bound port holds if it is more than one FPDU: one after the other, without Markers.
+    """The content of a segment on a bound port with more than one FPDU: one after the other, without Markers.
 
-    An FPDU that the end of the segment cuts is the last of them.
+    The last one may be cut by the end of the segment.
     """
 
     name = "FPDUs"
@@ -70,7 +70,7 @@ class FPDUs(Packet):
 
     @classmethod
     def dispatch_hook(cls, _pkt: Any = None, *args: Any, **fields: Any) -> type[Packet]:
-        """One FPDU and nothing else is an ``FPDU``; what does not begin with one is Raw."""
+        """Return ``FPDU`` for exactly one FPDU; octets that do not begin with one are Raw."""
         octets = bytes(_pkt or b"")
         if not octets:
             return cls
@@ -91,7 +91,7 @@ class FPDUs(Packet):
 
 
 def _begins_fpdu(octets: bytes) -> bool:
-    """Can these be the first octets of an FPDU? The header of a DDP segment has to be behind ULPDU_Length."""
+    """Can these be the first octets of an FPDU? The header of a DDP segment has to be after ULPDU_Length."""
     ulpdu_length = int.from_bytes(octets[:LENGTH_FIELD_LENGTH], "big")
     control = octets[LENGTH_FIELD_LENGTH : LENGTH_FIELD_LENGTH + 2]
     if ulpdu_length < TAGGED_HEADER_LENGTH or len(control) < 2:
@@ -104,7 +104,7 @@ def _begins_fpdu(octets: bytes) -> bool:
 def bind_mpa(*ports: int) -> None:
     """Dissect TCP payloads from and to these ports as FPDUs without Markers, segment by segment.
 
-    It goes before whatever else is bound to them. Raises MPAError for what is no port.
+    This takes precedence over other bindings of these ports. Raises MPAError for an invalid port.
     """
     unbind_mpa(*ports)
     bound = [({side: port}, FPDUs) for port in ports for side in ("dport", "sport")]
@@ -112,7 +112,7 @@ def bind_mpa(*ports: int) -> None:
 
 
 def unbind_mpa(*ports: int) -> None:
-    """Undo ``bind_mpa`` for these ports. Raises MPAError for what is no port."""
+    """Undo ``bind_mpa`` for these ports. Raises MPAError for an invalid port."""
     for port in ports:
         if not isinstance(port, int) or not 0 <= port <= _MAX_PORT:
             raise MPAError(f"{port!r} is not a TCP port")

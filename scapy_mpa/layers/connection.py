@@ -1,4 +1,4 @@
-"""``MPAConnection``: a whole MPA connection at the Scapy prompt, told step by step, packet by packet when iterated.
+"""``MPAConnection``: a whole MPA connection at the Scapy prompt, built step by step, packet by packet when iterated.
 
     c = MPAConnection(initiator="10.0.0.1", responder="10.0.0.2", m=(1, 1))
     c.send("initiator", b"hello").write("responder", 9000)
@@ -43,15 +43,15 @@ _NANOSECONDS = 1_000_000_000
 
 
 class MPAConnection(Conversation, Gen[Packet]):
-    """A connection to be put together; it yields its packets each time it is iterated, the same ones for the same seed.
+    """A connection to build; it yields its packets each time it is iterated, the same ones for the same seed.
 
     Its parameters are those of ``craft.setup.Setup``, as in ``m=(1, 0), segmentation="packed", vlan=7``; pairs are the
     Initiator's value and the Responder's. ``impair`` is what happens to the packets on their way, as in
     ``["reorder", "lose:probability=0.1"]`` (see ``craft.impairments``).
 
-    Say what is said in order: ``stream``, ``start``, ``send``, ``write``, ``read`` (``read_request``,
-    ``read_response``), ``atomic``, ``immediate``, ``terminate``, ``ulpdu``, ``pause``, ``path_mtu``, ``close``. What
-    breaks a rule of MPA raises ConversationError, unless ``allow`` names the rule.
+    Add steps in order: ``stream``, ``start``, ``send``, ``write``, ``read`` (``read_request``, ``read_response``),
+    ``atomic``, ``immediate``, ``terminate``, ``ulpdu``, ``pause``, ``path_mtu``, ``close``. A step that breaks a rule
+    of MPA raises ConversationError, unless ``allow`` names the rule.
     """
 
     def __init__(self, *, impair: str | Iterable[object] = (), **parameters: Any) -> None:
@@ -70,16 +70,15 @@ class MPAConnection(Conversation, Gen[Packet]):
         impair: str | Iterable[object] = (),
         **parameters: Any,
     ) -> MPAConnection:
-        """What both sides of a captured connection said, as steps that can be changed, and written.
+        """Return what both sides of a captured connection sent, as steps that can be changed and written.
 
-        ``told()`` lists the steps, ``change`` has one say something else. Startup frames, addresses, ports, Markers,
-        CRCs and how it ended are those that were captured; segments, losses and what came twice are not: TCP sends it
-        anew.
+        ``told()`` lists the steps, and ``change`` replaces one. Startup frames, addresses, ports, Markers, CRCs and the
+        end are as captured; segments, losses and duplicates are not: TCP sends everything again.
 
         Args:
             capture: A path or an open binary file, or a list of them.
             connection: Its number, as ``scapy-mpa analyze`` has it.
-            as_messages: Whether a step is an RDMAP message, cut anew; else each FPDU is one, as long as it was.
+            as_messages: Whether a step is an RDMAP message, cut again; else each FPDU is one, as long as it was.
             pauses: The shortest time in seconds between two FPDUs that is kept as a step; None: none is.
             impair: As for ``MPAConnection``.
             parameters: In place of what was captured, such as ``m=(1, 1)``.
@@ -96,7 +95,7 @@ class MPAConnection(Conversation, Gen[Packet]):
         return said_again(found, make, as_messages=as_messages, pauses=pauses, parameters=parameters)
 
     def message(self: C, side: Role, layers: Layers, *, solicited: bool = False, invalidate: int | None = None) -> C:
-        """A Send of an upper layer's message; raises ConversationError for a whole FPDU."""
+        """Add a Send with a message of an upper layer; raises ConversationError for a complete FPDU."""
         if isinstance(layers, FPDU):
             raise ConversationError("an FPDU was given: give what its Send carries, as fpdu[RDMAPSend].payload does")
         return super().message(side, layers, solicited=solicited, invalidate=invalidate)
@@ -107,14 +106,14 @@ class MPAConnection(Conversation, Gen[Packet]):
         return (self._packet(packet, traffic.pipeline.snaplen, uppers) for packet in traffic.packets())
 
     def __len__(self) -> int:
-        """How many packets there are."""
+        """Return the number of packets."""
         return sum(1 for _ in self._traffic().packets())
 
     def __bool__(self) -> bool:
         return True
 
     def __getitem__(self, index: Any) -> Any:
-        """A packet by its number, from 0, or some of them."""
+        """Return a packet by its number, from 0, or a slice of them."""
         return self.packets()[index]
 
     def __repr__(self) -> str:
@@ -126,15 +125,17 @@ class MPAConnection(Conversation, Gen[Packet]):
         return PacketList(list(self), name=repr(self))
 
     def summary(self, *args: Any, **kwargs: Any) -> None:
-        """One line a packet."""
+        """Print one line per packet."""
         self.packets().summary(*args, **kwargs)
 
     def show(self, *args: Any, **kwargs: Any) -> None:
-        """One line a packet, with its number."""
+        """Print one line per packet, with its number."""
         self.packets().show(*args, **kwargs)
 
     def truth(self) -> list[dict[str, Any]]:
-        """What is to be found in a capture of it, with the keys of ``scapy-mpa fpdus``; see ``craft.truth``."""
+        """Return what an analysis must find in a capture of it, with the keys of ``scapy-mpa fpdus``; see
+        ``craft.truth``.
+        """
         traffic, truth = self._traffic(), Truth()
         for packet in traffic.packets():
             truth.note(packet, traffic.pipeline.snaplen)
@@ -179,7 +180,7 @@ class MPAConnection(Conversation, Gen[Packet]):
 
 
 class _Uppers:
-    """What the Sends of a connection carry, as its packets come by."""
+    """The upper layer in the Sends of a connection, as its packets pass."""
 
     def __init__(self, setup: Setup) -> None:
         request, reply = (_startup(setup, role) for role in ROLES)

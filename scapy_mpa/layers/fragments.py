@@ -26,7 +26,7 @@ _PIECE_WEIGHT, _PACKET_WEIGHT = 512, 8192
 
 
 class _Datagram:
-    """What has come of one datagram: for each offset the first fragment there."""
+    """The fragments of one datagram that have arrived: for each offset, the first one there."""
 
     __slots__ = ("brought", "first", "length", "pieces", "weight")
 
@@ -51,7 +51,7 @@ class _Datagram:
 
 
 class PacketFragments:
-    """Takes packets; gives them back as they are, or, for fragments, the datagram once it is whole."""
+    """Takes packets and returns them unchanged, or, for fragments, the datagram once it is complete."""
 
     def __init__(self, limit: int = FRAGMENTS_LIMIT) -> None:
         self.limit = limit

@@ -1,4 +1,4 @@
-"""A captured connection as the parameters and the steps of one that can be said again."""
+"""A captured connection as the parameters and the steps of one that can be sent again."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def chosen(connections: list[Connection], number: int) -> Connection:
 def said_again(
     connection: Connection, make: Made[C], *, as_messages: bool, pauses: float | None, parameters: dict[str, Any]
 ) -> C:
-    """What was said on a connection, to be said again; ``parameters`` go before those that were captured."""
+    """Return what was sent on a connection, to be sent again; ``parameters`` override those that were captured."""
     said = list(connection.said())
     found = _parameters(connection)
     if as_messages:
@@ -110,7 +110,7 @@ def _end(endpoint: str) -> tuple[str, int]:
 
 
 def _isn(connection: Connection, role: Role) -> int | None:
-    """The sequence number before that of what this side said first of MPA; None if nothing was captured."""
+    """Return the sequence number before the first one of this side's MPA octets; None if nothing was captured."""
     seq = connection.request_seq if role == "initiator" else connection.reply_seq
     if seq is None:
         seq = connection.half(role).seq_start
@@ -118,7 +118,7 @@ def _isn(connection: Connection, role: Role) -> int | None:
 
 
 def _close(life: Lifecycle) -> tuple[str, Role]:
-    """How TCP's connection ended, and by whom."""
+    """Return how the TCP connection ended, and by which side."""
     closed = [(end.closed_frame, role) for role in ROLES if (end := life.half(role)).closed == "fin"]
     fins = [(frame, role) for frame, role in closed if frame is not None]
     if fins:

@@ -32,7 +32,7 @@ from scapy_mpa.values.records import FPDURow
 
 #: Requests, and calls, without an answer that are kept to be linked: packets take some kilobytes each.
 MOST_WAITING = 1 << 12
-#: Segments of a message of which the frames are known.
+#: Segments of a message whose frames are known.
 _MOST_SEGMENTS = 1 << 16
 #: In place of a queue: tagged messages, and what has no DDP header.
 _TAGGED_QUEUE, _NO_QUEUE = -1, -2
@@ -47,7 +47,7 @@ Place = Callable[[CapturedConnection, Role, int, int, Packet], Packet]
 
 
 class _Assembly(Assembly):
-    """Tells which segments come, before they are put together."""
+    """Tells which segments come, before they are reassembled."""
 
     def __init__(self, store: SessionMessages, *args: Any) -> None:
         super().__init__(store, *args)
@@ -81,7 +81,7 @@ class SessionMessages(OngoingMessages):
         super().__init__(self._unused, payload=True, held=held)
 
     def begin(self) -> None:
-        """Forget what was heard."""
+        """Forget what was received."""
         super().begin()
         self.assembly = _Assembly(self, self._payload, self._held, self.acknowledged)
 
@@ -93,7 +93,7 @@ class SessionMessages(OngoingMessages):
         super().placed(operation, row, frames, octets)
 
     def came(self, half: MessageHalf, segment: DDPSegment) -> None:
-        """A segment will be put together with others next."""
+        """A segment will be reassembled with others next."""
         operation = self._operations[half.half]
         frames = self._frames.pop((operation, segment.offset), None)
         if frames is None:
@@ -143,7 +143,7 @@ class SessionMessages(OngoingMessages):
             link(request, self._last)
 
     def _taken(self, values: MessageValues) -> list[tuple[int, tuple[int, ...]]]:
-        """The segments of a message; those that came behind are another's."""
+        """The segments of a message; those that came after are another's."""
         queue = _TAGGED_QUEUE if values.stag is not None else _NO_QUEUE if values.qn is None else values.qn
         segments = self._segments.pop((values.half, queue), [])
         if len(segments) > values.segments:
@@ -203,7 +203,7 @@ def _queue_of(segment: DDPSegment) -> int:
 
 
 def _call_of(row: MessageRow, packet: Packet) -> tuple[int, bool] | None:
-    """What a call and its reply have in common, and whether a message is the reply; None if it is neither."""
+    """Return what a call and its reply have in common, and whether a message is the reply; None if it is neither."""
     ulp = row.ulp or {}
     if ulp.get("rpc") is not None:
         return ulp["xid"], ulp["rpc"] == "reply"

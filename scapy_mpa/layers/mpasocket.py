@@ -35,8 +35,7 @@ _AT_ONCE = 1 << 16
 class MPASocket(StreamSocket):
     """A StreamSocket that sends and receives FPDUs with Markers and CRCs as negotiated.
 
-    Sends that are received are dissected by the upper layer that the startup frames or the ports name, as those of
-    ``MPASession`` are.
+    Received Sends are dissected by the upper layer that the startup frames or the ports name, as in ``MPASession``.
 
     Args:
         sock: A connected TCP socket; the next octet in either direction is the first of Full Operation, unless an
@@ -46,7 +45,7 @@ class MPASocket(StreamSocket):
         crc: CRCs are in use.
         origin: What FPDUPTR counts from.
         send_offset: Octets from SeqStart to the next octet that is sent.
-        recv_offset: The same of the next octet that is received.
+        recv_offset: The same for the next octet that is received.
 
     Attributes:
         established: what was agreed on, with both startup frames; None if it was given.
@@ -82,8 +81,8 @@ class MPASocket(StreamSocket):
         """Connect to a Responder, and enter Full Operation as Initiator.
 
         ``parameters`` are those of ``EndpointSettings``: ``m=1``, ``c=1``, ``private_data=...``, ``enhanced=...``;
-        ``timeout`` is for TCP's connection, in seconds.  In the peer-to-peer model the ready-to-receive message is sent
-        too.  Raises RemoteProtocolError if there is no Full Operation, and OSError if there is no connection.
+        ``timeout`` is for the TCP connection, in seconds. In the peer-to-peer model, the ready-to-receive message is
+        sent too. Raises RemoteProtocolError if Full Operation is not reached, and OSError if there is no connection.
         """
         settings: EndpointSettings | None = EndpointSettings(**parameters)
         while True:
@@ -101,7 +100,7 @@ class MPASocket(StreamSocket):
     def accept(cls, port: int | socket.socket, host: str = "127.0.0.1", **parameters: Any) -> MPASocket:
         """Wait for an Initiator, and enter Full Operation as Responder.
 
-        One connection is taken, on a port of this host, loopback unless told, or from a listening socket, which stays
+        Accepts one connection on a port of this host, loopback by default, or from a listening socket, which stays
         open.  ``parameters`` are those of ``EndpointSettings``; raises as ``connect`` does.
         """
         if isinstance(port, socket.socket):
@@ -136,11 +135,11 @@ class MPASocket(StreamSocket):
         return made
 
     def send(self, x: Packet) -> int:
-        """Send a packet whole and return its octets.
+        """Send a complete packet, and return its octets.
 
-        An ``FPDU`` gets what it leaves open: Markers where the stream has them, and a CRC. What it gives is sent
-        as it is, and so is a packet that is no FPDU, with a warning: the peer will read a length out of it. So is an
-        RDMAP message with no DDP header below it, with a warning too.
+        An ``FPDU`` gets what it leaves open: Markers where the stream has them, and a CRC. What it specifies is sent
+        unchanged. So is a packet that is not an FPDU, with a warning: the peer will take its first octets for a length.
+        So is an RDMAP message without a DDP header below it, also with a warning.
         """
         pkt = x.copy() if isinstance(x, FPDU) else x
         if not isinstance(pkt, FPDU):
@@ -170,12 +169,11 @@ class MPASocket(StreamSocket):
         return len(octets)
 
     def recv(self, x: int | None = None, **kwargs: Any) -> Packet | None:
-        """The next FPDU. It waits for one, as long as the timeout of the socket lets it.
+        """Return the next FPDU; wait for one as long as the timeout of the socket allows.
 
-        Raises EOFError when the connection is closed, and says so if that is inside an FPDU. An FPDU with a bad
-        CRC is returned all the same, with a warning: its ``crc_good`` is False, and neither its length nor what
-        follows is to be trusted. Called by ``sniff`` or ``sr1`` it returns None rather than wait for the rest of
-        an FPDU.
+        Raises EOFError when the connection is closed, and says so if that is inside an FPDU. An FPDU with a bad CRC is
+        returned anyway, with a warning: its ``crc_good`` is False, and neither its length nor what follows can be
+        trusted. When called by ``sniff`` or ``sr1``, it returns None rather than wait for the rest of an FPDU.
         """
         wait, self._selected = not self._selected, False
         while (missing := self._missing()) > 0:
@@ -197,7 +195,7 @@ class MPASocket(StreamSocket):
         return pkt
 
     def _missing(self) -> int:
-        """How many more octets the FPDU needs, as far as can be known: the rest of it once its length is known."""
+        """Return how many more octets the FPDU needs, as far as is known: the rest of it once its length is known."""
         have = self._received
         header = header_offset(self.recv_offset) - self.recv_offset if self.recv_markers else 0
         if len(have) < header + LENGTH_FIELD_LENGTH:
@@ -213,7 +211,7 @@ class MPASocket(StreamSocket):
 
     @staticmethod
     def select(sockets: list[Any], remain: float | None = None) -> list[Any]:
-        """For ``sniff`` and ``sr1``: which sockets have something to read."""
+        """Return which sockets have something to read, for ``sniff`` and ``sr1``."""
         ready = StreamSocket.select(sockets, remain)
         for sock in ready:
             if isinstance(sock, MPASocket):
@@ -235,7 +233,7 @@ def _upper_by_port(sock: socket.socket) -> tuple[ConnectionUpper | None, bool]:
         try:
             port = _port(address())
         except OSError:
-            port = 0  # it is not connected any more
+            port = 0  # it is no longer connected
         if port in PORTS:
             return ConnectionUpper(None, None, port), is_initiator
     return None, True

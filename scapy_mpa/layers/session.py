@@ -41,7 +41,7 @@ Order = Literal["placed", "delivered"]
 _RELEASE_AFTER = 1024
 _NANOSECONDS = 1_000_000_000
 _TCP_HEADER = 20
-#: Half connections of which it is not known what they carry, and whose last frame is kept.
+#: Half connections whose upper layer is unknown, and whose last frame is kept.
 _MOST_UNKNOWN = 1024
 #: Octets of the last frames that are kept, because what they brought may become known later.
 _MOST_RECENT = 1 << 23
@@ -57,7 +57,7 @@ class _Frame(NamedTuple):
     time: Any
     sniffed_on: Any
     direction: Any
-    #: The sequence number behind its TCP payload.
+    #: The sequence number after its TCP payload.
     end: int
 
 
@@ -72,31 +72,32 @@ class _Later(NamedTuple):
 class MPASession(DefaultSession, Listener):
     """A session for ``sniff``: one packet for each MPA Request, MPA Reply and FPDU.
 
-    Each comes over copies of the lower layers of the frame that placed it (where a frame of the other direction did it:
-    of the last one of its own), with the time at which that was; ``packet.frame`` is the number of that frame,
-    ``packet.located_by`` and ``packet.record`` are what is known of an FPDU. Fragments of IP datagrams are
-    put together first.
+    Each comes over copies of the lower layers of the frame that placed it (if a frame of the other direction did: of
+    the last one of its own), with the time of that frame; ``packet.frame`` is the number of that frame, and
+    ``packet.located_by`` and ``packet.record`` are what is known about an FPDU. Fragments of IP datagrams are
+    reassembled first.
 
-    TCP's sequence number is that of its own first octet; lengths and checksums are left to be computed, and a FIN or a
-    RST stays where it is right behind the packet. So ``wrpcap`` writes what is read again with the same FPDUs.
+    The TCP sequence number is that of its first octet; lengths and checksums are left to be computed, and a FIN or a
+    RST stays if it comes right after the packet. So a capture that ``wrpcap`` writes has the same FPDUs when it is
+    read.
 
-    What becomes known only later (an FPDU behind a gap that nothing fills) has the time of its own frame, and its lower
-    layers; those of the last frame with data of its half connection if more than 8 MiB of frames came since. At the end
-    of a file comes what its end tells.
+    What becomes known only later (an FPDU after a gap that nothing fills) has the time and the lower layers of its own
+    frame, or of the last data frame of its half connection if more than 8 MiB of frames have followed. What only the
+    end of a file shows comes at its end.
 
-    A session reads once, so it does not find out that a sender deviates: it tells what a conforming receiver makes of
-    it, unless ``deviations`` says what an analysis of the same traffic has found.
+    A session reads once, so it does not find out that a sender deviates: it reports what a conforming receiver finds,
+    unless ``deviations`` says what an analysis of the same traffic has found.
 
     Args:
         args: Those of Scapy's session, as ``kwargs`` are.
         order: "placed" (as soon as a receiver could hand it to DDP; an FPDU with a bad CRC when that is known) or
-            "delivered" (in the order of the stream, nothing behind octets that were not captured).
-        passthrough: Whether the packets that carry nothing of an MPA connection are passed on too.
-        messages: Whether one packet comes for each RDMAP message in place of one for each FPDU: ``RDMAPMessage`` over
-            the lower layers of the frame that completed it, in the order of delivery. ``packet.frames`` are those that
-            brought it, ``packet.message`` is what is known of it; a Request, or a call of the upper layer, and what
-            answers it are ``packet.request`` and ``packet.answer`` of each other, once both came.
-        held_limit: How many octets a half connection holds back at most; of messages, all together.
+            "delivered" (in the order of the stream, nothing after octets that were not captured).
+        passthrough: Whether packets that do not belong to an MPA connection are passed on too.
+        messages: Whether one packet comes for each RDMAP message instead of each FPDU: ``RDMAPMessage`` over the lower
+            layers of the frame that completed it, in the order of delivery. ``packet.frames`` are those that carried
+            it, ``packet.message`` is what is known about it; a Request, or a call of the upper layer, and its answer
+            are ``packet.request`` and ``packet.answer`` of each other, once both have arrived.
+        held_limit: The most octets that a half connection holds back; for messages, all together.
         deviations: What senders do wrong, of :attr:`Report.deviations <scapy_mpa.report.model.Report.deviations>`:
             their FPDUs come as they were meant, without Markers.
     """
@@ -122,17 +123,17 @@ class MPASession(DefaultSession, Listener):
         self.fragments = PacketFragments()
         self._number = 0
         self._time = 0
-        #: The present packet, its half connection, and the sequence number behind its TCP payload.
+        #: The present packet, its half connection, and the sequence number after its TCP payload.
         self._current: Packet | None = None
         self._key = b""
         self._end = 0
-        #: Whether there is a copy of its lower layers; what makes more of them, which pays from the second on.
+        #: True if there is a copy of its lower layers; what makes more of them, which pays from the second on.
         self._is_copied = False
         self._lower: _LowerLayers | None = None
         # What the present packet completes; half connection and stream offset are there to sort by.
         self._found: list[tuple[FullOperation | None, int, Packet]] = []
         self._last_frames: OrderedDict[bytes, _Frame] = OrderedDict()
-        #: The same of half connections of which it is not known (yet) what they carry.
+        #: The same for half connections whose upper layer is not known (yet).
         self._unknown_frames: OrderedDict[bytes, _Frame] = OrderedDict()
         #: The last frames with data, by half connection and time (nanoseconds), and how many octets they have.
         self._recent_frames: OrderedDict[tuple[bytes, int], _Frame] = OrderedDict()
@@ -140,7 +141,7 @@ class MPASession(DefaultSession, Listener):
         self._undelivered: dict[FullOperation, dict[int, _Later]] = {}
         #: How many FPDUs came of half connections whose senders are known to deviate.
         self._deviating: Counter[FullOperation] = Counter()
-        #: MPA Requests without a Reply, of connections that go on.
+        #: MPA Requests without a Reply, of ongoing connections.
         self._requests: dict[CapturedConnection, Packet] = {}
         #: What is above RDMAP on each connection that has had an FPDU.
         self._uppers: dict[CapturedConnection, ConnectionUpper] = {}
@@ -148,7 +149,7 @@ class MPASession(DefaultSession, Listener):
         self._open: set[int] = set()
 
     def recv(self, sock: SuperSocket) -> Iterator[Packet]:
-        """What the next packet of the socket completes; ``sniff`` calls this."""
+        """Yield what the next packet of the socket completes; ``sniff`` calls this."""
         self._open.add(id(sock))
         try:
             # TCP's payload is of no interest as it is in the frame, unless somebody else wants it.
@@ -162,12 +163,12 @@ class MPASession(DefaultSession, Listener):
             yield from self.take(packet)
 
     def process(self, pkt: Packet) -> Packet | None:
-        """The packet, or the IP datagram that it completes; None for a fragment that completes none."""
+        """Return the packet, or the IP datagram that it completes; None for a fragment that completes none."""
         packet = super().process(pkt)
         return self.fragments.take(packet) if packet else None
 
     def take(self, packet: Packet) -> Iterator[Packet]:
-        """What one captured packet completes, for callers without a socket."""
+        """Yield what one captured packet completes, for callers without a socket."""
         self._number += 1
         whole = self.process(packet)
         if whole is None:
@@ -193,7 +194,7 @@ class MPASession(DefaultSession, Listener):
             yield whole
 
     def finish(self) -> Iterator[Packet]:
-        """The capture is over: what its end tells. ``sniff`` on a file calls this by itself."""
+        """Return what the end of the capture shows. ``sniff`` on a file calls this on its own."""
         self._time = -1
         if self._current is not None:
             self.receiver.finish(numbers_anew=self._messages is None)
@@ -203,7 +204,7 @@ class MPASession(DefaultSession, Listener):
         self._undelivered.clear()
 
     def _taken(self) -> list[Packet]:
-        """What was found since the last time."""
+        """Return what was found since the last call."""
         found, self._found = self._found, []
         if self.order == "delivered" and len(found) > 1:
             # What is placed and delivered at once and what was waiting for that are distinguished.
@@ -291,7 +292,7 @@ class MPASession(DefaultSession, Listener):
         )
 
     def forget(self, mpa: CapturedConnection) -> None:
-        """A connection is over, and is let go."""
+        """Release a connection that is over."""
         self._uppers.pop(mpa, None)
         self._requests.pop(mpa, None)
         if self._messages is not None:
@@ -374,7 +375,7 @@ def _tell(packet: Packet, found: FoundPacket) -> None:
 
 
 def _end_of(seg: Segment) -> int:
-    """The sequence number behind the payload of a segment."""
+    """The sequence number after the payload of a segment."""
     return seg.seq + seg.length & SEQ_MASK
 
 
@@ -457,7 +458,7 @@ _set = object.__setattr__
 def _fit(tcp: Packet, seq: int, length: int, end: int) -> None:
     """Have a TCP layer, and those below, fit ``length`` octets at a sequence number.
 
-    ``end`` is the sequence number behind the octets of the segment that they were of.
+    ``end`` is the sequence number after the octets of the segment that they were of.
     """
     tcp.seq = seq
     flags = int(tcp.flags) & ~SYN
@@ -471,7 +472,7 @@ def _fit(tcp: Packet, seq: int, length: int, end: int) -> None:
 
 
 def _count_cut(packet: Packet, lacking: int) -> None:
-    """Have lengths in a packet count so many octets more than it has: the capture cut them."""
+    """Have lengths in a packet count this many octets more than it has: the capture cut them."""
     layer = packet[TCP].underlayer
     while layer is not None:
         if isinstance(layer, (IP, UDP)):

@@ -1,4 +1,4 @@
-"""Which layer the Sends of a connection carry: by what it negotiated, by its port and by its first messages.
+"""The layer that the Sends of a connection carry: by its negotiation, its port and its first messages.
 
 Nothing else says it: Sends of other connections stay octets.
 """

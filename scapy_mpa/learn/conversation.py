@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-from scapy_mpa.framing.ddp import decode_terminate, opcode_name
+from scapy_mpa.framing.ddp import Terminate, decode_terminate, opcode_name
 from scapy_mpa.framing.role import Role
 from scapy_mpa.learn.inputs import FIN, InputEncoder
 from scapy_mpa.probe.carrier import Carrier, NotTaken
@@ -28,6 +28,8 @@ READ_RESPONSE = "RDMA Read Response"
 TERMINATE = "Terminate "
 #: Octets that become neither a startup frame nor an FPDU.
 OTHER = "other octets"
+#: Ends the answer to an input after which no connection with the peer works any more.
+GONE = "peer gone"
 #: What inputs answer when the connection is over: they are not sent.
 OVER: PeerAnswer = ("over",)
 #: A peer that goes on sending is read for so many waits.
@@ -36,6 +38,16 @@ _MOST_WAITS = 8
 _MOST_WORDS = 16
 #: Seconds for what a reset leaves to be read.
 _LEFT = 0.001
+
+
+def terminate_word(said: Terminate) -> str:
+    """Return the word for a Terminate."""
+    return f"{TERMINATE}{said.layer}/{said.etype}/{said.code}"
+
+
+def is_last(name: str, answer: PeerAnswer) -> bool:
+    """Return True if the connection is over after an input with this answer."""
+    return name == FIN or CLOSE in answer or GONE in answer
 
 
 class Waits(NamedTuple):
@@ -67,6 +79,7 @@ class LearnConversation:
         how: "fin" or "rst" once the peer has ended it, else None.
         slowest: seconds of the slowest first octet of an answer.
         sent: octets of the last input.
+        terminates: what each Terminate said.
     """
 
     def __init__(
@@ -88,6 +101,7 @@ class LearnConversation:
         self.how: str | None = None
         self.slowest = 0.0
         self.sent = b""
+        self.terminates: list[Terminate] = []
 
     def begin(self) -> PeerAnswer:
         """Return what the peer sends before any input: the Request of an Initiator."""
@@ -155,7 +169,9 @@ class LearnConversation:
                 break
             self._watcher.take(octets, 0.0)
             self._note(words)
-            until = self._clock() + self._waits.silence
+            is_last = any(word.startswith(TERMINATE) for word in words)
+            # The close that belongs to a Terminate may take its time.
+            until = self._clock() + (self._waits.due if is_last else self._waits.silence)
         self._note(words)
         if self._watcher.seen.total > self._total and not words:
             words.append(OTHER)
@@ -173,8 +189,8 @@ class LearnConversation:
             found.append(REQUEST if seen.frame.kind == "request" else REJECTION if seen.frame.r else REPLY)
         for fpdu in seen.fpdus[self._fpdus :]:
             said = decode_terminate(fpdu.ulpdu)
-            numbers = f"{said.layer}/{said.etype}/{said.code}" if said is not None else ""
-            found.append(f"{TERMINATE}{numbers}" if said is not None else opcode_name(fpdu.ulpdu) or OTHER)
+            self.terminates += [said] if said is not None else []
+            found.append(terminate_word(said) if said is not None else opcode_name(fpdu.ulpdu) or OTHER)
         self._fpdus = len(seen.fpdus)
         if self._is_early():
             found.append(OTHER)

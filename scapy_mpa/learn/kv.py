@@ -1,7 +1,8 @@
 """Learns a peer by AALpy's KV: its classification tree asks words, and a hypothesis is tested by others.
 
-The words that test it are, for each state, the shortest that leads there with each two inputs behind it, in an order
-that the seed decides, then with three to five that it draws. A state in which the connection is over needs none.
+The words that test it are those whose answers are known, and for each state the shortest that leads there with each two
+inputs behind it, in an order that the seed decides, then with three to five that it draws. A state in which the
+connection is over needs none.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from scapy_mpa.learn.conversation import PeerAnswer
 from scapy_mpa.learn.machine import LearnedMachine, machine_of, tree_of
 from scapy_mpa.learn.specified import PeerDifference, differences
 from scapy_mpa.learn.subject import (
+    AnswersCorrected,
     AnswersDiffer,
     InputWord,
     LearnSettings,
@@ -63,7 +65,8 @@ class _Tests(Oracle):  # type: ignore[misc]
 
     def find_cex(self, hypothesis: Any) -> InputWord | None:
         self.machine = machine = _machine_of(hypothesis, self._subject)
-        for word in self._words(machine):
+        known = sorted(self._subject.answers, key=len)
+        for word in (*known, *self._words(machine)):
             self.num_queries += 1
             answers, expected = self._subject.query(word), machine.run(word)
             for at, pair in enumerate(zip(answers, expected, strict=True)):
@@ -100,6 +103,12 @@ def _machine_of(hypothesis: Any, subject: LearnSubject) -> LearnedMachine:
     )
 
 
+def transitions_of(machine: LearnedMachine) -> Iterator[InputWord]:
+    """Yield the shortest word to each transition of a machine."""
+    for access, transitions in zip(machine.access, machine.states, strict=True):
+        yield from ((*access, name) for name in transitions)
+
+
 class LearnedPeer(NamedTuple):
     """What is known of a peer.
 
@@ -129,18 +138,27 @@ def learned(subject: LearnSubject, settings: LearnSettings) -> LearnedPeer:
         try:
             run_KV([*subject.inputs], sul, tests, "mealy", cache_and_non_det_check=False, print_level=0)
             assert tests.machine is not None
-            found = [*differences(tests.machine, subject.role, subject.initial)]
-            for one in found:
-                # What was sent without waiting for silence is seen once more with it.
-                subject.confirm(one.word)
-            return LearnedPeer(tests.machine, found)
+            for word in transitions_of(tests.machine):
+                # Nothing follows what ends a connection, so that it was seen once.
+                if word in subject.answers:
+                    subject.verify(word)
+            machine = tests.machine.read(subject.read)
+            found = [*differences(machine, subject.role, subject.initial)]
+            # A word that the machine alone answered is given; if the peer answers it otherwise, learning goes on.
+            if all(subject.read(subject.query(one.word)[-1]) == one.answer for one in found if one.word):
+                for one in found:
+                    # What was sent without waiting for silence is seen once more with it.
+                    subject.confirm(one.word)
+                return LearnedPeer(machine, found)
         except SilenceTooShort:
             subject.forget()
+        except AnswersCorrected:
+            pass
         except LearnStopped as stopped:
-            tree = tree_of(subject.inputs, subject.answers)
+            tree = tree_of(subject.inputs, subject.answers).read(subject.read)
             found = [*differences(tree, subject.role, subject.initial)]
             if _agrees(tests.machine, subject):
-                return LearnedPeer(tests.machine, found, stopped)
+                return LearnedPeer(tests.machine.read(subject.read), found, stopped)
             return LearnedPeer(tree, found, stopped, is_tree=True)
 
 

@@ -6,8 +6,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from scapy_mpa.learn.conversation import CLOSE, OVER, PeerAnswer
-from scapy_mpa.learn.inputs import FIN
+from scapy_mpa.learn.conversation import OVER, PeerAnswer, is_last
 from scapy_mpa.learn.subject import InputWord
 
 _State = TypeVar("_State", bound=Hashable)
@@ -21,7 +20,7 @@ class Transition(NamedTuple):
 
 
 class LearnedMachine:
-    """A Mealy machine; state 0 is that of a fresh connection.
+    """A Mealy machine; state 0 is the state of a fresh connection.
 
     Attributes:
         states: the transitions of each state, by input; a machine that is not complete lacks some.
@@ -39,6 +38,12 @@ class LearnedMachine:
                     reached.add(found.to)
                     waiting.append(found.to)
                     self.access[found.to] = (*self.access[state], name)
+
+    def read(self, read: Callable[[PeerAnswer], PeerAnswer]) -> LearnedMachine:
+        """Return the same with its answers read otherwise."""
+        return LearnedMachine(
+            [{name: found._replace(answer=read(found.answer)) for name, found in one.items()} for one in self.states]
+        )
 
     def run(self, word: InputWord) -> list[PeerAnswer]:
         """Return the answers to a word; raises KeyError where they are not known."""
@@ -60,7 +65,7 @@ class LearnedMachine:
 
     def is_over(self, word: InputWord) -> bool:
         """Return True if the connection is over after a word."""
-        return FIN in word or any(CLOSE in answer or answer == OVER for answer in self.run(word))
+        return any(answer == OVER or is_last(name, answer) for name, answer in zip(word, self.run(word), strict=True))
 
 
 def machine_of(

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.learn.conversation import (
     CLOSE,
+    GONE,
     OTHER,
     OVER,
     READ_RESPONSE,
@@ -23,6 +24,7 @@ from scapy_mpa.learn.conversation import (
     SILENCE,
     TERMINATE,
     PeerAnswer,
+    is_last,
 )
 from scapy_mpa.learn.inputs import FIN, FPDUS, READY, alphabet
 from scapy_mpa.learn.machine import LearnedMachine
@@ -47,6 +49,7 @@ class PeerRule(NamedTuple):
         must: patterns, of which one has to match a word of the answer; none: silence is allowed.
         may: patterns that words may match besides.
         after: the state that follows.
+        besides: another rule that holds as well; what breaks both breaks this one.
     """
 
     words: str
@@ -54,6 +57,7 @@ class PeerRule(NamedTuple):
     must: tuple[str, ...] = ()
     may: tuple[str, ...] = ()
     after: str = "open"
+    besides: PeerRule | None = None
 
     def allows(self, answer: PeerAnswer) -> bool:
         """Return True if an answer is one of those that this leaves."""
@@ -72,6 +76,8 @@ class PeerDifference(NamedTuple):
 
 _STARTUP = "RFC 5044 §7.1.2"
 _OPEN = PeerRule("anything", "", may=("*",))
+#: No clause says so.
+_SURVIVES = PeerRule("the peer works afterwards, whatever it is sent", "")
 _LAST = PeerRule(
     "nothing more, or a close: its Terminate is its last message", "RFC 5040 §5.4", may=(CLOSE,), after="terminated"
 )
@@ -82,13 +88,13 @@ _NO_KEY = _NOT_VALID._replace(clause=f"{_STARTUP}, rule 5")
 _NOT_VALID_REPLY = PeerRule("a close, without an FPDU", "RFC 5044 §7.1.1 and §8, code 4", must=(CLOSE,))
 _REQUESTED = {
     "request": PeerRule(
-        "a Reply, and no FPDU before ours", f"{_STARTUP}, rules 2 and 4", (REPLY, REJECTION, CLOSE), after="operation"
+        "a Reply, and no FPDU before ours", f"{_STARTUP}, rules 2 and 4", (REPLY, REJECTION, CLOSE), after="unheard"
     ),
     "request-wrong-key": _NO_KEY,
     # Who can work with it may go on (§7.1.1).
     "request-wrong-rev": PeerRule(
-        "a close, or a Reply of who can work with this Rev", "RFC 5044 §7.1.1", (REPLY, REJECTION, CLOSE),
-        after="operation",
+        "a close, or a Reply if the peer can work with this Rev", "RFC 5044 §7.1.1", (REPLY, REJECTION, CLOSE),
+        after="unheard",
     ),
     "request-wrong-pd-length": _NOT_VALID,
     **dict.fromkeys((*FPDUS, READY), _NO_KEY),
@@ -115,7 +121,7 @@ _OPERATION = {
         (READ_RESPONSE, _ANY_TERMINATE, CLOSE), _MESSAGES, after="operation",
     ),
     "wrong-crc": PeerRule(
-        "nothing of it is passed on: Terminate, LLP error 2, a close, or silence", "RFC 5044 §8, code 2",
+        "no part of it is passed on: Terminate, LLP error 2, a close, or silence", "RFC 5044 §8, code 2",
         may=(*_CRC_ERRORS, CLOSE), after="failed",
     ),
     "wrong-ddp-version": PeerRule(
@@ -126,15 +132,27 @@ _OPERATION = {
     **dict.fromkeys(_FRAMES, _INSIDE),
 }  # fmt: skip
 _FAILED = PeerRule(
-    "nothing that follows an error is passed on", "RFC 5044 §8",
+    "nothing after an error is passed on", "RFC 5044 §8",
     may=(*_MESSAGES, _ANY_TERMINATE, CLOSE), after="failed",
 )  # fmt: skip
+_NO_FPDU = PeerRule("no FPDU, nor a Terminate, before one of our FPDUs was valid", f"{_STARTUP}, rule 4", may=(CLOSE,))
+
+
+def _unheard(rule: PeerRule) -> PeerRule:
+    """Return a rule for a Responder that has not received an FPDU that is valid."""
+    return rule._replace(after=f"unheard-{rule.after}", besides=_NO_FPDU)
+
+
+_UNHEARD = {name: _unheard(_OPERATION[name]) for name in ("wrong-crc", *_FRAMES)}
 _REJECTED = PeerRule("no FPDU after a rejection", f"{_STARTUP}, rule 3", may=(CLOSE, f"{OTHER}*"), after="rejected")
 #: What each state has a peer do, by input; an input that is not there is left open.
 _STATES: dict[str, dict[str, PeerRule]] = {
     "operation": _OPERATION,
+    "unheard": {**_OPERATION, **_UNHEARD},
     "inside": dict.fromkeys((*FPDUS, READY, *_FRAMES), _INSIDE),
+    "unheard-inside": dict.fromkeys((*FPDUS, READY, *_FRAMES), _unheard(_INSIDE)),
     "failed": dict.fromkeys((*FPDUS, READY, *_FRAMES), _FAILED),
+    "unheard-failed": dict.fromkeys((*FPDUS, READY, *_FRAMES), _unheard(_FAILED)),
     "terminated": dict.fromkeys((*FPDUS, READY, *_FRAMES), _LAST),
     "rejected": dict.fromkeys(FPDUS, _REJECTED),
     # A Responder has to wait for an FPDU of the Initiator (rule 4): what it sends before is its own fault.
@@ -152,14 +170,14 @@ def differences(machine: LearnedMachine, role: Role, initial: PeerAnswer = SILEN
     if role == "initiator" and initial != ("Request",):
         yield PeerDifference((), "a Request, and no FPDU before the Reply", initial, f"{_STARTUP}, rules 1 and 3")
     start: tuple[InputWord, int, str] = (), 0, "startup"
-    waiting, reached, found = deque([start]), {start[1:]}, set[tuple[str, str, PeerAnswer]]()
+    waiting, reached, found = deque([start]), {start[1:]}, set[tuple[str, str, str, PeerAnswer]]()
     while waiting:
         word, number, state = waiting.popleft()
         for name, (answer, to) in machine.states[number].items():
             rule = states[state].get(name, _OPEN)
             broken = _broken(rule, answer)
-            if broken is not None and (state, name, answer) not in found:
-                found.add((state, name, answer))
+            if broken is not None and (shown := (broken.words, broken.clause, name, answer)) not in found:
+                found.add(shown)
                 yield PeerDifference((*word, name), broken.words, answer, broken.clause)
             after = "open" if broken is not None else _after(state, rule, name, answer)
             if (to, after) not in reached and answer != OVER:
@@ -169,18 +187,22 @@ def differences(machine: LearnedMachine, role: Role, initial: PeerAnswer = SILEN
 
 def _broken(rule: PeerRule, answer: PeerAnswer) -> PeerRule | None:
     """Return the rule that an answer breaks, None if it breaks none."""
+    if GONE in answer:
+        return _SURVIVES
     if rule is _OPEN:
         return None
     last = next((at for at, word in enumerate(answer) if word.startswith(TERMINATE)), len(answer))
     kept = tuple(word for at, word in enumerate(answer) if at <= last or word == CLOSE)
     if not rule.allows(kept):
         return rule
-    return _LAST if kept != answer else None
+    if kept != answer:
+        return _LAST
+    return rule.besides if rule.besides is not None and not rule.besides.allows(answer) else None
 
 
 def _after(state: str, rule: PeerRule, name: str, answer: PeerAnswer) -> str:
     """Return the state behind an answer that is allowed."""
-    if CLOSE in answer or name == FIN or REJECTION in answer:
+    if is_last(name, answer) or REJECTION in answer:
         return "open"
     if state == "replied" or rule.after == "replied":
         return "operation" if any(_matches(word, _FPDU) for word in answer) else "replied"

@@ -49,7 +49,7 @@ def text_lines(subject: LearnSubject, found: LearnedPeer) -> Iterator[str]:
     what = plural(len(subject.answers), "sequence") if found.is_tree else plural(len(machine.states), "state")
     yield (
         f"{subject.role}: {what}, {plural(len(subject.inputs), 'input')}, "
-        f"{plural(subject.connections, 'connection')}; {subject.silence:.3g} s without an octet are silence"
+        f"{plural(subject.connections, 'connection')}; {subject.silence:.3g} s without an octet count as silence"
     )
     if subject.role == "initiator":
         yield f"before any input: {answer_words(subject.initial)}"
@@ -57,8 +57,12 @@ def text_lines(subject: LearnSubject, found: LearnedPeer) -> Iterator[str]:
         yield from _state_lines(subject, machine)
     for at, one in enumerate(found.differences, 1):
         yield f"difference {at}: {_joined(one.word)}"
-        yield f"  expected: {one.expected} ({one.clause})"
+        yield f"  expected: {one.expected}{f' ({one.clause})' if one.clause else ''}"
         yield f"  seen: {answer_words(one.answer, subject.ends.get(one.word))}"
+    for word, exceptions in subject.exceptions.items():
+        yield f"answered otherwise once: {_joined(word)}"
+        yield from (f"  seen: {answer_words(answer)}" for answer in exceptions)
+    yield from (f"peer gone, but not again after the same inputs: {_joined(word)}" for word in subject.lost)
     if found.unstable is not None:
         yield f"answers differ: {_joined(found.unstable.word)}"
         yield from (f"  seen: {answer_words(answer)}" for answer in found.unstable.answers)
@@ -134,6 +138,11 @@ def learned_json(subject: LearnSubject, found: LearnedPeer, peer: str, seed: int
             }
             for one in found.differences
         ],
+        "exceptions": [
+            {"inputs": [*word], "answers": [[*map(printable, one)] for one in answers]}
+            for word, answers in subject.exceptions.items()
+        ],
+        "lost": [[*word] for word in subject.lost],
         "unstable": {"inputs": [*unstable.word], "answers": [[*map(printable, one)] for one in unstable.answers]}
         if unstable is not None
         else None,

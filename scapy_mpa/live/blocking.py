@@ -1,6 +1,6 @@
-"""Carries the Startup Phase over a blocking TCP socket, for who goes on by himself (RFC 5044 §7.1.2).
+"""Carries the Startup Phase over a blocking TCP socket, for callers that continue on their own (RFC 5044 §7.1.2).
 
-No octet is read behind the peer's startup frame, so the socket stands at the first of Full Operation afterwards.
+No octet is read after the peer's startup frame, so the socket stands at the first of Full Operation afterwards.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _write(sock: socket.socket, endpoint: MPAEndpoint) -> None:
 
 
 def _read(sock: socket.socket, endpoint: MPAEndpoint) -> list[Event]:
-    """What the next octets of the peer's startup frame mean."""
+    """Return what the next octets of the peer's startup frame mean."""
     deadline = endpoint.deadline
     now = time.monotonic()
     endpoint.expire(now)

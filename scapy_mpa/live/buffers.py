@@ -1,4 +1,4 @@
-"""Where DDP places what comes: buffers that STags name, and queues of buffers, one a message (RFC 5041 §5).
+"""Where DDP places what arrives: buffers that STags name, and queues of one buffer per message (RFC 5041 §5).
 
 Nothing here speaks. Who finds that a segment cannot be placed raises :class:`CannotPlace` with the reason, which
 :mod:`scapy_mpa.live.rdmap` turns into a Terminate.
@@ -13,12 +13,12 @@ from typing import NamedTuple
 #: TO is a 64-bit number, MSN a 32-bit one, and both wrap (RFC 5041 §4.2, §4.3).
 TO_LIMIT = 1 << 64
 _MSN_MASK = 0xFFFFFFFF
-#: An MSN so far ahead of the expected one is behind it.
+#: An MSN this far ahead of the expected one is behind it.
 _BEHIND = 1 << 31
 
 
 class Reason(NamedTuple):
-    """Why a message cannot be taken: what a Terminate says of it, the rule that is broken, and its clause."""
+    """Why a message cannot be taken: what a Terminate says about it, the rule that is broken, and its clause."""
 
     layer: int
     etype: int
@@ -95,7 +95,7 @@ class RegisteredBuffer:
     def place_of(self, to: int, length: int) -> int:
         """The index of a TO; raises :class:`CannotPlace` if ``length`` octets from there are not in the buffer."""
         if to + length > TO_LIMIT:
-            raise CannotPlace(TO_WRAP, f"{length} octets from TO {to:#x} pass 2^64")
+            raise CannotPlace(TO_WRAP, f"{length} octets from TO {to:#x} exceed 2^64")
         index = to - self.to
         if index < 0 or index + length > len(self.octets):
             raise CannotPlace(
@@ -110,7 +110,7 @@ class RegisteredBuffer:
         return bytes(self.octets[index : index + length])
 
     def put(self, to: int, octets: bytes) -> None:
-        """Place octets; none of them if not all are in bounds (RFC 5041 §7.1)."""
+        """Place octets, or none of them unless all are in bounds (RFC 5041 §7.1)."""
         index = self.place_of(to, len(octets))
         self.octets[index : index + len(octets)] = octets
 
@@ -157,7 +157,7 @@ class UntaggedQueue:
         self._last_length = -1
 
     def post(self, count: int = 1) -> None:
-        """Give so many buffers more."""
+        """Add this many buffers."""
         self.posted += count
 
     def place(

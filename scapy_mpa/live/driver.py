@@ -41,7 +41,7 @@ from scapy_mpa.live.settings import EndpointSettings
 from scapy_mpa.live.speaker import NOT_THE_SAME, PeerGivesUp, Speaker, UpperLayerError
 from scapy_mpa.live.telling import Telling, ToldConnection
 
-#: Octets read at a time, FPDUs handed to the socket between two looks at what came, messages that wait to be sent
+#: Octets read at a time, FPDUs handed to the socket between two examines what came, messages that wait to be sent
 #: above which nothing more is read.
 _AT_ONCE, _FPDUS_AT_ONCE, _MOST_WAITING = 1 << 18, 32, 64
 #: Connections whose summary is kept.
@@ -52,7 +52,7 @@ _MSG_EOR = getattr(socket, "MSG_EOR", 0)
 #: Exit statuses: nothing is wrong, the peer broke a rule, it cannot be talked to.
 FINE, BROKEN, USELESS = 0, 1, 2
 
-#: From so many seconds without an octet on, a peer that closes may have waited for us in vain.
+#: After this many seconds without an octet, a peer that closes may have waited for us in vain.
 _LONG_SILENCE = 0.9
 
 #: Makes the upper layer of a connection.
@@ -65,13 +65,13 @@ class TalkSettings:
 
     Attributes:
         endpoint: MPA's.
-        rdmap: RDMAP's; None: ULPDUs are sent and told as they are, and nothing is placed or answered.
+        rdmap: RDMAP's; None: ULPDUs are sent and reported as they are, and nothing is placed or answered.
         buffers: (STag, TO, octets) of memory that is registered on each connection.
-        timeout: so long nothing may come while something is waited for; the TCP connection has to stand by then.
-        linger: so long the peer may take to close after we did.
+        timeout: how long nothing may arrive while something is awaited; the TCP connection has to stand by then.
+        linger: how long the peer may take to close after we did.
         reject: a Responder rejects what it is asked.
         emss: octets that a segment is taken to have at most; None: as TCP says.
-        settle: so long an Initiator waits behind the Reply before its first FPDU.
+        settle: how long an Initiator waits after the Reply before its first FPDU.
     """
 
     endpoint: EndpointSettings = field(default_factory=EndpointSettings)
@@ -93,25 +93,25 @@ class TransparentRDMAP(RDMAPEndpoint):
 
     @property
     def under_way(self) -> int:
-        """Of no Request the answer is waited for."""
+        """Zero: it waits for no answer."""
         return 0
 
     def _may_say(self, message: Message) -> bool:
         return True
 
     def _note(self, message: Message) -> None:
-        """No answer is waited for."""
+        """Do nothing: it waits for no answer."""
 
 
 class LiveConnection:
-    """One connection, from TCP's handshake on.
+    """One connection, from the TCP handshake on.
 
     Args:
         sock: connected; it is made non-blocking, and closed at the end.
         role: ours.
         settings: see there.
         make_speaker: the upper layer.
-        told: takes what happens.
+        told: receives what happens.
 
     Attributes:
         status: what the command's exit status is for it.
@@ -185,13 +185,13 @@ class LiveConnection:
         return self._speaker.summary if self._speaker is not None else ""
 
     def _conclude(self, summary: str) -> None:
-        """What became of it; what was said first stays."""
+        """Set the conclusion, unless there already is one."""
         if not self.summary:
             said = self.done
             self.summary = summary if not said or said == summary else f"{summary}; {said}"
 
     def _fail(self, error: MPAError, status: int = USELESS) -> None:
-        """It is over."""
+        """End the connection with an error."""
         if self._failed:
             return
         self._failed = True
@@ -225,7 +225,7 @@ class LiveConnection:
             else:
                 self._end()
             self._changed.set()
-            # Who reads much lets others write.
+            # A busy reader lets others write.
             await asyncio.sleep(0)
 
     def _take(self, octets: bytes) -> None:
@@ -441,7 +441,7 @@ class LiveConnection:
             self._told.fpdu(self._role, found.ulpdu, len(octets), frame, time.time())
 
     def _is_over(self) -> bool:
-        """Whether there is nothing more to be written, ever."""
+        """Return True if there is nothing more to be written, ever."""
         if self._failed or self._endpoint.must_close or self._is_reset:
             return True
         rdmap, speaker = self._rdmap, self._speaker
@@ -451,7 +451,7 @@ class LiveConnection:
             return True
         if self._peer_ended:
             if not speaker.is_done and self._role == "initiator":
-                self._fail(MPAError(f"the peer has closed the connection before everything was sent{self._doubt()}"))
+                self._fail(MPAError(f"the peer closed the connection before everything was sent{self._doubt()}"))
             return True
         return speaker.is_done and not rdmap.waits and not rdmap.under_way
 
@@ -516,7 +516,7 @@ def _resolve(future: asyncio.Future[bool], result: bool) -> None:
 
 
 class Conclusion(NamedTuple):
-    """How a connection ended: its number, and what :class:`LiveConnection` says of it."""
+    """How a connection ended: its number, and what :class:`LiveConnection` says about it."""
 
     number: int
     summary: str
@@ -596,7 +596,7 @@ class LiveSession:
                     connection = await self._talk(sock, "initiator")
                     if connection is not None:
                         return connection
-                    reason = "the connection was lost at once"
+                    reason = "the connection was lost immediately"
                 else:
                     reason = f"no answer to SYN for {self._settings.timeout:g} seconds"
             except OSError as error:
@@ -666,7 +666,7 @@ class LiveSession:
             # It was reset before anybody looked.
             sock.close()
             self.counts[USELESS] += 1
-            self.last.append(Conclusion(number, "the connection was lost at once", "", ""))
+            self.last.append(Conclusion(number, "the connection was lost immediately", "", ""))
             self._telling.event(number, time.time(), "finished", status=USELESS, summary=self.last[-1].summary)
             return None
         initiator, responder = (ours, theirs) if role == "initiator" else (theirs, ours)
@@ -685,7 +685,7 @@ class LiveSession:
 
 
 def _why(error: OSError) -> str:
-    """What the system says; asyncio has other words for some of it."""
+    """Return the system's words for an error; asyncio uses different ones for some."""
     if isinstance(error, socket.gaierror) or error.errno is None:
         return error.strerror or str(error)
     return os.strerror(error.errno)

@@ -14,7 +14,7 @@ _WINDOW = 4
 
 
 class EchoServer:
-    """Says back what is said; a Send with Solicited Event as such."""
+    """Sends back what it receives; a Send with Solicited Event comes back as one."""
 
     def __init__(self, rdmap: RDMAPEndpoint) -> None:
         self._rdmap = rdmap
@@ -48,7 +48,7 @@ class EchoServer:
             self._add(len(event.data))
 
     def go_on(self, _now: float) -> float | None:
-        """It speaks when it is spoken to."""
+        """Do nothing: it sends only in reply."""
         return None
 
     def _add(self, octets: int) -> None:
@@ -60,7 +60,7 @@ class EchoClient:
     """Sends messages of octets that are made up, and compares what comes back.
 
     Args:
-        rdmap: by which it speaks.
+        rdmap: sends its messages.
         count: messages; None: until somebody ends it.
         size: octets of each.
         seed: decides about them.
@@ -102,7 +102,7 @@ class EchoClient:
         if not isinstance(event, SendDelivered):
             return
         if not self._under_way:
-            raise UpperLayerError(f"echo: {len(event.payload)} octets came back that were not sent{NOT_THE_SAME}")
+            raise UpperLayerError(f"echo: {len(event.payload)} octets came back that were never sent{NOT_THE_SAME}")
         number = self._under_way.popleft()
         if event.payload != self._octets(number):
             raise UpperLayerError(f"echo: message {number} did not come back as it was sent{NOT_THE_SAME}")
@@ -110,7 +110,7 @@ class EchoClient:
         self.begin()
 
     def go_on(self, _now: float) -> float | None:
-        """It speaks when it is answered."""
+        """Do nothing: it sends only after an answer."""
         return None
 
     def _octets(self, number: int) -> bytes:

@@ -66,7 +66,7 @@ _OF_FIRST_FPDU: Final = frozenset(("rtr", "rtr-not-closed", "terminate-code"))
 _ENHANCED_CODES: Final = (6, 7)
 #: After these it is the ULP that closes (RFC 5044 §8).
 _LEFT_TO_ULP: Final = (2, 3)
-#: Layer and error type of MPA in a Terminate (RFC 6581 §8), and what is said of an error that has no code of MPA's:
+#: Layer and error type of MPA in a Terminate (RFC 6581 §8), and what is said about an error that has no code of MPA's:
 #: a catastrophic error, localized to the RDMAP Stream (RFC 5040 §4.8).
 _MPA_ERROR: Final = (2, 0)
 _BROKEN_STREAM: Final = (0, 2, 7)
@@ -82,10 +82,10 @@ class MPAEndpoint:
     Attributes:
         role: as above.
         settings: as above.
-        state: one of the six above.
-        agreement: how Full Operation is, None until it is agreed on.
-        error: what was raised of the peer, None if nothing was.
-        must_close: TCP is to be closed as soon as ``data_to_send()`` has been written.
+        state: one of the six states above.
+        agreement: the parameters of Full Operation, None until they are agreed on.
+        error: the error that was raised about the peer, None if there was none.
+        must_close: True if TCP must be closed as soon as ``data_to_send()`` has been written.
     """
 
     def __init__(self, role: Role, settings: EndpointSettings | None = None) -> None:
@@ -99,7 +99,7 @@ class MPAEndpoint:
         self._emss = self.settings.emss
         self._queue: list[bytes] = []
         self._wrong = self.settings.wrong() if self.settings.wrong is not None else None
-        #: Whether an FPDU of this side was handed out, and one of the peer came.
+        #: True if an FPDU of this side was handed out, and one of the peer came.
         self._has_spoken = False
         self._has_heard = False
         self._peer_has_ended = False
@@ -127,12 +127,12 @@ class MPAEndpoint:
 
     @property
     def is_established(self) -> bool:
-        """Whether it is in Full Operation."""
+        """True if it is in Full Operation."""
         return self.state == "operating"
 
     @property
     def emss(self) -> int:
-        """Octets that a TCP segment takes now (RFC 5044 §4.5); whoever owns the connection sets it as it changes."""
+        """The octets that a TCP segment holds now (RFC 5044 §4.5); its owner sets it when it changes."""
         return self._emss
 
     @emss.setter
@@ -148,9 +148,9 @@ class MPAEndpoint:
 
     @property
     def may_send(self) -> bool:
-        """Whether ``send()`` is allowed now.
+        """True if ``send()`` is allowed now.
 
-        Not before Full Operation, nor for a Responder before it has a valid FPDU of the Initiator (§7.1.2, rule 4); not
+        False before Full Operation, for a Responder before it has a valid FPDU from the Initiator (§7.1.2, rule 4), and
         after a Terminate; after an error of code 2 or 3, last messages may be sent (§8).
         """
         if self._outgoing is None or self._outgoing.has_ended or self.must_close or self.agreement is None:
@@ -159,12 +159,12 @@ class MPAEndpoint:
 
     @property
     def held(self) -> int:
-        """Octets of the peer's that wait for more: of a startup frame, or of one FPDU."""
+        """The number of octets from the peer that wait for the rest of a startup frame or of an FPDU."""
         return self._startup.held if self._incoming is None else self._incoming.held
 
     @property
     def missing(self) -> int:
-        """How many octets more the startup frame of the peer needs at least; 0 outside the Startup Phase."""
+        """The fewest octets that the peer's startup frame still needs; 0 outside the Startup Phase."""
         return self._startup.missing if self.state == "waiting" else 0
 
     @property
@@ -174,14 +174,14 @@ class MPAEndpoint:
 
     @property
     def deadline(self) -> float | None:
-        """When ``expire()`` is to be called, on the clock of ``now``; None if nothing is waited for."""
+        """The time to call ``expire()``, on the clock of ``now``; None if nothing is awaited."""
         return self._startup.deadline if self.state == "waiting" else None
 
     @property
     def fallback(self) -> EndpointSettings | None:
-        """Settings to try again with on a new connection, None if there is no reason to.
+        """Settings for another attempt on a new connection, None if there is no reason for one.
 
-        The Responder closed on an enhanced Request without a word: it may know RFC 5044 alone (RFC 6581 §10).
+        The Responder silently closed on an enhanced Request: it may know only RFC 5044 (RFC 6581 §10).
         """
         error, request = self.error, self.request
         if not self.settings.falls_back or self.role == "responder" or error is None or request is None:
@@ -195,8 +195,8 @@ class MPAEndpoint:
     def start(self, now: float) -> list[Event]:
         """Enter the Startup Phase: the Initiator's Request is queued, the Responder waits for one.
 
-        Octets that follow the last streaming message are to be handed to ``receive`` after this.  In
-        draft-culley-iwarp-mpa-02 Full Operation begins at once, and the event is returned.
+        Pass octets that follow the last streaming message to ``receive`` after this. In draft-culley-iwarp-mpa-02, Full
+        Operation begins at once, and the event is returned.
         """
         if self.state != "streaming":
             raise LocalProtocolError("MPA has already been started")
@@ -211,7 +211,7 @@ class MPAEndpoint:
         return []
 
     def accept(self, private_data: bytes | None = None, *, enhanced: EnhancedData | None = None) -> list[Event]:
-        """Answer the Request by a Reply without R; what is None is as the settings have it.
+        """Answer the Request with a Reply without R; None means the value of the settings.
 
         Returns ``Established``, or ``Rejected`` where the Initiator's IRD is below what the settings require.  Raises
         LocalProtocolError if there is no Request, or the Reply would not be valid.
@@ -219,7 +219,7 @@ class MPAEndpoint:
         return self._answer(private_data, enhanced, rejects=False)
 
     def reject(self, private_data: bytes | None = None) -> list[Event]:
-        """Answer the Request by a Reply with R, and leave MPA (§7.1.2, rule 2); returns ``Rejected``."""
+        """Answer the Request with a Reply with R, and leave MPA (§7.1.2, rule 2); returns ``Rejected``."""
         return self._answer(private_data, None, rejects=True)
 
     def send(self, ulpdu: bytes) -> None:
@@ -227,18 +227,20 @@ class MPAEndpoint:
         self._put(self._sending().lay(ulpdu, self._emss))
 
     def terminate(self, layer: int, etype: int, code: int) -> None:
-        """Queue a Terminate (RFC 5040 §4.8), after which TCP is to be closed; raises as ``send`` does."""
+        """Queue a Terminate (RFC 5040 §4.8), after which TCP must be closed; raises as ``send`` does."""
         self._put(self._sending().terminate(layer, etype, code))
         self.must_close = True
 
     def send_streaming(self, octets: bytes) -> None:
-        """Queue octets of the ULP's own, before ``start()`` or after a rejection; LocalProtocolError otherwise."""
+        """Queue octets of the ULP itself, before ``start()`` or after a rejection; LocalProtocolError otherwise."""
         if self.state not in ("streaming", "rejected"):
             raise LocalProtocolError(f"streaming data cannot be sent while MPA is {self.state}")
         self._queue.append(bytes(octets))
 
     def data_to_send(self) -> list[bytes]:
-        """What was queued since the last call, in order: each item is a startup frame, an FPDU or streaming data."""
+        """Return what was queued since the last call, in order: each item is a startup frame, an FPDU or streaming
+        data.
+        """
         queue, self._queue = self._queue, []
         if self._outgoing is not None and self._outgoing.offset:
             self._has_spoken = True
@@ -247,9 +249,9 @@ class MPAEndpoint:
     # --- TCP's calls ---
 
     def receive(self, octets: Octets, now: float) -> list[Event]:
-        """Octets of the peer, in order; returns what they mean.
+        """Receive octets from the peer, in order; return what they mean.
 
-        Raises RemoteProtocolError, once; its ``events`` came before it.  Octets after it are dropped.
+        Raises RemoteProtocolError once; its ``events`` happened before it. Later octets are dropped.
         """
         if self._peer_has_ended:
             raise LocalProtocolError("octets after the end of the peer's stream")
@@ -266,11 +268,11 @@ class MPAEndpoint:
             raise
 
     def receive_eof(self, now: float) -> list[Event]:
-        """The peer's FIN (§7.2).  Raises RemoteProtocolError if it comes inside an FPDU, or in the Startup Phase."""
+        """Receive the peer's FIN (§7.2). Raises RemoteProtocolError inside an FPDU, or in the Startup Phase."""
         return self._end("fin")
 
     def receive_reset(self, now: float) -> list[Event]:
-        """The peer's RST, or another end of the connection that TCP reports; raises as ``receive_eof`` does."""
+        """Receive the peer's RST, or another end of the connection that TCP reports; raises as ``receive_eof`` does."""
         return self._end("rst")
 
     def expire(self, now: float) -> None:
@@ -287,7 +289,7 @@ class MPAEndpoint:
         return [*events, *self._follow(events, rest)]
 
     def _follow(self, events: list[Event], rest: Octets) -> Iterator[Event] | list[Event]:
-        """What follows of the last event of the Startup Phase, and of the octets behind the frame."""
+        """Return what follows from the last event of the Startup Phase, and from the octets after the frame."""
         last = events[-1] if events else None
         if isinstance(last, RequestReceived):
             self.state = "deciding"
@@ -313,7 +315,7 @@ class MPAEndpoint:
 
     def _answer(self, private_data: bytes | None, enhanced: EnhancedData | None, *, rejects: bool) -> list[Event]:
         if self.state != "deciding" or not isinstance(self._startup, ResponderStartup):
-            raise LocalProtocolError("there is no Request to be answered")
+            raise LocalProtocolError("there is no Request to answer")
         octets, event = self._startup.answer(private_data, enhanced, rejects)
         self._put_frame(octets, self._startup.request)
         if isinstance(event, Established):
@@ -354,7 +356,7 @@ class MPAEndpoint:
 
     @property
     def resets(self) -> bool:
-        """Whether the connection is to be ended by RST, where it is to be closed: what no endpoint does by itself."""
+        """True if the connection must be reset instead of being closed, which no endpoint does on its own."""
         return self._wrong is not None and self._wrong.ends == "rst"
 
     # --- Full Operation ---
@@ -374,7 +376,7 @@ class MPAEndpoint:
         return events
 
     def _begin(self, events: list[Event]) -> list[Event]:
-        """The same events, once the first FPDU among them, if there is one, was looked at."""
+        """The same events, once the first FPDU among them, if there is one, was examined."""
         at = next((index for index, event in enumerate(events) if isinstance(event, ULPDUReceived)), None)
         if at is None:
             return events
@@ -449,7 +451,7 @@ class MPAEndpoint:
         return (self.agreement.profile if self.agreement is not None else self.settings.specification).name
 
     def _fail(self, error: RemoteProtocolError) -> None:
-        """An error of the peer was found: nothing of it is passed on any more (§8)."""
+        """An error of the peer was found: nothing from it is passed on (§8)."""
         may_terminate = self.may_send and self.settings.rdmap and not self._peer_has_ended
         startup, outgoing = self._startup, self._outgoing
         if self._incoming is None:

@@ -1,4 +1,4 @@
-"""What an endpoint raises: ``LocalProtocolError``, you did it, and ``RemoteProtocolError``, the peer did it.
+"""The errors of an endpoint: ``LocalProtocolError``, caused by you, and ``RemoteProtocolError``, caused by the peer.
 
 Both name a rule of :mod:`scapy_mpa.rules` where there is one, with the clause of the specification in use, its
 requirement word and the error code (RFC 5044 §8, RFC 6581 §8).
@@ -25,7 +25,7 @@ class ProtocolError(MPAError):
 
     Args:
         detail: what happened, in words.
-        rule: the id of the rule, "" if none is broken and the two cannot work together all the same.
+        rule: the id of the rule, "" if none is broken but the two cannot work together.
         profile: the name of the specification whose clause counts.
         code: the error code where it is not the rule's.
         topic: of the clause (``framing.profiles``), where it is not the rule's.
@@ -36,7 +36,7 @@ class ProtocolError(MPAError):
         clause: where the specification says it, "" if none does.
         requirement: the word of that clause: MUST, SHOULD and so on; "" where it states a fact.
         code: RFC 5044 §8 or RFC 6581 §8; None if the error has none.
-        events: those that the same call found in front of the error: they count, and are in no list returned.
+        events: those that the same call found before the error: they count, and are in no list returned.
     """
 
     events: tuple[Event, ...] = ()
@@ -57,7 +57,7 @@ class ProtocolError(MPAError):
         super().__init__(f"{named} ({told})" if told else named)
 
     def carrying(self: _Error, events: Iterable[Event]) -> _Error:
-        """The same error, with these events as those in front of it."""
+        """The same error, with these events as those before it."""
         self.events = tuple(events)
         return self
 
@@ -67,4 +67,4 @@ class LocalProtocolError(ProtocolError):
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer broke a rule, or cannot work with us: raised once, and nothing of the peer is passed on after it."""
+    """The peer broke a rule, or cannot work with us: raised once, and nothing from the peer is passed on after it."""

@@ -1,4 +1,4 @@
-"""What an endpoint hands upwards, in the order in which it happened (RFC 5044 §3, §7.1.2, §7.2)."""
+"""The events that an endpoint hands up, in the order in which they happened (RFC 5044 §3, §7.1.2, §7.2)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class StreamDataReceived:
 
 @dataclass(frozen=True, slots=True)
 class RequestReceived:
-    """A Responder has a valid Request.  Unless it accepts by itself, ``accept()`` or ``reject()`` comes next."""
+    """A Responder has a valid Request. Unless it accepts automatically, ``accept()`` or ``reject()`` comes next."""
 
     request: StartupFrame
 
@@ -45,7 +45,7 @@ class Established:
     #: Of DDP and RDMAP, which "MPA MUST provide" to them (§3).
     version: int
     #: The ready-to-receive message that this endpoint, as Initiator, has queued as its first FPDU (RFC 6581 §9.2).  A
-    #: Send took MSN 1 of queue 0, a Read Request MSN 1 of queue 1: the upper layer goes on with MSN 2.
+    #: Send took MSN 1 of queue 0, a Read Request MSN 1 of queue 1: the upper layer continues with MSN 2.
     rtr: RtrType | None = None
     #: The ULP's own Private Data of the peer.
     private_data: bytes = b""
@@ -59,7 +59,7 @@ class Rejected:
     private_data: bytes
     request: StartupFrame
     reply: StartupFrame
-    #: Why a Responder set R by itself: "ird", the Initiator's IRD is below what its ULP requires (RFC 6581 §9.1).
+    #: Why a Responder set R on its own: "ird", the Initiator's IRD is below what its ULP requires (RFC 6581 §9.1).
     why: Rejection | None = None
 
 

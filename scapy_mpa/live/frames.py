@@ -1,6 +1,6 @@
-"""Collects the octets of one startup frame, and says what is wrong with it as soon as that shows (RFC 5044 §7.1.1).
+"""Collects the octets of one startup frame, and reports a fault as soon as it shows (RFC 5044 §7.1.1).
 
-What is wrong is what :mod:`scapy_mpa.framing.deviations` says of a captured frame: rules of severity ``error`` are
+What is wrong is what :mod:`scapy_mpa.framing.deviations` says about a captured frame: rules of severity ``error`` are
 raised, the others become events.
 """
 
@@ -30,12 +30,12 @@ _NAMES: dict[Kind, str] = {"request": "Request", "reply": "Reply"}
 
 
 def is_error(deviation: Deviation) -> bool:
-    """Whether a conforming peer stops there."""
+    """Return True if a conforming peer stops there."""
     return RULES[deviation.id].severity == "error"
 
 
 def error_of(deviation: Deviation, profile: str, code: int | None = None) -> RemoteProtocolError:
-    """What is raised for a deviation; ``code`` where its rule has none."""
+    """Return the error to raise for a deviation; ``code`` is used where its rule has none."""
     found = RULES[deviation.id].code
     return RemoteProtocolError(deviation.text, deviation.id, profile=profile, code=code if found is None else found)
 
@@ -49,7 +49,7 @@ def tolerated(deviations: Iterable[Deviation], profile: str) -> list[PeerDeviate
 
 
 class FrameReader:
-    """One startup frame of the peer, in however many pieces it comes.
+    """One startup frame of the peer, in however many pieces it arrives.
 
     Args:
         kind: which it has to be.
@@ -75,12 +75,12 @@ class FrameReader:
 
     @property
     def missing(self) -> int:
-        """How many octets more it needs at least, 0 if it is complete."""
+        """The fewest octets that it still needs; 0 if it is complete."""
         return max(STARTUP_HEADER_LENGTH, self._end) - self.length
 
     @property
     def profile(self) -> str:
-        """The name of the profile that its Rev says, as far as it is there."""
+        """The name of the profile that its Rev names, as far as it has arrived."""
         return profile_of_revision(self._octets[KEY_LENGTH + 1]).name if self.length > KEY_LENGTH + 1 else "rfc5044"
 
     def take(self, octets: Octets) -> Octets | None:
@@ -107,7 +107,7 @@ class FrameReader:
         return octets[used + more :]
 
     def remarks(self) -> list[PeerDeviated]:
-        """What the frame, which is complete, breaks and a receiver does not look at, and what is worth a remark."""
+        """Return what the complete frame breaks that a receiver does not check, and what is worth a remark."""
         found = [*frame_violations(self.frame, self._by, self._own), *frame_remarks(self.frame, self._by)]
         return tolerated(found, self.profile)
 
@@ -122,7 +122,7 @@ class FrameReader:
         raise RemoteProtocolError(text, "startup-key")
 
     def _check_header(self) -> None:
-        """What is wrong whatever Private Data will come."""
+        """Check what does not depend on the Private Data to come."""
         pd_length = int.from_bytes(self._octets[STARTUP_HEADER_LENGTH - 2 :], "big")
         self._end = STARTUP_HEADER_LENGTH + pd_length
         frame = decode_startup_frame(bytes(self._octets) + bytes(pd_length))
@@ -134,7 +134,7 @@ class FrameReader:
                 raise error_of(one, self.profile)
 
     def end(self, how: str) -> RemoteProtocolError:
-        """What is wrong if the connection ends here; ``how`` it does, in words."""
+        """Return the error if the connection ends here; ``how`` says how it ends, in words."""
         name = _NAMES[self._kind]
         if self.length >= STARTUP_HEADER_LENGTH:
             came = self.length - STARTUP_HEADER_LENGTH

@@ -30,7 +30,7 @@ from scapy_mpa.watches.fpdus import disagreement, oddities, wrong_beginning
 
 
 class IncomingHalf:
-    """What the peer sends in Full Operation.
+    """The octets that the peer sends in Full Operation.
 
     Args:
         layout: how its FPDUs lie, without a dialect.
@@ -47,7 +47,7 @@ class IncomingHalf:
         self._profile = profile
         self._by: Role = by
         self._held = bytearray()
-        #: The offset at which the FPDU ends of which a part is held; 0 if its length is not known yet.
+        #: The offset at which the partly held FPDU ends; 0 if its length is not known yet.
         self._need = 0
         self.offset = 0
         self.fpdus = 0
@@ -60,7 +60,7 @@ class IncomingHalf:
     def take(self, octets: Octets) -> list[Event]:
         """Take octets; returns the ULPDUs of the FPDUs that they complete, and what is odd about those.
 
-        Raises RemoteProtocolError with the events in front of it for what a receiver must not pass: code 2, code 3, a
+        Raises RemoteProtocolError with the events before it for what a receiver must not pass: code 2, code 3, a
         ULPDU that is too long.  It must not be handed anything then.
         """
         held = self._held

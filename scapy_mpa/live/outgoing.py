@@ -13,7 +13,7 @@ from scapy_mpa.live.wrong import LaysFPDUs
 
 
 class OutgoingHalf:
-    """What this endpoint sends in Full Operation.
+    """The octets that this endpoint sends in Full Operation.
 
     Args:
         markers: its receiver requires Markers.

@@ -1,7 +1,7 @@
 """RDMAP of one connection, without a socket: ULPDUs in, ULPDUs out (RFC 5040, RFC 5041, RFC 7306).
 
 What comes is placed, answered and checked as RFC 5041 §7 and RFC 5040 §7 say; what the upper layer has to know comes
-back as events. What is to be sent waits as messages and is cut into ULPDUs one by one, when somebody asks for the next,
+back as events. What is to be sent waits as messages and is cut into ULPDUs one by one, when the next is asked for,
 so that a long message takes no more memory than its payload::
 
     rdmap = RDMAPEndpoint(lambda: endpoint.mulpdu)
@@ -11,7 +11,7 @@ so that a long message takes no more memory than its payload::
     while (ulpdu := rdmap.next_ulpdu()) is not None: ...
 
 Answers go before messages of our own, but never into the middle of one. A Request of ours waits while as many as ORD
-are under way, and what was said behind it waits with it.
+are under way, and what was said after it waits with it.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ _IMMEDIATE_OCTETS = 8
 
 
 class RDMAPError(MPAError):
-    """The peer said what RDMAP or DDP does not allow; a Terminate that says so is to be sent.
+    """The peer sent what RDMAP or DDP does not allow; a Terminate that says so must be sent.
 
     Attributes:
         reason: what the Terminate says.
@@ -103,12 +103,12 @@ class RDMAPError(MPAError):
 
 
 class RDMAPUsageError(MPAError, ValueError):
-    """The upper layer on this side asked for what cannot be said."""
+    """The upper layer on this side asked for what cannot be sent."""
 
 
 @dataclass(frozen=True)
 class RDMAPSettings:
-    """What one side of an RDMAP stream is.
+    """The properties of one side of an RDMAP stream.
 
     Attributes:
         ird: Requests of the peer that may wait for their answers.
@@ -147,7 +147,7 @@ class ImmediateDelivered:
 
 @dataclass(frozen=True)
 class WritePlaced:
-    """A segment of an RDMA Write was placed; RDMAP tells the ULP nothing of it, logs may (RFC 5040 §5.1)."""
+    """A segment of an RDMA Write was placed; RDMAP does not report it to the ULP, but a log may (RFC 5040 §5.1)."""
 
     stag: int
     to: int
@@ -191,7 +191,7 @@ class TerminateReceived:
 
 
 class ULPDUTaken(NamedTuple):
-    """A ULPDU came to an endpoint that looks into none (``TransparentRDMAP``)."""
+    """A ULPDU came to an endpoint that examines none (``TransparentRDMAP``)."""
 
     ulpdu: bytes
 
@@ -267,7 +267,7 @@ class RDMAPEndpoint:
         return buffer
 
     def deregister(self, stag: int) -> None:
-        """An STag names nothing any more."""
+        """Note that an STag no longer names anything."""
         self.buffers.pop(stag, None)
 
     # --- what is said ---
@@ -324,7 +324,7 @@ class RDMAPEndpoint:
         self._end(layer, etype, code)
 
     def say(self, message: Message) -> None:
-        """Any message, a bare ULPDU too; raises RDMAPUsageError behind a Terminate."""
+        """Any message, a bare ULPDU too; raises RDMAPUsageError after a Terminate."""
         if self.is_ended:
             raise RDMAPUsageError(f"{message.name}: the stream was ended by a Terminate (RFC 5040 §5.4)")
         self._own.append(message)
@@ -338,17 +338,17 @@ class RDMAPEndpoint:
             self._reads.append(_UnderWay(ReadRequest(0, 0, 0, 0, 0), 0))
 
     def next_msn(self, queue: int) -> int:
-        """The MSN of the next message that is said on a queue."""
+        """Return the MSN of the next message that is sent on a queue."""
         return self._queues.copy().next(queue)
 
     @property
     def waits(self) -> int:
-        """How many messages of ours were not sent to their end; answers count."""
+        """The number of our messages that were not sent completely; answers count."""
         return len(self._answers) + len(self._own) + (self._current is not None)
 
     @property
     def under_way(self) -> int:
-        """How many Requests of ours were sent and not answered."""
+        """The number of our Requests that were sent and not answered."""
         return len(self._reads) + len(self._atomics)
 
     def next_ulpdu(self) -> bytes | None:
@@ -395,7 +395,7 @@ class RDMAPEndpoint:
             self._receive[ulpdus.ATOMIC_RESPONSE_QUEUE].post()
 
     def _end(self, layer: int, etype: int, code: int, ulpdu: bytes = b"", reads: bool = False) -> None:
-        """Say by a Terminate that the stream ends, in place of all that was to be said; once only."""
+        """End the stream with a Terminate, instead of everything that was still to be sent; only once."""
         if self.is_ended:
             return
         header = ulpdu[: header_length(ulpdu)] if ulpdu else b""
@@ -422,7 +422,7 @@ class RDMAPEndpoint:
         """Take a ULPDU in the order of the stream; returns what the upper layer has to know.
 
         Raises RDMAPError for what RDMAP or DDP does not allow: a Terminate that quotes it is the next ULPDU, nothing
-        else is said, and what comes behind it is dropped (RFC 5041 §7.1).
+        else is said, and what comes after it is dropped (RFC 5041 §7.1).
         """
         if self.is_ended:
             return []
@@ -457,21 +457,21 @@ class RDMAPEndpoint:
         return self._take_untagged(header, ulpdu)
 
     def _take_write(self, header: TaggedHeader, payload: bytes) -> list[RDMAPEvent]:
-        # STag and TO of a segment without octets are not looked at (RFC 5041 §5.2).
+        # STag and TO of a segment without octets are not examined (RFC 5041 §5.2).
         if payload:
-            # DDP has no code for missing rights; an STag that must not be written is none for that.
+            # DDP has no code for missing rights; an STag that must not be written is not valid for writing.
             self._buffer(header.stag, Access.WRITE, INVALID_STAG, INVALID_STAG).put(header.to, payload)
         return [WritePlaced(header.stag, header.to, len(payload), header.last)]
 
     def _take_response(self, header: TaggedHeader, payload: bytes) -> list[RDMAPEvent]:
         if not self._reads or self._reads[0].read is None:
-            raise CannotPlace(UNASKED_RESPONSE, "an RDMA Read Response, but no RDMA Read is under way")
+            raise CannotPlace(UNASKED_RESPONSE, "an RDMA Read Response, but no RDMA Read is outstanding")
         there = self._reads[0]
         asked, received = self._reads[0].read, there.received + len(payload)
         if payload:
             sink = self._buffer(header.stag, Access.NONE, INVALID_STAG, INVALID_STAG)
             if header.stag != asked.sink_stag:
-                raise CannotPlace(OTHER_STAG, f"STag {header.stag:#010x} is not the sink of the RDMA Read under way")
+                raise CannotPlace(OTHER_STAG, f"STag {header.stag:#010x} is not the sink of the outstanding RDMA Read")
             if header.to < asked.sink_to or header.to + len(payload) > asked.sink_to + asked.size:
                 raise CannotPlace(OTHER_PLACE, f"{len(payload)} octets from TO {header.to:#x} are beyond the Read's")
             sink.put(header.to, payload)
@@ -576,7 +576,7 @@ class RDMAPEndpoint:
 
 
 class Lent:
-    """Octets of a buffer as they are when they are sent; takes no memory of its own."""
+    """Octets of a buffer as they are when they are sent; they take no extra memory."""
 
     def __init__(self, view: memoryview) -> None:
         self._view = view
@@ -589,7 +589,7 @@ class Lent:
 
 
 def after_atomic(asked: ulpdus.AtomicRequest, before: int) -> int:
-    """What is in memory after an Atomic Operation, ``before`` having been there (RFC 7306 §5.1)."""
+    """Return what is in memory after an Atomic Operation on ``before`` (RFC 7306 §5.1)."""
     if asked.operation == ulpdus.CMP_SWAP:
         if (before ^ asked.compare) & asked.compare_mask:
             return before

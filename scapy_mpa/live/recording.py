@@ -24,7 +24,7 @@ _LEAST_MSS = 88
 _MADE_UP = "synthetic packet: scapy-mpa recorded what a socket sent and received"
 _MACS = {"client": b"\x02\0\0\0\0\x01", "server": b"\x02\0\0\0\0\x02"}
 _MASK = 0xFFFFFFFF
-#: The sequence numbers of one connection lie so far from those of the next one.
+#: The sequence numbers of one connection lie this far from those of the next one.
 _ISN_STEP = 0x9E3779B1
 
 
@@ -51,7 +51,7 @@ class Recording:
 
     @property
     def is_written(self) -> bool:
-        """Whether there is a file."""
+        """True if there is a file."""
         return self._file is not None
 
     def write(self, packets: Iterator[Packet]) -> int:
@@ -90,13 +90,13 @@ class Recording:
 
 
 def _has_octets(frame: bytes) -> bool:
-    """Whether a TCP segment of ours carries any."""
+    """Return True if a TCP segment of ours carries any."""
     at = 14 + (40 if frame[12:14] == b"\x86\xdd" else 20)
     return len(frame) > at + (frame[at + 12] >> 4) * 4
 
 
 class RecordedConnection:
-    """One connection of a recording; times are seconds since the epoch, what is returned are numbers of frames."""
+    """One connection of a recording; times are seconds since the epoch, and frame numbers are returned."""
 
     def __init__(
         self, recording: Recording, client: tuple[str, int], server: tuple[str, int], mss: int, number: int

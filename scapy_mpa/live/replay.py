@@ -1,4 +1,4 @@
-"""One side of a captured connection, said to a live peer: as it was, or with the names that this peer uses.
+"""One side of a captured connection, replayed to a live peer: unchanged, or with the names that this peer uses.
 
 A peer chooses the STags and Tagged Offsets of its memory anew on each connection (RFC 5040 §7.2), so those of a capture
 name nothing of a live one. ``Replay`` therefore follows both sides of the capture: before an FPDU of ours it waits
@@ -56,7 +56,7 @@ _SECOND = 1_000_000_000
 #: Limits of memory: messages of a kind that a live peer may be ahead of the capture; STags that are remembered, and
 #: places in the memory of each.
 _MOST_AHEAD, _MOST_STAGS, _MOST_PLACES = 1 << 12, 1 << 14, 1 << 8
-#: In place of a queue: Read Responses, of which one is under way at a time.
+#: In place of a queue: Read Responses, one of which is outstanding at a time.
 _TAGGED = -1
 _INVALIDATING = (ulpdus.SEND_INVALIDATE, ulpdus.SEND_SE_INVALIDATE)
 _MSN_MASK, _TO_MASK = (1 << 32) - 1, (1 << 64) - 1
@@ -68,7 +68,7 @@ _WORD = Struct(">I")
 
 
 class CapturedSide(NamedTuple):
-    """A captured connection of which one side is to be repeated.
+    """A captured connection, one side of which is replayed.
 
     Attributes:
         found: the FPDUs of both sides, in the order of delivery; to be read once.
@@ -87,12 +87,14 @@ class CapturedSide(NamedTuple):
 
     @property
     def begins_with_rtr(self) -> bool:
-        """The side's first FPDU is a ready-to-receive message, which the endpoint sends by itself (RFC 6581 §9.2)."""
+        """True if the side's first FPDU is a ready-to-receive message, which the endpoint sends on its own (RFC 6581
+        §9.2).
+        """
         frames = self.connection.request, self.connection.reply
         return self.role == "initiator" and all(one is not None and one.enhanced and one.enhanced.a for one in frames)
 
     def items(self) -> Iterator[Item]:
-        """What the side said, unchanged, each FPDU as long after the first as it was then."""
+        """Yield what the side sent, unchanged, each FPDU as long after the first as in the capture."""
         start: int | None = None
         for one in self.found:
             if one.record.direction == self.role:
@@ -107,7 +109,7 @@ def captured_side(capture: str, connection: int, role: Role) -> Iterator[Capture
 
     Raises CaptureError as :func:`scapy_mpa.analyze` does, MPAError if there is no such connection, or it sent nothing.
     """
-    # What reads captures is imported for who reads one.
+    # What reads captures is imported only when one is read.
     from scapy_mpa.reading.found import FoundFPDUs
 
     with FoundFPDUs(capture) as found:
@@ -131,7 +133,7 @@ class _Delivered(NamedTuple):
 
 
 class _Messages:
-    """Puts the messages of one side together; TCP brings their segments in order."""
+    """Reassembles the messages of one side; TCP delivers their segments in order."""
 
     def __init__(self) -> None:
         self._heads: dict[int, bytes] = {}
@@ -164,7 +166,7 @@ class _Messages:
 
 
 class _Names:
-    """What the live peer calls what the captured one called otherwise: places in memory, by STag and TO."""
+    """Translates places in memory, by STag and TO, from the names of the captured peer to those of the live one."""
 
     def __init__(self) -> None:
         self._places: dict[int, deque[tuple[NamedMemory, NamedMemory]]] = {}
@@ -196,10 +198,10 @@ class _Names:
 
 
 class Replay(Script):
-    """Says what a captured side said, to a live peer, by an endpoint that answers nothing itself.
+    """Replays a captured side to a live peer, with an endpoint that answers nothing itself.
 
     Args:
-        rdmap: by which it speaks: a ``TransparentRDMAP``.
+        rdmap: sends its messages: a ``TransparentRDMAP``.
         side: what is repeated.
         wait: seconds to listen after the last message.
     """
@@ -223,7 +225,7 @@ class Replay(Script):
         if self._names.unknown is not None:
             return (
                 f": STag {self._names.unknown:#010x} was sent as in the capture, "
-                "since no message of the peer that is understood names it"
+                "since no message of the peer that we understand names it"
             )
         if self._waits_for is not None:
             article = "an" if self._waits_for[0] in "AIR" else "a"
@@ -232,7 +234,7 @@ class Replay(Script):
         return ""
 
     def take(self, event: RDMAPEvent) -> None:
-        """Keep what the peer said until the capture comes to it.
+        """Keep what the peer sent until the capture reaches it.
 
         Raises PeerGivesUp for a Terminate, and UpperLayerError for very many messages that the capture does not have.
         """
@@ -253,7 +255,7 @@ class Replay(Script):
         self._came[message.kind] += 1
 
     def _items_of(self, side: CapturedSide) -> Iterator[Item]:
-        """What is sent, and what is waited for, in the order of the capture."""
+        """Yield what is sent, and what is waited for, in the order of the capture."""
         connection, role = side.connection, side.role
         frames = connection.request, connection.reply, connection.responder_port
         # Both see the same startup frames, so that they take the same upper layer.

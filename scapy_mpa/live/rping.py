@@ -25,7 +25,7 @@ class RpingClient:
     """The side that begins: the Initiator.
 
     Args:
-        rdmap: by which it speaks.
+        rdmap: sends its messages.
         count: iterations; None: until somebody ends it.
         size: octets of an iteration.
         buffers: source and sink, of ``size`` octets each; made and registered, if not given.
@@ -92,14 +92,14 @@ class RpingClient:
             raise UpperLayerError("rping: the server sent a message before the client had named a buffer")
 
     def go_on(self, _now: float) -> float | None:
-        """It speaks when it is answered."""
+        """Do nothing: it sends only after an answer."""
         return None
 
     def _name(self, buffer: RegisteredBuffer) -> None:
         self._rdmap.send(rping_message(buffer.stag, buffer.to, self._size))
 
     def _compare(self) -> None:
-        """What was written is what was read, up to the first octet of zero."""
+        """Check that what was written is what was read, up to the first zero octet."""
         source, sink = bytes(self._source.octets), bytes(self._sink.octets)
         written = source.index(0) + 1
         if source[:written] != sink[:written]:
@@ -115,7 +115,7 @@ class RpingServer:
     """The side that reads and writes: the Responder.
 
     Args:
-        rdmap: by which it speaks.
+        rdmap: sends its messages.
         most: octets of the largest buffer that it reads.
         buffer: where it reads to; another one is registered for a client that moves more or fewer octets.
     """
@@ -154,7 +154,7 @@ class RpingServer:
             self._take_buffer(event.payload)
 
     def go_on(self, _now: float) -> float | None:
-        """It speaks when it is asked to."""
+        """Do nothing: it sends only in reply."""
         return None
 
     def _take_buffer(self, payload: bytes) -> None:

@@ -48,19 +48,19 @@ _LARGEST_SINK = 1 << 26
 
 
 class Wait(NamedTuple):
-    """Go on when so much has come: of this kind of event."""
+    """Continue when this much of this kind of event has arrived."""
 
     kind: str
 
 
 class Timed(NamedTuple):
-    """Go on after so many seconds."""
+    """Continue after this many seconds."""
 
     seconds: float
 
 
 class At(NamedTuple):
-    """Go on so many seconds after the first item."""
+    """Continue this many seconds after the first item."""
 
     seconds: float
 
@@ -75,7 +75,7 @@ Item: TypeAlias = "Message | Wait | Timed | At | Named"
 
 
 def items_of(steps: Iterable[Step], role: Role) -> Iterator[Item]:
-    """What steps mean for a side; raises MPAError for what cannot be said."""
+    """Yield what steps mean for a side; raises MPAError for what cannot be sent."""
     for step in steps:
         if isinstance(step, Pause):
             yield Timed(step.duration / _SECOND)
@@ -90,7 +90,9 @@ def items_of(steps: Iterable[Step], role: Role) -> Iterator[Item]:
 
 
 def step_items(step: str, role: Role, conversation: Conversation) -> Iterator[Item]:
-    """What one step means for a side. Raises ConversationError for what is none, MPAError for what cannot be said."""
+    """Yield what one step means for a side. Raises ConversationError for an invalid step, MPAError for what cannot be
+    sent.
+    """
     before = len(conversation.steps)
     say(conversation, step, by=role)
     found = conversation.steps[before:]
@@ -100,7 +102,7 @@ def step_items(step: str, role: Role, conversation: Conversation) -> Iterator[It
 
 
 def line_items(line: str, role: Role, conversation: Conversation) -> Iterator[Item]:
-    """What a line means: octets of a ULPDU in hexadecimal, or a step; nothing if it is empty or begins with #."""
+    """Yield what a line means: a ULPDU in hexadecimal, or a step; nothing if it is empty or begins with #."""
     line = line.strip()
     if not line or line.startswith("#"):
         return
@@ -111,7 +113,7 @@ def line_items(line: str, role: Role, conversation: Conversation) -> Iterator[It
 
 
 def speech() -> Conversation:
-    """What the steps of a side are said on: the rules of MPA are the endpoint's business."""
+    """Return the conversation to which a side's steps are added: the endpoint applies the rules of MPA."""
     return Conversation(allow=tuple(RULES))
 
 
@@ -142,13 +144,13 @@ _KINDS: dict[type, str] = {
 
 
 class Script:
-    """Says items one after the other, as they can be said.
+    """Sends items one after the other, when they can be sent.
 
     Args:
-        rdmap: by which it speaks.
+        rdmap: sends its messages.
         items: what to say, drawn as it is said; ``None`` in it means that more may come later.
         wait: seconds to listen after the last of them.
-        ends: nothing more comes behind the last item; without it the peer ends the connection.
+        ends: nothing more comes after the last item; without it the peer ends the connection.
         doubt: why a peer may fall silent, or close before everything was sent.
     """
 
@@ -168,7 +170,7 @@ class Script:
         self._doubt = doubt
         self._came: Counter[str] = Counter()
         self._waits_for: str | None = None
-        #: Memory that the peer named, and what is said of it as soon as it has.
+        #: Memory that the peer named, and what is said about it as soon as it has.
         self._memory: NamedMemory | None = None
         self._named: Named | None = None
         self._until: float | None = None
@@ -180,7 +182,7 @@ class Script:
 
     @property
     def summary(self) -> str:
-        """How much it said, and heard where nothing of that is looked into."""
+        """How much it sent, and how much it received if that is not examined."""
         heard = f", received {plural(self._ulpdus, 'ULPDU')}" if self._ulpdus else ""
         return f"sent {plural(self._said, 'message')}{heard}"
 
@@ -190,7 +192,7 @@ class Script:
         return self._doubt
 
     def begin(self) -> None:
-        """It begins when it is asked to go on."""
+        """Do nothing: it begins in ``go_on``."""
 
     def take(self, event: RDMAPEvent) -> None:
         """Something came that a step may wait for."""
@@ -205,7 +207,7 @@ class Script:
             self._came[_KINDS[type(event)]] += 1
 
     def go_on(self, now: float) -> float | None:
-        """Say what can be said."""
+        """Send what can be sent."""
         self._start = self._start or now
         while not self._is_over:
             if self._waits_for is not None:

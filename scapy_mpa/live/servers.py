@@ -60,7 +60,7 @@ class _Server:
         raise NotImplementedError
 
     def go_on(self, _now: float) -> float | None:
-        """It speaks when it is spoken to."""
+        """Do nothing: it sends only in reply."""
         return None
 
     def _answer(self, octets: bytes, *, is_refusal: bool) -> None:
@@ -122,7 +122,7 @@ class NFSNullServer(_Server):
 
     def _take_call(self, octets: bytes) -> None:
         if len(octets) < _HEADER.size:
-            raise UpperLayerError(f"{self.name}: {len(octets)} octets are no RPC-over-RDMA header{NOT_THE_SAME}")
+            raise UpperLayerError(f"{self.name}: {len(octets)} octets are not an RPC-over-RDMA header{NOT_THE_SAME}")
         xid, version, credits, procedure = _HEADER.unpack_from(octets)
         if version != 1:
             self._refuse(xid, credits, _ERR_VERS)
@@ -164,7 +164,7 @@ class NFSNullServer(_Server):
         if xid != header.xid:
             self._refuse(header.xid, header.credits, _ERR_CHUNK)
         elif kind != _RPC_CALL:
-            raise UpperLayerError(f"{self.name}: an RPC reply, but nothing was called{NOT_THE_SAME}")
+            raise UpperLayerError(f"{self.name}: an RPC reply without a call{NOT_THE_SAME}")
         elif rpc_version != _RPC_VERSION:
             self._reply(header, _DENIED, _RPC_MISMATCH, _RPC_VERSION, _RPC_VERSION)
         elif (wrong := _wrong_auth(octets)) is not None:
@@ -201,7 +201,7 @@ class NFSNullServer(_Server):
         self._answer(bytes(made), is_refusal=True)
 
     def _granted(self, asked: int) -> int:
-        """How many calls the client may have under way: as many as there is room for, one at least (§3.3.1)."""
+        """Return how many calls the client may have outstanding: as many as fit, at least one (§3.3.1)."""
         return max(1, min(asked, self._rdmap.settings.receive_buffers))
 
 
@@ -256,7 +256,7 @@ class NVMeController(_Server):
     """The Admin Queue of a controller: Connect, its properties, Identify, Keep Alive.
 
     Args:
-        rdmap: by which it speaks.
+        rdmap: sends its messages.
         subnqn: the name of its subsystem.
     """
 
@@ -286,7 +286,7 @@ class NVMeController(_Server):
         from scapy_mpa.packet.nvme import NVMeAdminCommand, NVMeFabrics
 
         if len(octets) < COMMAND_LENGTH:
-            raise UpperLayerError(f"{self.name}: {len(octets)} octets are no command capsule{NOT_THE_SAME}")
+            raise UpperLayerError(f"{self.name}: {len(octets)} octets are not a command capsule{NOT_THE_SAME}")
         self._head += 1
         command = NVMeAdminCommand(octets)
         if command.psdt != 1 or command.fuse:

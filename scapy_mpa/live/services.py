@@ -1,4 +1,4 @@
-"""One call to a service above RDMAP: NFS's NULL procedure (RFC 8166, RFC 5531), NVMe-oF's Connect and Identify.
+"""One call to a service above RDMAP: the NULL procedure of NFS (RFC 8166, RFC 5531), Connect and Identify of NVMe-oF.
 
 Messages are built of the layers that Scapy has of them (``packet/``); what the peer answers is read off its octets.
 """
@@ -58,13 +58,13 @@ class _Calls:
             self._rdmap.send(octets(call))
 
     def take(self, event: RDMAPEvent) -> None:
-        """An answer has come; raises UpperLayerError for one that is none."""
+        """Handle an answer; raises UpperLayerError for an invalid one."""
         if isinstance(event, SendDelivered):
             self._answer = event.payload
             self.begin()
 
     def go_on(self, _now: float) -> float | None:
-        """It speaks when it is answered."""
+        """Do nothing: it sends only after an answer."""
         return None
 
     def _dialogue(self) -> Iterator[str]:
@@ -82,7 +82,7 @@ class NFSNull(_Calls):
         yield f"RPCRDMA(xid={_XID}, credits=32) / RPC(xid={_XID}) / {call}"
         answer = self._answer[_HEADER_LENGTH:]
         if len(answer) < _ACCEPTED.size or _ACCEPTED.unpack_from(answer) != (_XID, 1, 0, 0, 0, 0):
-            raise UpperLayerError(f"{self.name}: what came is not the success of our call{NOT_THE_SAME}")
+            raise UpperLayerError(f"{self.name}: the answer does not report the success of our call{NOT_THE_SAME}")
         self.summary = f"{self.name}: NFS 3 answers"
 
 
@@ -90,8 +90,8 @@ class NVMeConnectClient(_Calls):
     """Connects to a controller of a target, enables it, and asks it who it is (Identify).
 
     Args:
-        rdmap: by which it speaks.
-        subnqn: the name of the subsystem: that of discovery, unless told otherwise.
+        rdmap: sends its messages.
+        subnqn: the name of the subsystem: that of discovery, by default.
     """
 
     name = "nvme-connect"
@@ -125,9 +125,9 @@ class NVMeConnectClient(_Calls):
         self.summary += f", which is {model!r}, serial number {serial!r}"
 
     def _result(self, cid: int, command: str) -> int:
-        """What a command came to; raises UpperLayerError if that is no success."""
+        """Return the result of a command; raises UpperLayerError unless it succeeded."""
         if len(self._answer) != _RESPONSE.size:
-            raise UpperLayerError(f"{self.name}: {len(self._answer)} octets are no response capsule{NOT_THE_SAME}")
+            raise UpperLayerError(f"{self.name}: {len(self._answer)} octets are not a response capsule{NOT_THE_SAME}")
         result, _, _, identifier, status = _RESPONSE.unpack(self._answer)
         if identifier != cid:
             raise UpperLayerError(f"{self.name}: a response to command {identifier}, which was not sent")

@@ -1,4 +1,4 @@
-"""What an endpoint is, wants and may do: one value for either role."""
+"""What an endpoint is, wants and may do: one value for both roles."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NEWEST_REVISION: Final = 2
 
 @dataclass(frozen=True)
 class EndpointSettings:
-    """An endpoint's parameters; times are in seconds.
+    """The parameters of an endpoint; times are in seconds.
 
     Raises LocalProtocolError for what contradicts itself.
     """
@@ -103,12 +103,12 @@ class EndpointSettings:
 
     @property
     def has_startup_frames(self) -> bool:
-        """Whether Full Operation is entered by a Request and a Reply."""
+        """True if Full Operation is entered by a Request and a Reply."""
         return self.profile != "culley-02"
 
     @property
     def is_draft(self) -> bool:
-        """Whether it is an implementation of draft-ietf-rddp-mpa-01."""
+        """True if it is an implementation of draft-ietf-rddp-mpa-01."""
         return self.profile == "rddp-01" or (self.rev == 0 and self.kind == "ietf")
 
     def _revision_of(self, role: Role) -> int:

@@ -1,4 +1,4 @@
-"""What runs above RDMAP on this side of a connection, and tells it what to say."""
+"""The upper layer above RDMAP on this side of a connection, which decides what is sent."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ NOT_THE_SAME = ": is --ulp the same on both sides?"
 
 
 class UpperLayerError(MPAError):
-    """The peer's upper layer said, or placed, what its protocol does not have it say."""
+    """The peer's upper layer sent, or placed, what its protocol does not allow."""
 
 
 class PeerGivesUp(UpperLayerError):
-    """The peer ended the stream by a Terminate, where RDMAP does not look for one."""
+    """The peer ended the stream with a Terminate that RDMAP did not see."""
 
 
 class Speaker(Protocol):
@@ -25,7 +25,7 @@ class Speaker(Protocol):
 
     @property
     def is_done(self) -> bool:
-        """Whether it has nothing more to say and waits for nothing: the connection is to be closed."""
+        """True if it has nothing more to say and waits for nothing: the connection is to be closed."""
 
     @property
     def summary(self) -> str:
@@ -33,16 +33,16 @@ class Speaker(Protocol):
 
     @property
     def doubt(self) -> str:
-        """Why a peer may fall silent or close early, to be put behind a message that it did; "" if nothing is known."""
+        """Why a peer may fall silent or close early, for the end of an error message; "" if unknown."""
 
     def begin(self) -> None:
         """Full Operation has begun."""
 
     def take(self, event: RDMAPEvent) -> None:
-        """Something came; raises UpperLayerError for what must not come."""
+        """Receive an event; raises UpperLayerError for what must not arrive."""
 
     def go_on(self, now: float) -> float | None:
-        """Nothing waits to be sent: say more, if there is more.
+        """Send more, if there is more: nothing waits to be sent.
 
         Returns the time (in seconds, as ``now``) at which it has more to say, None if that depends on the peer.
         """
@@ -56,7 +56,7 @@ class Listening:
 
     @property
     def is_done(self) -> bool:
-        """It never ends by itself."""
+        """False: it never ends on its own."""
         return False
 
     @property
@@ -66,7 +66,7 @@ class Listening:
 
     @property
     def summary(self) -> str:
-        """How much came."""
+        """How much arrived."""
         return f"received {plural(self._ulpdus, 'ULPDU') if self._ulpdus else plural(self._count, 'message')}"
 
     def begin(self) -> None:

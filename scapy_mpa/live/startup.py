@@ -55,7 +55,7 @@ def _closing(close: Close, profile: str) -> RemoteProtocolError:
 def _timed_out(reader: FrameReader, what: str, seconds: float | None) -> RemoteProtocolError:
     detail = f"no {what} within {seconds:g} s" if seconds is not None else f"no {what}"
     doubt = "" if reader.length else f": does the peer speak MPA, as {'Responder' if what == 'Reply' else 'Initiator'}?"
-    return RemoteProtocolError(f"{detail}: {reader.length} octets of it came{doubt}", "startup-timeout")
+    return RemoteProtocolError(f"{detail}: {reader.length} octets of it arrived{doubt}", "startup-timeout")
 
 
 class InitiatorStartup:
@@ -65,7 +65,7 @@ class InitiatorStartup:
         request: what it sends.
         operation: what was agreed on, None until that is so.
         rejected: whether the Reply has R.
-        deadline: the time by which the Reply has to be complete, None if there is none.
+        deadline: the time by which the Reply must be complete, None if there is none.
     """
 
     def __init__(self, settings: EndpointSettings) -> None:
@@ -89,11 +89,11 @@ class InitiatorStartup:
 
     @property
     def missing(self) -> int:
-        """How many octets more the Reply needs at least."""
+        """The fewest octets that the Reply still needs."""
         return self._reader.missing
 
     def start(self, now: float) -> bytes:
-        """The Request, which is sent now (§7.1.2, rule 1)."""
+        """Return the Request, which is sent now (§7.1.2, rule 1)."""
         timeout = self._settings.reply_timeout
         self.deadline = None if timeout is None else now + timeout
         return self.request.encode()
@@ -132,7 +132,7 @@ class InitiatorStartup:
         return tolerated(deviations, self._reader.profile)
 
     def _judged(self, reply: StartupFrame, operation: Operation) -> RemoteProtocolError | None:
-        """What ends the connection, None if nothing does."""
+        """Return what ends the connection, None if nothing does."""
         profile = operation.profile.name
         close = initiator_closes(self.request, reply, self._side)
         broken = [one for one in reply_violations(self.request, reply, None) if is_error(one) and not self._suits(one)]
@@ -146,7 +146,7 @@ class InitiatorStartup:
         return error
 
     def _suits(self, deviation: Deviation) -> bool:
-        """Whether a Responder's ORD that is above what the Request said does no harm here (RFC 6581 §9.1)."""
+        """Return True if a Responder's ORD above what the Request said does no harm here (RFC 6581 §9.1)."""
         return deviation.id == "ird-ord-responder-ord" and self._settings.ird_resources is not None
 
     def _look_behind(self, rest: Octets, operation: Operation, events: list[Event]) -> None:
@@ -194,11 +194,11 @@ class ResponderStartup:
 
     @property
     def missing(self) -> int:
-        """How many octets more the Request needs at least."""
+        """The fewest octets that the Request still needs."""
         return self._reader.missing
 
     def start(self, now: float) -> bytes:
-        """It waits from now on (§7.1.2, rule 8); nothing is sent."""
+        """Start waiting (§7.1.2, rule 8); nothing is sent."""
         timeout = self._settings.request_timeout
         self.deadline = None if timeout is None else now + timeout
         return b""
@@ -228,7 +228,7 @@ class ResponderStartup:
         return [*events, RequestReceived(request)], b""
 
     def _refuse(self, octets: Octets) -> None:
-        """Octets behind the Request, before the Reply: Private Data too long, or an FPDU too early (§7.1.2)."""
+        """Octets after the Request, before the Reply: Private Data too long, or an FPDU too early (§7.1.2)."""
         if begins_with_header(octets, markers=False) is not False:
             detail = f"{len(octets)} octets after the Request, before the Reply was sent"
             raise RemoteProtocolError(detail, "startup-fpdu-before-reply", profile=self._reader.profile)

@@ -1,4 +1,4 @@
-"""What happens on live connections, for people and programs: lines as ``messages`` prints them, a log of JSON lines.
+"""Events of live connections, for people and programs: lines as ``messages`` prints them, a log of JSON lines.
 
 FPDUs of both directions become messages by the same assembly as those of a capture. A line is printed when its message
 is whole, so that a Request's says nothing of its answer, which comes later.
@@ -117,7 +117,7 @@ class ToldConnection:
         self._telling.event(self.number, time, frame.kind, **startup_fields(frame))
 
     def happened(self, event: Event, time: float) -> None:
-        """What the MPA endpoint says."""
+        """Handle an event of the MPA endpoint."""
         telling, number = self._telling, self.number
         if isinstance(event, RequestReceived):
             return
@@ -192,7 +192,7 @@ class ToldConnection:
         self._telling.line(f"{self.number} {error}")
 
     def finished(self, status: int, summary: str, time: float) -> None:
-        """Nothing more of it comes."""
+        """Finish: no more events follow."""
         self._telling.event(self.number, time, "finished", status=status, summary=summary, **self.counts)
 
     # --- what the assembly has ---
@@ -211,7 +211,7 @@ class ToldConnection:
 
 
 def _agreed(event: Established) -> str:
-    """What was agreed on, in words."""
+    """Return what was agreed on, in words."""
     agreement = event.agreement
     markers = [
         name

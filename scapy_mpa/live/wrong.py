@@ -1,6 +1,6 @@
-"""Where an endpoint can be made wrong on purpose: what changes the octets that it is about to send.
+"""Where an endpoint can be made to err on purpose: hooks that change the octets it is about to send.
 
-The endpoint itself goes on as if it had sent what it meant to.  Who tests a probe makes one of these
+The endpoint itself continues as if it had sent what it meant to.  A test of a probe makes one of these
 (:mod:`scapy_mpa.probe.breaking`); without one nothing here is in use.
 """
 
@@ -15,7 +15,7 @@ from scapy_mpa.framing.startup import StartupFrame
 
 
 class LaysFPDUs(Protocol):
-    """What lays FPDUs in the stream of a half connection, as ``craft.stream.HalfStream`` does."""
+    """Lays FPDUs in the stream of a half connection, as ``craft.stream.HalfStream`` does."""
 
     @property
     def offset(self) -> int:
@@ -26,10 +26,10 @@ class LaysFPDUs(Protocol):
 
 
 class Wrong(Protocol):
-    """What is wrong with one endpoint on one connection.
+    """The errors of one endpoint on one connection.
 
     Attributes:
-        ends: how this side ends the connection behind what it queued last, "" if it does not.
+        ends: how this side ends the connection after what it queued last, "" if it does not.
         readies: the endpoint sends a ready-to-receive message of its own, where one is agreed on (RFC 6581 §9.2).
     """
 
@@ -37,10 +37,10 @@ class Wrong(Protocol):
     readies: bool
 
     def startup(self, octets: bytes, peer: StartupFrame | None) -> bytes:
-        """What is sent in place of a startup frame; ``peer``: that of the peer, if it has come."""
+        """Return what is sent in place of a startup frame; ``peer`` is the peer's, if it has arrived."""
 
     def stream(self, *, markers: bool, crc: bool, origin: Origin) -> LaysFPDUs:
-        """What lays FPDUs, where this was agreed on."""
+        """Return what lays FPDUs, where this was agreed on."""
 
     def pieces(self, octets: bytes) -> list[bytes]:
         """A startup frame or an FPDU as the segments in which it is sent."""

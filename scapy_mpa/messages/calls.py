@@ -2,7 +2,7 @@
 
 :class:`~scapy_mpa.rdmap.assembly.ConnectionMessages` finds the call that a Send is or replies to, right before the Send
 goes into the store. So :class:`LinkedConnection` remembers it, and :class:`CallLinks` stands before the store. Requests
-of SMB2, which say nothing of memory once they are answered, are known by their MessageId alone.
+of SMB2, which say nothing of memory once they are answered, are known only by their MessageId.
 """
 
 from __future__ import annotations

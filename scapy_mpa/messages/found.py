@@ -21,10 +21,10 @@ class FoundMessages(ABC):
 
     Attributes:
         report: without FPDUs; only messages of the connections that are left in it are yielded.
-        remark: a line that says what was not looked into, None if there is nothing.
-        messages: what is known of the messages of each connection of the report, by its number.
-        directions: those of which messages are yielded.
-        protocols: the upper layers of which messages are yielded; none names all.
+        remark: a line that says what was not examined, None if there is nothing.
+        messages: what is known about the messages of each connection of the report, by its number.
+        directions: those whose messages are yielded.
+        protocols: the upper layers whose messages are yielded; none names all.
     """
 
     report: Report
@@ -35,12 +35,12 @@ class FoundMessages(ABC):
 
     @abstractmethod
     def __iter__(self) -> Iterator[MessageRow]:
-        """Yield the messages in the order of delivery; those never delivered come behind all others."""
+        """Yield the messages in the order of delivery; those never delivered come after all others."""
 
     def runs(self) -> Iterator[tuple[MessageRow, Sequence[int]]]:
         """Yield the same in fewer rows: each with the octets of the RDMA Writes it stands for, as ``messages_of`` says.
 
-        These are none where it is one message.
+        They are empty for a single message.
         """
         for row in self:
             yield row, ()
@@ -48,7 +48,7 @@ class FoundMessages(ABC):
     def noted_runs(self) -> Iterator[tuple[MessageRow, Sequence[int]]]:
         """Yield the same; the note of a message says if its peer never acknowledged all of it.
 
-        That is said of connections that ended before their work did, and where all octets can be told apart.
+        That is said about connections that ended before their work did, and where all octets can be told apart.
         """
         lost = self._unacknowledged()
         if not lost:
@@ -70,7 +70,7 @@ class FoundMessages(ABC):
                 yield (one._replace(note="; ".join(filter(None, (one.note, note[1])))) if is_lost else one), ()
 
     def _unacknowledged(self) -> dict[tuple[int, Role], tuple[int, str]]:
-        """How many of the last messages of a half connection were not acknowledged, and what is said of them."""
+        """How many of the last messages of a half connection were not acknowledged, and what is said about them."""
         halves = {
             (one.number, role): (one, role)
             for one, _ in self.shown
@@ -95,7 +95,7 @@ class FoundMessages(ABC):
             if rows and sum(octets for octets, _ in rows[1:]) <= one.lifecycle.half(role).unacknowledged_octets:
                 by = one.lifecycle.reset_by
                 reset = f", RST by the {by.capitalize()} at frame {one.lifecycle.reset_frame}" if by else ""
-                found[half] = len(rows), f"never acknowledged to its end{reset}"
+                found[half] = len(rows), f"never fully acknowledged{reset}"
         return found
 
     @abstractmethod
@@ -109,7 +109,7 @@ class FoundMessages(ABC):
         self.close()
 
     def shown_numbers(self) -> set[int]:
-        """The numbers of the connections of which messages are yielded."""
+        """The numbers of the connections whose messages are yielded."""
         return {
             one.number
             for one in self.report.connections
@@ -119,6 +119,6 @@ class FoundMessages(ABC):
 
     @property
     def shown(self) -> list[tuple[Connection, ConnectionMessages]]:
-        """The connections of which messages are yielded."""
+        """The connections whose messages are yielded."""
         shown = self.shown_numbers()
         return [(one, self.messages[one.number]) for one in self.report.connections if one.number in shown]

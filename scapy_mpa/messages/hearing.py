@@ -1,6 +1,6 @@
 """FPDUs of all half connections, as a receiver places them, become DDP Segments in the order of delivery.
 
-As long as the FPDUs of a connection are delivered as they come, or soon after, their segments are put together at once.
+As long as the FPDUs of a connection are delivered as they come, or soon after, their segments are reassembled at once.
 One that was placed ahead waits until it is delivered. Behind octets that were never captured nothing is delivered any
 more: what becomes of the segments there, is for a subclass to say.
 """
@@ -42,17 +42,17 @@ class HalfReading:
         self.half = half
         #: Neither Markers nor a sender that deviates: the ULPDU is one run of octets.
         self.is_plain = is_plain
-        #: What was placed and not delivered yet, or behind such, by stream offset: octets of the FPDU, and its segment.
+        #: What was placed and not delivered yet, or after such, by stream offset: octets of the FPDU, and its segment.
         self.ahead: dict[int, tuple[int, DDPSegment]] = {}
         #: A heap of their offsets.
         self._offsets: list[int] = []
-        #: The sequence number of the next FPDU; the stream offset behind the last one; how many there were.
+        #: The sequence number of the next FPDU; the stream offset after the last one; how many there were.
         self.next_seq = -1
         self.end = 0
         self.number = 0
 
     def is_lowest(self, offset: int) -> bool:
-        """Whether nothing waits before an offset."""
+        """Return True if nothing waits before an offset."""
         return not self._offsets or offset < self._offsets[0]
 
     def wait(self, offset: int, wire_length: int, segment: DDPSegment) -> None:
@@ -62,7 +62,7 @@ class HalfReading:
         self.ahead[offset] = wire_length, segment
 
     def deliver(self, offset: int, frame: int) -> Iterator[DDPSegment]:
-        """An FPDU that waits is delivered; yields what need not wait any more, in the order of the stream."""
+        """An FPDU that waits is delivered; yields what need no longer wait, in the order of the stream."""
         there = self.ahead.get(offset)
         if there is not None:
             self.ahead[offset] = there[0], there[1]._replace(delivered=frame)
@@ -86,7 +86,7 @@ class HalfReading:
 
 
 class MessageListener(CaptureListener):
-    """Hears of every FPDU, and has their segments put together.
+    """Receives every FPDU, and has their segments reassembled.
 
     Attributes:
         assembly: puts them together.
@@ -100,11 +100,11 @@ class MessageListener(CaptureListener):
     acks: FrameTimes
 
     def begin(self) -> None:
-        """Forget what was heard."""
+        """Forget what was received."""
         super().begin()
         self.readings: dict[FullOperation, HalfReading] = {}
         self._connections: dict[int, LinkedConnection] = {}
-        #: Those of which FPDUs are not delivered any more.
+        #: Those whose FPDUs are no longer delivered.
         self._gapped: set[int] = set()
         #: By the number of their half connection.
         self._operations: dict[int, FullOperation] = {}
@@ -145,7 +145,7 @@ class MessageListener(CaptureListener):
         self._take(operation, reading, seq, segment)
 
     def placed_run(self, operation: FullOperation, run: PlainRun) -> None:
-        """RDMA Writes were placed, each in one FPDU; their octets are not wanted."""
+        """Receive RDMA Writes that were placed, each in one FPDU; their octets are not wanted."""
         reading = self.readings.get(operation)
         if reading is None:
             reading = self._read_half(operation)
@@ -225,7 +225,7 @@ class MessageListener(CaptureListener):
         return self._operations[half.half].mpa.acknowledged_offset(peer.half & 1, ack, peer.taken)
 
     def _give_up(self, connection: ConnectionMessages) -> None:
-        """From now on nothing of a connection waits to be delivered."""
+        """Stop delivering: nothing of a connection waits for delivery from now on."""
         self._gapped.add(connection.serial)
         for reading in self.readings.values():
             if reading.half.connection is connection:
@@ -234,11 +234,11 @@ class MessageListener(CaptureListener):
 
     @abstractmethod
     def _take_behind_gap(self, reading: HalfReading, offset: int, end: int, segment: DDPSegment) -> None:
-        """A segment, from one stream offset to another, of a connection of which nothing waits any more."""
+        """A segment, from one stream offset to another, of a connection with nothing left to deliver."""
 
     @abstractmethod
     def _deliver_behind_gap(self, half: MessageHalf, offset: int, frame: int) -> None:
-        """What :meth:`_take_behind_gap` was handed of a stream offset is delivered after all."""
+        """Deliver what :meth:`_take_behind_gap` received for a stream offset after all."""
 
 
 def _connection(serial: int, mpa: CapturedConnection) -> LinkedConnection:

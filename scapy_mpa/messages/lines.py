@@ -188,7 +188,7 @@ def text_line(row: MessageRow, payload: str | None) -> str:
 
 
 def frames_text(first: int, last: int) -> str:
-    """One frame, or several."""
+    """Return one frame, or a range of them."""
     return f"frame {first}" if first == last else f"frames {min(first, last)}-{max(first, last)}"
 
 

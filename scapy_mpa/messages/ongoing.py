@@ -1,7 +1,7 @@
-"""The messages of captures that go on: each is shown when it is whole, and let go.
+"""The messages of ongoing captures: each is shown when it is complete, and released.
 
 So a Request says nothing of its answer, which comes later. Behind octets that were never captured, segments are put
-together as they come: nothing is delivered there any more.
+together as they come: nothing is delivered there later.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class OngoingMessages(MessageListener):
     """Hands on each message when it is whole.
 
     Args:
-        show: takes a message, and what is known of its connection.
+        show: takes a message, and what is known about its connection.
         payload: whether messages have their octets.
         held: octets of messages that wait for the rest of these at most.
     """
@@ -43,7 +43,7 @@ class OngoingMessages(MessageListener):
         super().__init__()
 
     def begin(self) -> None:
-        """Forget what was heard."""
+        """Forget what was received."""
         super().begin()
         self.times, self.acks = FrameTimes(keeps_all=False), FrameTimes(keeps_all=False, field="ack")
         self.assembly = Assembly(self, self._payload, self._held, self.acknowledged)
@@ -80,4 +80,4 @@ class OngoingMessages(MessageListener):
         self.assembly.take(reading.half, segment)
 
     def _deliver_behind_gap(self, half: MessageHalf, offset: int, frame: int) -> None:
-        """It was put together already."""
+        """Do nothing: it was reassembled already."""

@@ -1,8 +1,8 @@
 """Reads a capture and yields its messages, in memory that does not follow the capture.
 
-As long as the FPDUs of a connection are delivered as they come, or soon after, their segments are put together at once.
+As long as the FPDUs of a connection are delivered as they come, or soon after, their segments are reassembled at once.
 One that was placed ahead waits until it is delivered.  Behind octets that were never captured nothing is delivered any
-more: from there on all of a connection goes into files, and is put together at the end, in the order of the stream.
+more: from there on all of a connection goes into files, and is reassembled at the end, in the order of the stream.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 #: FPDUs placed ahead that one half connection keeps in memory.
 _MOST_AHEAD = 1 << 14
-#: Octets of a ULPDU that are looked at where its payload is not wanted: DDP's header, and what an upper layer needs.
+#: Octets of a ULPDU that are examined where its payload is not wanted: DDP's header, and what an upper layer needs.
 _LOOKED_AT = 18 + 4096
 
 _Plain: TypeAlias = "tuple[object, ...]"
@@ -67,7 +67,7 @@ class MessageReading(MessageListener):
     # --- what CaptureListener asks for ---
 
     def begin(self) -> None:
-        """Forget what was heard."""
+        """Forget what was received."""
         super().begin()
         self.close()
         self._store, self._octets = self._make_store(), OctetStore()
@@ -93,7 +93,7 @@ class MessageReading(MessageListener):
                 self._give_up(reading.half.connection)
 
     def finish(self) -> None:
-        """Put together what waits, after all was heard. Raises OSError if a temporary file cannot be read."""
+        """Reassemble what waits, after everything was received. Raises OSError if a temporary file cannot be read."""
         self._take_spilled()
         self.assembly.finish()
         for connection in self._connections.values():
@@ -103,7 +103,7 @@ class MessageReading(MessageListener):
     def in_order(self, numbers: Mapping[int, int]) -> Iterator[tuple[int, MessageValues, bytes | None]]:
         """Yield the messages of numbered connections, and their octets, in the order of delivery.
 
-        Of each comes the number of its connection first. Those never delivered come behind all others, by that number.
+        Of each comes the number of its connection first. Those never delivered come after all others, by that number.
         """
         for values, lengths in self._store.runs(numbers):
             number = numbers.get(values.half // 2)
@@ -114,7 +114,7 @@ class MessageReading(MessageListener):
 
     @property
     def heard(self) -> dict[int, ConnectionMessages]:
-        """What is known of the messages of each connection, by its number here."""
+        """What is known about the messages of each connection, by its number here."""
         return {**self._connections}
 
     @property
@@ -122,7 +122,7 @@ class MessageReading(MessageListener):
         """The frame of the first error of each half connection that has one."""
         return self._errors
 
-    # --- what cannot be put together yet ---
+    # --- what cannot be reassembled yet ---
 
     def _take_behind_gap(self, reading: HalfReading, offset: int, end: int, segment: DDPSegment) -> None:
         half = reading.half
@@ -213,11 +213,11 @@ class CapturedMessages(MessageReading, FoundMessages):
 
     @property
     def store(self) -> MessageStore:
-        """What the messages were put into."""
+        """The store that received the messages."""
         return self._store
 
     def __iter__(self) -> Iterator[MessageRow]:
-        """Yield the messages in the order of delivery; those never delivered come behind all others."""
+        """Yield the messages in the order of delivery; those never delivered come after all others."""
         for row, lengths in self.runs():
             yield from messages_of(row, lengths)
 
@@ -253,14 +253,14 @@ def iter_messages(
 ) -> Iterator[MessageRow]:
     """Yield the RDMAP messages of a capture, or of several as one, in the order of delivery (RFC 5040 §5.5).
 
-    Those never delivered come behind all others. The capture is read when the first one is asked for; what waits is in
-    temporary files, so memory does not follow the capture.
+    Those never delivered come after all others. The capture is read when the first one is asked for; what waits is in
+    temporary files, so memory does not grow with the capture.
 
     Args:
         capture: As :func:`scapy_mpa.analyze` takes it.
         payload: Whether messages have their octets.
-        held: Octets of messages that wait for the rest of these at most.
-        selection: What is looked at.
+        held: The most octets that may wait for the rest of their messages.
+        selection: What is examined.
         assumptions: What cannot be known from the capture.
         limits: How much is held back.
         joining: As :func:`scapy_mpa.analyze` takes it.

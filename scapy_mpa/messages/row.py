@@ -1,4 +1,4 @@
-"""One row an RDMAP message: what is kept of it while a capture is read, and what callers see (RFC 5040, RFC 5041)."""
+"""One row per RDMAP message: what is kept of it while a capture is read, and what callers see (RFC 5040, RFC 5041)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WAITING_CALLS = frozenset(("Asynchronous Event Request", CHANGE_NOTIFY))
 
 
 class MessageValues(NamedTuple):
-    """A message as it is kept, with nothing but what :mod:`marshal` knows; frames are 0 where there is none.
+    """A message as it is kept, with only types that :mod:`marshal` knows; frames are 0 where there is none.
 
     ``half`` is twice the number of its connection while the capture is read, and one more for the Responder's. Times
     are in nanoseconds since the epoch. ``ulp`` has the values of the upper layer's header, and a text for people.
@@ -53,7 +53,7 @@ class MessageValues(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What answered a Request or a call: its frames, nanoseconds since the Request was whole, octets of payload."""
+    """The answer to a Request or a call: its frames, nanoseconds since the Request was complete, octets of payload."""
 
     first_frame: int
     frame: int
@@ -88,7 +88,7 @@ class MessageRow(NamedTuple):
         last: whether it goes to the end of the message.
         first_frame: brought the first octet.
         last_frame: brought the last octet that was missing.
-        placed_frame: by which all its segments were placed, the latest of theirs.
+        placed_frame: the frame by which all its segments were placed.
         delivered_frame: of the last segment, None if that was never delivered.
         first_time_ns: of ``first_frame``, nanoseconds since the epoch.
         time_ns: of ``last_frame``.
@@ -135,7 +135,7 @@ class MessageRow(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Whether it is all of the message, as far as that can be known: tagged data do not say where they began."""
+        """True if it is all of the message, as far as that can be known: tagged data do not say where they began."""
         return self.last and not self.offset and not self.is_cut
 
     @property
@@ -160,7 +160,7 @@ class MessageRow(NamedTuple):
         return self.call in WAITING_CALLS
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: its values, those of the answer and of the upper layer's header among them."""
+        """Return HTML for a notebook: its values, including those of the answer and of the upper layer's header."""
         from scapy_mpa.report.html import values_html
 
         values = self.as_dict()
@@ -227,7 +227,7 @@ def messages_of(row: T, lengths: Sequence[int]) -> Iterator[T]:
 def row_of(
     values: MessageValues, connection: int, direction: Role, error_frame: int | None, payload: bytes | None
 ) -> MessageRow:
-    """What callers see of a message; ``error_frame`` is that of the half connection's first error."""
+    """Return what callers see of a message; ``error_frame`` is that of the half connection's first error."""
     answer = reply = None
     if values.answer is not None:
         first, last, _, time, octets = values.answer

@@ -30,7 +30,7 @@ CHANGE_NOTIFY: Final = "SMB2 CHANGE_NOTIFY"
 
 
 class SMB2Message(NamedTuple):
-    """What an SMB2 header says: the command by name, the MessageId, and whether it is a response."""
+    """The content of an SMB2 header: the command by name, the MessageId, and whether it is a response."""
 
     command: str
     message_id: int
@@ -50,10 +50,10 @@ def smb2_message(octets: bytes, at: int) -> SMB2Message | None:
 
 
 class UpperLayerWithSMB2(UpperLayer):
-    """The upper layer of a connection, which looks into what SMB Direct transfers."""
+    """The upper layer of a connection, which examines what SMB Direct transfers."""
 
     def see_send(self, octets: bytes, length: int, is_from_initiator: bool) -> UpperHeader | None:
-        """As the base class; the values of SMB Direct's header have those of SMB2's, if there is one."""
+        """Do as the base class; the values of SMB Direct's header include those of SMB2, if there is one."""
         header = super().see_send(octets, length, is_from_initiator)
         if header is None or not header.values.get("data_length"):
             return header

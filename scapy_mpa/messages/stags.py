@@ -1,4 +1,4 @@
-"""One row an STag: who named it and how often, its bounds, what was written and read, how it ended, what is wrong.
+"""One row per STag: who named it and how often, its bounds, what was written and read, how it ended, what is wrong.
 
 In: captures.  Out: rows in the order in which STags were first named or used, connection by connection.  What waits is
 in temporary files, so memory does not follow the capture.
@@ -198,7 +198,7 @@ class STagRow(NamedTuple):
 
 
 class _Nothing(MessageStore):
-    """Takes messages of which nobody wants to know."""
+    """Discards messages."""
 
     def add(self, row: tuple[Any, ...]) -> int:
         """A message."""
@@ -220,7 +220,7 @@ class CapturedMemory(CapturedMessages):
         super().__init__(capture, store=_Nothing, directions=directions, protocols=protocols)
 
     def begin(self) -> None:
-        """Forget what was heard."""
+        """Forget what was received."""
         super().begin()
         self._rows: Sorted[_Kept] = Sorted()
         self._count = 0
@@ -231,7 +231,7 @@ class CapturedMemory(CapturedMessages):
             half.memories.drop = _Keeping(self, half)
 
     def finish(self) -> None:
-        """All was heard. Raises OSError if a temporary file cannot be read or written."""
+        """Finish: everything was received. Raises OSError if a temporary file cannot be read or written."""
         super().finish()
         for connection in self.heard.values():
             for half in connection.halves:

@@ -1,7 +1,7 @@
 """Messages in the order in which they are delivered, in memory that does not follow the capture.
 
-Most come in that order: those are written one behind the other. What comes late, because it was never delivered or its
-end was never captured, is sorted and merged with them. The answer to a Request comes behind it: while the Request is
+Most come in that order: those are written one after the other. What comes late, because it was never delivered or its
+end was never captured, is sorted and merged with them. The answer to a Request comes after it: while the Request is
 among the last ones it is put there at once, else it waits in a file of its own until rows are read.
 """
 
@@ -29,14 +29,14 @@ _FIELDS = len(MessageValues._fields)
 _NEVER = 1 << 63
 
 #: The values of a message.  Those of several RDMA Writes, as :func:`~scapy_mpa.messages.row.messages_of` has them, have
-#: the octets of each behind the values of the first.
+#: the octets of each after the values of the first.
 _Row: TypeAlias = "tuple[Any, ...]"
 #: What is sorted by: the frame of delivery; of those never delivered connection and last frame; then as they came.
 Key: TypeAlias = "tuple[int, int, int, int]"
 
 
 class _Rows:
-    """Rows one behind the other, as tuples without the names of their fields."""
+    """Rows one after the other, as tuples without the names of their fields."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] | None = None
@@ -98,7 +98,7 @@ class _Rows:
         yield from self._chunks
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         self._chunks = [[]]
         self._answers.close()
         if self._file is not None:
@@ -131,7 +131,7 @@ class MessageStore:
     def in_order(self, numbers: Mapping[int, int]) -> Iterator[MessageValues]:
         """Yield all messages by the frame of their delivery, then those never delivered by connection and last frame.
 
-        ``numbers`` has the numbers by which connections follow one another.
+        ``numbers`` has the numbers that order the connections.
         """
         for values, lengths in self.runs(numbers):
             yield from messages_of(values, lengths)
@@ -158,7 +158,7 @@ class MessageStore:
             late.close()
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         self._in_order.close()
         self._late.close()
 
@@ -195,7 +195,7 @@ class RequestStore(MessageStore):
 
 
 def key_of(row: MessageValues, number: int, numbers: Mapping[int, int]) -> Key:
-    """What messages are sorted by; ``number`` is that of the message, ``numbers`` those of the connections."""
+    """Return the sort key of a message; ``number`` is the message's own, ``numbers`` those of the connections."""
     if row.delivered_frame:
         return row.delivered_frame, 0, 0, number
     return _NEVER, numbers.get(row.half // 2, -1), row.last_frame, number

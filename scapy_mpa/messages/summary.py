@@ -28,7 +28,7 @@ _MOST_NAMED = 8
 
 
 class _Waits:
-    """How long some answers were waited for."""
+    """The times that some answers took."""
 
     __slots__ = ("asked", "most_frame", "spread", "waiting")
 
@@ -77,7 +77,7 @@ class _Kind:
         self.answers, self.durations = _Waits(), Spread()
 
     def take(self, row: MessageRow) -> None:
-        """One more, or a part of one."""
+        """Add one message, or a part of one."""
         if not self.count or row.first_time_ns < self.first:
             self.first = row.first_time_ns
         self.last = max(self.last, row.time_ns)
@@ -118,7 +118,7 @@ class _Calls:
 
 
 class _Counted(NamedTuple):
-    """How many calls there were, how many had replies, how many may wait for good, nanoseconds to the replies."""
+    """The number of calls, those with replies and those that may wait indefinitely; nanoseconds to replies."""
 
     calls: int
     replies: int
@@ -204,7 +204,7 @@ class ConnectionSummary(NamedTuple):
 
     @property
     def _has_all_replies(self) -> bool:
-        """Whether a call without a reply has none: what the Responder sends was captured, and captured whole."""
+        """True if a call without a reply has none: what the Responder sends was captured, and captured whole."""
         sent = [kind for (direction, _), kind in self.kinds.items() if direction == "responder"]
         is_whole = bool(sent) and not any(kind.incomplete for kind in sent)
         return self._counted.replies == self._counted.calls or is_whole
@@ -256,11 +256,11 @@ class ConnectionSummary(NamedTuple):
         said = "answered" if self._has_all_replies else "with a reply that was captured"
         if waiting:
             names = sorted({name for _, name, may_wait in self.calls.unanswered if may_wait} or WAITING_CALLS)
-            said += f", {waiting} that may wait for good ({', '.join(names)})"
+            said += f", {waiting} that may wait indefinitely ({', '.join(names)})"
         yield f"  {plural(calls, 'call')}, {replies} {said}"
         yield f"; ms to the reply: {_spread_words(latencies)}\n" if replies else "\n"
         for frame, name, may_wait in self.calls.unanswered:
-            why = ": normal, it is answered when something happens" if may_wait else ""
+            why = ": normal, as it is answered when something happens" if may_wait else ""
             yield f"    without a reply: frame {frame}, {name}{why}\n"
         more = self.calls.total.asked - self.calls.total.spread.count - len(self.calls.unanswered)
         if more:
@@ -272,13 +272,13 @@ class ConnectionSummary(NamedTuple):
         ird = self._peer_ird(direction)
         if ird is not None:
             of += f", the {peer}'s IRD is {ird}"
-        yield f"  {names} of the {direction}: at most {under_way.most} under way{of}, "
+        yield f"  {names} of the {direction}: at most {under_way.most} outstanding{of}, "
         yield f"first at frame {under_way.most_frame}\n"
         total = sum(under_way.levels.values())
         if total:
             levels = sorted(under_way.levels.items(), key=lambda item: -item[1])
             said = ", ".join(f"{level} for {100 * time / total:.1f} %" for level, time in sorted(levels[:_LEVELS]))
-            yield f"    under way: {said} of the time\n"
+            yield f"    outstanding: {said} of the time\n"
         if under_way.times:
             first = ", ".join(f"frame {frame} for {ms(time)}" for frame, time in under_way.full_times)
             more = ", ..." if under_way.times > len(under_way.full_times) else ""

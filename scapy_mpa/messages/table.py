@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def to_arrow(rows: Iterable[FPDURecord] | Iterable[MessageRow]) -> pyarrow.Table:
     """Make a table of FPDUs (``iter_fpdus``) or of messages (``iter_messages``).
 
-    Columns and types are those of ``--format parquet``: times in nanoseconds since the epoch, unsigned where nothing
-    is negative. Without any row it has the columns of FPDUs.
+    Columns and types are those of ``--format parquet``: times in nanoseconds since the epoch, unsigned where nothing is
+    negative. A table without rows has the columns of FPDUs.
 
     Raises:
         MPAError: pyarrow is not installed, or the rows are neither.
@@ -34,9 +34,9 @@ def to_arrow(rows: Iterable[FPDURecord] | Iterable[MessageRow]) -> pyarrow.Table
         return messages_table(every)
     if first is None or isinstance(first, FPDURecord):
         return fpdus_table(every)
-    raise MPAError(f"a table is made of FPDUs or messages, not of {type(first).__name__}")
+    raise MPAError(f"a table is made from FPDUs or messages, not from {type(first).__name__}")
 
 
 def to_pandas(rows: Iterable[FPDURecord] | Iterable[MessageRow]) -> pandas.DataFrame:
-    """Make a DataFrame of FPDUs or of messages: that of :func:`to_arrow`. Raises MPAError without pandas too."""
+    """Make a DataFrame of FPDUs or of messages, as :func:`to_arrow` does. Also raises MPAError without pandas."""
     return data_frame(to_arrow(rows))

@@ -13,7 +13,7 @@ from typing import Literal
 from scapy_mpa.system.temporary import MemoryFirst
 from scapy_mpa.values.segment import Segment
 
-#: Times in memory: of so many frames at least, and of twice as many at most.
+#: Times in memory: of at least this many frames, and of twice as many at most.
 _RECENT = 1 << 16
 #: Octets kept in memory before the others go into a file.
 _HELD_OCTETS = 1 << 20
@@ -24,7 +24,7 @@ class FrameTimes:
     """The times of frames, in nanoseconds since the epoch, or another number of their segments.
 
     Args:
-        keeps_all: whether those that are not recent any more go into a file; else nothing is known of them then.
+        keeps_all: whether older ones go into a file; else nothing is known about them then.
         field: the name of the number in a segment.
     """
 
@@ -65,6 +65,6 @@ class FrameTimes:
         return found[0]
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         if self._file is not None:
             self._file.close()

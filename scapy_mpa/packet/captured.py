@@ -1,4 +1,4 @@
-"""Where in a capture the packets of a session come from: the frame, how it was located, the record."""
+"""The origin of the packets of a session in a capture: the frame, how it was located, the record."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from scapy.packet import Packet
 from scapy_mpa.values.records import FPDURecord
 
 #: Attributes of a packet that a session found: the packet that it answers, and the one that answers it; None if there
-#: is none, or it did not come yet.
+#: is none, or it has not arrived yet.
 LINKS = ("request", "answer")
 
 
 class FoundPacket(NamedTuple):
-    """What is known of a packet that a session found: the attributes of the packet, whatever layer is asked.
+    """What is known about a packet that a session found: the attributes of the packet, whichever layer is asked.
 
     Attributes:
         frame: the number of the frame that placed the FPDU (found it bad), or that completed the startup frame.

@@ -1,6 +1,6 @@
 """Kinds of Scapy fields that MPA needs and Scapy lacks.
 
-MPA puts PAD and CRC behind what it carries and Markers into it, where none of Scapy's own fields can stand.
+MPA puts PAD and CRC after what it carries and Markers into it, where none of Scapy's own fields can stand.
 So a ``FPDU`` lays its octets out itself, and these fields hold the values: they have names, are shown, copied,
 pickled and compared like all others, but add nothing to the octets on their own account.
 """
@@ -54,7 +54,7 @@ class NotOnWireField(Field[Any, Any]):
 
 
 class TrailingOctets(NotOnWireField):
-    """Octets that its layer puts behind its payload; None if computed."""
+    """Octets that its layer puts after its payload; None if computed."""
 
     def any2i(self, pkt: Packet | None, x: Any) -> Any:
         return x.encode("latin-1") if isinstance(x, str) else bytes(x) if isinstance(x, (bytearray, memoryview)) else x
@@ -101,7 +101,7 @@ def struct_fields(
     defaults: Mapping[str, Any],
     others: Mapping[str, Sequence[AnyField]] | None = None,
 ) -> list[AnyField]:
-    """The fields of a header that a struct reads: one by one, by their names; numbers, and ``ns`` for so many octets.
+    """The fields of a header that a struct reads: one by one, by their names; numbers, and ``ns`` for this many octets.
 
     ``defaults`` are 0 where they are not given; ``others`` have fields in place of one, such as the bits of an octet.
     """

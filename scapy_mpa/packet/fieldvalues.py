@@ -1,4 +1,4 @@
-"""Messages of upper layers of which one field of the header is given a value: what is computed fits it.
+"""Messages of upper layers with a given value in one header field; computed fields fit it.
 
 A field is named as the layer has it; of a list it is that of its first element: ``reads.handle``,
 ``writes.segments.length``; of the layer above, with its name: ``ISCSIHeader.data_segment_length``.
@@ -42,7 +42,7 @@ _ABOVE = (ISCSIHeader, NVMeConnectData)
 
 
 class _Template(NamedTuple):
-    """A message: its protocol, who sends it (None: both do), and what builds it."""
+    """A message: its protocol, its sender (None: both), and what builds it."""
 
     protocol: Protocol
     role: Role | None
@@ -92,7 +92,7 @@ def fields_of(message: str) -> dict[str, int]:
 
 
 def message_with(message: str, field: str, value: int) -> bytes:
-    """The octets of a message of which a field has a value; raises FramingError if it cannot have it."""
+    """Return the octets of a message with a value in one field; raises FramingError if it cannot have it."""
     return _with(_TEMPLATES[message].build(), field, value)
 
 

@@ -13,7 +13,7 @@ of each Marker. Four fields are not on the wire:
 * ``origin``: what a computed FPDUPTR counts from, "header" (RFC 5044) or "first-octet" (both drafts).
 * ``crc_in_use``: False leaves a computed CRC zero and an FPDU's CRC unjudged; None if that is not known.
 
-An FPDU behind another, as in ``FPDU()/b"one"/FPDU()/b"two"``, is the next of the stream, not its ULPDU.
+An FPDU after another, as in ``FPDU()/b"one"/FPDU()/b"two"``, is the next of the stream, not its ULPDU.
 
 Octets alone do not show where Markers stand, so say it: ``FPDU(octets, marker_offset=...)``. If that was left out,
 ``summary()`` and ``show()`` say which ``marker_offset`` makes an FPDU of the octets.  They also say what is wrong:
@@ -194,7 +194,7 @@ class FPDU(_CapturedPacket):
 
     @classmethod
     def dispatch_hook(cls, _pkt: Any = None, *args: Any, **fields: Any) -> type[Packet]:
-        """Fewer octets than a ULPDU_Length are Raw."""
+        """Return Raw for fewer octets than a ULPDU_Length has."""
         cut = _pkt and len(_pkt) < LENGTH_FIELD_LENGTH and fields.get("marker_offset") is None
         return conf.raw_layer if cut else cls
 
@@ -206,7 +206,7 @@ class FPDU(_CapturedPacket):
     # Fields -> octets
 
     def do_build_payload(self) -> bytes:
-        """Build the ULPDU, and keep the FPDU that ``/`` has put behind this one apart."""
+        """Build the ULPDU, without the FPDU that ``/`` has put after this one."""
         self._following = b""
         below: Packet = self
         following = self.payload
@@ -255,9 +255,9 @@ class FPDU(_CapturedPacket):
 
     @property
     def crc_good(self) -> bool | None:
-        """Is the CRC right? None where CRCs are not in use, or it was cut off.
+        """True if the CRC is right; None if CRCs are not in use, or it was cut off.
 
-        Where ``crc_in_use`` is None nobody knows whether they are: a field of zeros that is not right may mean either.
+        Where ``crc_in_use`` is None nobody knows whether they are: a wrong field of zeros may mean either, and is None.
         """
         crc = self.getfieldval("crc")
         if self.getfieldval("crc_in_use") is False:
@@ -273,7 +273,7 @@ class FPDU(_CapturedPacket):
 
     @property
     def markers_good(self) -> bool | None:
-        """Does each Marker name the start of the FPDU, counted from ``origin``? None in a stream without Markers.
+        """True if each Marker names the start of the FPDU, counted from ``origin``; None in a stream without Markers.
 
         RESERVED and the low two bits of FPDUPTR do not count (RFC 5044 §4.2).
         """
@@ -294,7 +294,7 @@ class FPDU(_CapturedPacket):
         return wrong
 
     def right_crc(self) -> int | None:
-        """The CRC in place of a bad one; None if :attr:`crc_good` is not False."""
+        """The right CRC if :attr:`crc_good` is False, else None."""
         try:
             if self.crc_good is not False:
                 return None
@@ -306,8 +306,8 @@ class FPDU(_CapturedPacket):
     def likely_marker_offset(self) -> int | None:
         """The ``marker_offset`` of octets that were dissected without one, if they are an FPDU with Markers.
 
-        They are if they are no FPDU without Markers, each Marker names the FPDU's start, and the CRC is good or, where
-        CRCs are not in use, the FPDU has as many octets as there are.
+        They are if they do not form an FPDU without Markers, each Marker names the start of the FPDU, and the CRC is
+        good or, where CRCs are not in use, the FPDU has as many octets as there are.
         """
         octets = self.original
         if not octets or _with_markers(self):
@@ -355,7 +355,7 @@ class FPDU(_CapturedPacket):
         return text, [TCP]
 
     def _show_or_dump(self, *args: Any, **named: Any) -> Any:
-        """As Scapy has it; Markers that are computed are shown as they will be, and wrong ones as such."""
+        """Show as Scapy does; computed Markers are shown as they will be, and wrong ones as wrong."""
         if not _with_markers(self):
             return super()._show_or_dump(*args, **named)
         given = self.fields.get("markers")
@@ -401,7 +401,7 @@ class FPDU(_CapturedPacket):
         return fpdu_of(octets, *self._beside())
 
     def _beside(self) -> tuple[Any, ...]:
-        """What octets alone do not show."""
+        """Return what octets alone do not show."""
         return (*(self.getfieldval(name) for name in ("marker_offset", "origin", "crc_in_use")), upper_of(self))
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -27,7 +27,7 @@ def packets(capture: CaptureSource) -> Iterator[Packet]:
         capture: A path or an open binary file: pcap, pcapng or snoop, compressed with gzip or zstd or not.
 
     Raises:
-        CaptureError: The capture cannot be opened, or not to its end; then after the packets that can be read.
+        CaptureError: The capture cannot be opened, or not read to its end; then after the packets that can be read.
     """
     with Captures(capture) as captures:
         (reader,) = captures.readers

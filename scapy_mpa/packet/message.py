@@ -1,4 +1,4 @@
-"""One RDMAP message as a Scapy packet: all of its DDP Segments put together (RFC 5041 §5, RFC 5040 §5).
+"""One RDMAP message as a Scapy packet: all of its DDP Segments reassembled (RFC 5041 §5, RFC 5040 §5).
 
     Ether / IP / TCP / RDMAPMessage / DDPUntagged / RDMAPSend / RPCRDMA
 
@@ -16,7 +16,7 @@ from scapy_mpa.packet.fields import NotOnWireField
 
 
 class FoundMessage(NamedTuple):
-    """What is known of a message that a session found: the attributes of the packet, whatever layer is asked.
+    """What is known about a message that a session found: the attributes of the packet, whichever layer is asked.
 
     Attributes:
         frame: the number of the frame that brought the last octet that was missing.
@@ -29,7 +29,7 @@ class FoundMessage(NamedTuple):
 
 
 class RDMAPMessage(_CapturedPacket):
-    """A message: the frames that brought it, its DDP Segments, its octets of payload, and whether it is whole."""
+    """A message: the frames that carried it, its DDP Segments, its octets of payload, and whether it is complete."""
 
     name = "RDMAP message"
     fields_desc = [

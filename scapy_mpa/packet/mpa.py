@@ -30,7 +30,7 @@ def fpdu_packet(
 
     ``marker_offset``: octets from its first octet to the first Marker position, None in a stream without Markers.
     ``crc``: whether CRCs are in use, None if that is not known. ``origin``: what FPDUPTR counts from, should the
-    Markers be computed anew. ``upper``: the layer of what a Send in it carries, such as ``NVMeConnect``.
+    Markers be computed again. ``upper``: the layer of what a Send in it carries, such as ``NVMeConnect``.
     """
     packet = fpdu_of(octets, marker_offset, origin, crc, upper)
     assert isinstance(packet, FPDU)

@@ -83,7 +83,7 @@ def _command(opcode: Any) -> list[Any]:
 
 
 class NVMeCommand(_Command):
-    """A command of which the queue is not known, so that nobody knows what its opcode is called."""
+    """A command whose queue is unknown, and so the name of its opcode."""
 
     name = "NVMe command"
     kinds = ("command",)

@@ -96,7 +96,7 @@ _BY_FORM: dict[str, type[Packet]] = {"RFC 8797": RPCRDMAPrivateData, "iSER": ISE
 
 
 def private_data_packet(frame: StartupFrame, responder_port: int) -> Packet | None:
-    """What the upper layer's Private Data of a startup frame are; None if they are none that is known."""
+    """Return the upper layer's Private Data of a startup frame as a packet; None if they are unknown."""
     for part in private_data_parts(frame, responder_port):
         if part.protocol is None:
             continue

@@ -78,7 +78,7 @@ class RDMAPSend(_Named, CarriesUpper):
     name = "RDMAP Send"
 
     def answers(self, other: Packet) -> int:
-        """A Send answers a Send, a Write or Immediate Data; if both are of one upper layer, it decides."""
+        """A Send answers a Send, a Write or Immediate Data; if both have the same upper layer, that decides."""
         ours, theirs = self.payload, other.payload
         if isinstance(other, RDMAPSend) and upper_of(self) is not None and upper_of(other) is not None:
             return int(ours.answers(theirs))
@@ -172,7 +172,7 @@ class _TerminatedHeader(PacketField):
         self.flag = flag
 
     def getfield(self, pkt: Packet, s: bytes) -> tuple[bytes, Any]:
-        # Without the field in front of it there is no telling where it begins.
+        # Without the field before it there is no telling where it begins.
         if not pkt.getfieldval(self.flag) or pkt.getfieldval(self.previous(pkt)) is None:
             return s, None
         cls: type[Packet] = RDMAPReadRequest
@@ -203,8 +203,8 @@ class RDMAPTerminate(Packet):
     M, D and R left None are computed: 1 if ``ddp_segment_length``, ``ddp_header`` (the terminated segment's
     ``DDPTagged`` or ``DDPUntagged``), ``rdmap_header`` (its ``RDMAPReadRequest``) are given.
 
-    ``layout`` is not on the wire: "rfc5040", or "siw" for a control word laid out from the least significant
-    bit as the Linux driver does. In octets that are dissected it is recognised.
+    ``layout`` is not on the wire: "rfc5040", or "siw" for a control word laid out from the least significant bit, as
+    the Linux driver does. It is recognised in dissected octets.
     """
 
     name = "RDMAP Terminate"
@@ -224,7 +224,7 @@ class RDMAPTerminate(Packet):
     dispatch_hook = raw_if_short(TERMINATE_CONTROL_LENGTH)
 
     def do_dissect(self, s: bytes) -> bytes:
-        # decode_terminate takes a whole ULPDU; where only the message is at hand any header will do.
+        # decode_terminate takes a whole ULPDU; where only the message is available any header will do.
         terminate = decode_terminate(bytes(DDPUntagged(opcode="Terminate")) + s)
         layout = terminate.layout if terminate else "rfc5040"
         rest = super().do_dissect(_from_siw(s) if layout == "siw" else s)

@@ -68,7 +68,7 @@ class RPCRDMAChunk(_Element):
 
 
 class XDRListField(PacketListField):
-    """A list in XDR: 1 before each element, 0 behind the last (RFC 4506 §4.19)."""
+    """A list in XDR: 1 before each element, 0 after the last (RFC 4506 §4.19)."""
 
     def addfield(self, pkt: Packet, s: bytes, val: Any) -> bytes:
         return s + b"".join(_WORD.pack(1) + bytes(one) for one in val) + _WORD.pack(0)
@@ -95,7 +95,7 @@ class XDROptionalField(PacketField):
 
 
 def _element(cls: Any, octets: bytes, parent: Packet) -> tuple[Packet, bytes]:
-    """The element at the beginning of octets, and what is behind it."""
+    """The element at the beginning of octets, and what is after it."""
     element: Packet = cls(octets, _parent=parent)
     rest = bytes(element.payload)
     element.remove_payload()

@@ -36,7 +36,7 @@ _MOST_PADDED = 1 << 13
 
 
 class SMBDirectNegotiateRequest(_UpperPacket):
-    """What the client's first Send asks for (MS-SMBD §2.2.1)."""
+    """The client's first Send: what it asks for (MS-SMBD §2.2.1)."""
 
     name = "SMB Direct Negotiate Request"
     protocol = "SMB Direct"
@@ -57,7 +57,7 @@ class SMBDirectNegotiateRequest(_UpperPacket):
 
 
 class SMBDirectNegotiateResponse(_UpperPacket):
-    """What the server answers (MS-SMBD §2.2.2)."""
+    """The server's answer (MS-SMBD §2.2.2)."""
 
     name = "SMB Direct Negotiate Response"
     protocol = "SMB Direct"
@@ -89,7 +89,7 @@ def _padding_length(pkt: Packet) -> int:
 
 
 class SMBDirectDataTransfer(_UpperPacket):
-    """A message with data, or with credits alone (MS-SMBD §2.2.3).
+    """A message with data, or only with credits (MS-SMBD §2.2.3).
 
     DataOffset and DataLength that are None are computed, and the padding before the data is made to fit DataOffset, up
     to 8 KiB.

@@ -1,7 +1,7 @@
 """The startup frames as Scapy packets: ``MPARequest`` and ``MPAReply`` (RFC 5044 §7.1.1, RFC 6581 §6 and §9).
 
 PD_Length left None is computed, and Rev: 2 if S is set, otherwise 1. In a frame with S, a Rev that knows it
-and a PD_Length that leaves room, the fields of RFC 6581's enhanced data stand in front of the Private Data,
+and a PD_Length that leaves room, the fields of RFC 6581's enhanced data stand before the Private Data,
 which is then the ULP's own. Its Control Flags A to D are ``peer_to_peer``, ``rtr_send``, ``rtr_write`` and
 ``rtr_read``; ``enhanced_a`` to ``enhanced_d`` are other names of theirs (``c`` is MPA's CRC flag).
 """
@@ -122,7 +122,7 @@ class _Startup(_CapturedPacket):
         return text, [TCP]
 
     def private_data_packet(self, responder_port: int | None = None) -> Packet | None:
-        """The upper layer's Private Data as a packet, None if they are none that is known.
+        """The upper layer's Private Data as a packet, None if they are unknown.
 
         ``responder_port`` is that of TCP; None: as the TCP layer below has it.
         """
@@ -140,7 +140,9 @@ class _Startup(_CapturedPacket):
 
     @classmethod
     def tcp_reassemble(cls, data: bytes, metadata: dict[str, Any], session: dict[str, Any]) -> Packet | None:
-        """For Scapy's StreamSocket and TCPSession: the frame as soon as it is complete, what follows as Padding."""
+        """Return the frame as soon as it is complete, and what follows as Padding, for Scapy's StreamSocket and
+        TCPSession.
+        """
         if len(data) < STARTUP_HEADER_LENGTH:
             return None
         end = STARTUP_HEADER_LENGTH + int.from_bytes(data[_PD_LENGTH:STARTUP_HEADER_LENGTH], "big")
@@ -157,7 +159,7 @@ def _warn_without_key(cls: type[_Startup], octets: bytes) -> None:
 
 
 def _is_cut(octets: bytes) -> bool:
-    """Whether the octets of a frame end inside its header, or inside its enhanced data."""
+    """Return True if the octets of a frame end inside its header, or inside its enhanced data."""
     if len(octets) < STARTUP_HEADER_LENGTH:
         return True
     pd_length = int.from_bytes(octets[_PD_LENGTH:STARTUP_HEADER_LENGTH], "big")
@@ -166,7 +168,7 @@ def _is_cut(octets: bytes) -> bool:
 
 
 def _hook(cls: type[_Startup], _pkt: Any = None, *args: Any, **fields: Any) -> type[Packet]:
-    """A frame cut in its header, or in its enhanced data, is Raw."""
+    """Return Raw for a frame that is cut in its header or its enhanced data."""
     octets = bytes(_pkt or b"")
     if octets and _is_cut(octets):
         _warn_without_key(cls, octets)

@@ -2,7 +2,7 @@
 
 Nothing in a Send's octets says which protocol it is of: the connection does, by what it negotiated, by its port, by its
 first messages.  :mod:`scapy_mpa.ulp` knows that and recognises headers; here a header becomes a class, and the class
-says in ``summary()`` what :mod:`scapy_mpa.ulp` says of its octets.
+says in ``summary()`` what :mod:`scapy_mpa.ulp` says about its octets.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _UpperPacket(Packet):
             _CLASSES[cls.protocol, kind] = cls
 
     def header(self) -> UpperHeader | None:
-        """What the header says, as the messages of a report have it; None if it is none."""
+        """Return the content of the header, as the messages of a report have it; None if there is none."""
         octets = bytes(self)
         for length in (len(octets), UNKNOWN_LENGTH):
             found = header_of(self.protocol, octets, length, self.is_from_initiator)
@@ -88,7 +88,7 @@ def layer_of(header: UpperHeader | None) -> type[Packet] | None:
 
 
 def _kind(header: UpperHeader) -> str:
-    """Which of the messages of its protocol it is."""
+    """Return the kind of message in its protocol."""
     values = header.values
     capsule = values.get("capsule")
     if capsule != "command":

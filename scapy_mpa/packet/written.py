@@ -20,7 +20,7 @@ LONGEST: Final = 10_000
 
 
 def layers(text: str) -> Packet:
-    """Build the packet that a text says; raises FramingError for what is none, or names what no layer has."""
+    """Build the packet that a text says; raises FramingError for an invalid one, and for unknown names."""
     if len(text) > LONGEST:
         raise FramingError(f"a message as layers has at most {LONGEST} characters, not {len(text)}")
     try:

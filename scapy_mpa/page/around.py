@@ -15,7 +15,7 @@ from scapy_mpa.report.why import Neighbour, fpdu_name
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.values.records import FPDURecord
 
-#: FPDUs before the one that a finding is about, and as many behind it.
+#: FPDUs before the one that a finding is about, and as many after it.
 _AROUND = 2
 #: Findings of a connection that FPDUs are shown around, the gravest first.
 MOST_AROUND = 25
@@ -28,7 +28,7 @@ class AroundFPDU(NamedTuple):
     record: FPDURecord
     message: str
     item: Item | None
-    #: Whether the finding is about it.
+    #: True if the finding is about it.
     is_here: bool
 
 
@@ -41,7 +41,7 @@ class Around(NamedTuple):
 
 
 def around_findings(subject: Subject, findings: list[Finding]) -> list[Around]:
-    """What lies around each of these findings of a connection.
+    """Return the FPDUs and octets around each of these findings of a connection.
 
     Octets are read again; where that cannot be done they are left out.
     """
@@ -107,7 +107,7 @@ def _places(subject: Subject, records: dict[Role, dict[int, FPDURecord]]) -> Ite
         for number, record in some.items():
             before = some.get(number - 1)
             if number and before is None:
-                continue  # it is there for the one behind it
+                continue  # it is there for the one after it
             previous = Neighbour(number - 1, before) if before is not None else None
             assert fpdus is not None and half.seq_start is not None
             entry = int(fpdus.count.cumsum().searchsorted(number, side="right"))
@@ -127,7 +127,7 @@ def _fpdu(record: FPDURecord, number: int, item: Item | None, is_here: bool) -> 
 
 
 def _message(item: Item | None) -> str:
-    """What the DDP header says of the message that an FPDU is of."""
+    """Return what the DDP header says about the message that an FPDU belongs to."""
     said = item.layer("DDP") if item is not None else None
     if said is None:
         return ""

@@ -1,4 +1,4 @@
-"""What a page says, as values: connections, the gravest first, their findings, pictures, and what was left out.
+"""The content of a page, as values: connections, the gravest first, their findings, pictures, and what was left out.
 
 A page stays below a size, so its parts are made one by one: of each connection first what must be said, then as many
 pictures and octets as there is room for. What there is no room for is named, with the line to type for it.
@@ -39,24 +39,24 @@ if TYPE_CHECKING:
 
 #: Connections that are described in detail, with a picture; with all pictures; in the table.
 MOST_DRAWN, MOST_WHOLE, MOST_LISTED = 20, 5, 1000
-#: FPDUs beyond which RDMA Reads, and memory, are not looked into: all messages are put together for it.
+#: FPDUs beyond which RDMA Reads, and memory, are not examined: all messages are reassembled for it.
 _MOST_READ = 100_000
 #: STags of a connection in its table.
 MOST_STAGS = 20
 _SECOND = 1_000_000_000
 #: What a picture of all of a connection shows.
 _WORDS = {
-    "ladder": "who sent what, downwards",
+    "ladder": "who sent what, from top to bottom",
     "latency": "how long each answer took",
     "sequence": "time and sequence",
-    "reads": "RDMA Reads and Atomics under way",
+    "reads": "outstanding RDMA Reads and Atomics",
     "held": "octets a receiver had to hold",
     "memory": "a buffer over time",
 }
 
 
 class Picture(NamedTuple):
-    """A picture: its kind, what is to be said of it, and the SVG."""
+    """A picture: its kind, what is to be said about it, and the SVG."""
 
     kind: str
     words: str
@@ -73,7 +73,7 @@ class BrokenRule(NamedTuple):
 
 
 class HeldRow(NamedTuple):
-    """What a receiver of a half connection had to hold, by one way of finding FPDUs."""
+    """What a receiver of a half connection had to hold, for one way of finding FPDUs."""
 
     direction: Role
     way: str
@@ -84,7 +84,7 @@ class HeldRow(NamedTuple):
 
 
 class Commands:
-    """Lines to type for what is on the page; ``words`` are the captures and what was said of them."""
+    """Lines to type for what is on the page; ``words`` are the captures and what was said about them."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self._words = " ".join(map(shlex.quote, words))
@@ -133,7 +133,7 @@ class Drawing:
 
     @property
     def whole(self) -> list[Connection]:
-        """Those of which all pictures are drawn."""
+        """Those for which all pictures are drawn."""
         return self.drawn[:MOST_WHOLE]
 
     def pictures(self, connection: Connection) -> Iterator[Picture]:
@@ -182,7 +182,7 @@ class Drawing:
         return svg_of(figure, "p0-", f"{len(report.connections)} connections: when each began and ended, and how")
 
     def latencies(self) -> Latencies | None:
-        """How long answers took in the connections whose messages are read; None if none are."""
+        """Return how long answers took in the connections whose messages are read; None if none are."""
         return latencies_of(self._read, self._messages) if self._messages is not None else None
 
     def _reads_messages(self) -> list[Connection]:
@@ -197,7 +197,7 @@ class Drawing:
         return []
 
     def close(self) -> None:
-        """Let go of the messages."""
+        """Release the messages."""
         if self._messages is not None:
             self._messages.close()
 
@@ -211,14 +211,14 @@ class Drawing:
         return Picture(kind, words, svg_of(figure, f"p{self._number}-", f"connection {connection.number}: {words}"))
 
     def _requests(self) -> Asked:
-        """What the connections with all pictures asked for."""
+        """Return what the connections with all pictures asked for."""
         if self._asked is None:
             read = [one for one in self.whole if one in self._read]
             self._asked = requests_in(read, self._messages.of(read)) if self._messages is not None else {}
         return self._asked
 
     def memory(self, connection: Connection) -> list[STagRow]:
-        """The memory that an upper layer named, or of which something is wrong, that first; none if nobody looked."""
+        """The memory that an upper layer named, or of which something is wrong, that first; none if it was not read."""
         if self._memory is None:
             named = [one for one in self.whole if one.upper_layer.protocol is not None or _breaks_memory(one)]
             self._memory = {}
@@ -243,7 +243,7 @@ class Drawing:
         return ""
 
     def held(self, connection: Connection) -> list[HeldRow]:
-        """What receivers of a connection had to hold."""
+        """Return what receivers of a connection had to hold."""
         subject = self.subjects[connection.number]
         rows = []
         for direction in subject.directions:
@@ -263,7 +263,7 @@ def _breaks_memory(connection: Connection) -> bool:
 
 
 def happened(connection: Connection, held: Sequence[HeldRow]) -> list[str]:
-    """What happened in a connection beside its end, a sentence for each sender; none if all came in order."""
+    """Return what happened in a connection besides its end, a sentence for each sender; none if all came in order."""
     said = []
     for direction in ROLES:
         peaks = {row.way: row.peak for row in held if row.direction == direction}
@@ -301,7 +301,7 @@ def broken_rules(report: Report) -> list[BrokenRule]:
 
 
 def assumed(report: Report, told: Sequence[str], left_out: Sequence[str]) -> list[str]:
-    """What was assumed, inferred or limited, a sentence each."""
+    """Return what was assumed, inferred or limited, a sentence each."""
     said = [*left_out]
     if told:
         said.append(f"Given on the command line: {' '.join(map(shlex.quote, told))}.")

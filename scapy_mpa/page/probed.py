@@ -57,9 +57,9 @@ def page_of_probe(
 
     Args:
         results: what became of the cases, in their order.
-        peer: who was tested, in words.
+        peer: the tested peer, in words.
         captures: the files of recordings, by case.
-        remarks: what else is to be said of the run, a sentence each.
+        remarks: what else is to be said about the run, a sentence each.
         total: how many cases there should have been.
 
     Raises:

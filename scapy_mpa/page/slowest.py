@@ -31,7 +31,7 @@ class LatencyRow(NamedTuple):
 
 
 class Latencies(NamedTuple):
-    """What was found: rows, how many there are in all, the slowest answers, the slowest first, and in how many."""
+    """The result: rows, their total number, the slowest answers, slowest first, and the number of answers."""
 
     rows: list[LatencyRow]
     total: int
@@ -40,7 +40,7 @@ class Latencies(NamedTuple):
 
 
 def latencies_of(connections: Sequence[Connection], messages: ConnectionRows) -> Latencies:
-    """How long answers took in some connections of a report, of which the messages were read."""
+    """Return how long answers took in some connections of a report, from their messages."""
     found: dict[tuple[int, int, str], tuple[Spread, list[int]]] = {}
     slowest = Slowest(MOST_SLOWEST)
     for one in answers(messages.of(connections)):

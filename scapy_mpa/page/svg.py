@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
 _MEASURES = ("d", "x", "y", "width", "height", "transform", "points")
 _USED = re.compile(r"url\(#([^)]+)\)")
 _FONT = re.compile(r"(?:(?P<weight>bold|[1-9]00) )?(?P<size>[\d.]+)px")
-#: What the style sheet says of all pictures, or what is so anyway.
+#: What the style sheet says about all pictures, or what is so anyway.
 _SAID_ELSEWHERE = {
     ("stroke-linejoin", "round"),
     ("stroke-linejoin", "miter"),
@@ -48,7 +48,7 @@ def svg_of(figure: Figure, prefix: str, words: str) -> str:
 
 
 def _drawn(figure: Figure) -> str:
-    """What matplotlib draws; :func:`write_figure`, which writes any format, would draw it twice."""
+    """Return what matplotlib draws; :func:`write_figure`, which writes any format, would draw it twice."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     file = io.StringIO()

@@ -26,7 +26,7 @@ def check_jinja() -> None:
 
 
 def environment() -> Environment:
-    """What renders the templates of this folder: every text in them is escaped, and printable."""
+    """Return the renderer of the templates of this folder: every text in them is escaped, and printable."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -53,7 +53,7 @@ def source(environment: Environment, name: str) -> str:
 
 
 def policy(style: str, script: str) -> str:
-    """What the browser may run and load: this style sheet, this script, and nothing else."""
+    """Return what the browser may run and load: this style sheet, this script, and nothing else."""
     style_hash, script_hash = (
         f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in (style, script)
     )

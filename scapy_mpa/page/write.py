@@ -1,7 +1,7 @@
 """Writes the page: one file of HTML with its style sheet and its script in it, below a size.
 
 Whatever comes from a capture, or is the name of one, is text: jinja2 escapes it, and what a terminal or a browser would
-obey is printed in hexadecimal. Should something slip through all the same, the page's Content-Security-Policy lets
+obey is printed in hexadecimal. Should something slip through anyway, the page's Content-Security-Policy lets
 nothing run or be loaded but the style sheet and the script whose hashes it names. The same report gives the same page.
 """
 
@@ -85,7 +85,7 @@ class _PictureBlock(NamedTuple):
 
 
 class _Section(NamedTuple):
-    """All that is said of one connection."""
+    """All that is said about one connection."""
 
     connection: Connection
     severity: str | None
@@ -116,7 +116,7 @@ def page_of(
 
     Args:
         report: What was found.
-        words: The captures and what was said of them, as they stand on a command line.
+        words: The captures and what was said about them, as they stand on a command line.
         told: Of these what was said.
         left_out: What the report leaves out, a sentence each.
         directions: Of which half connections FPDUs and pictures are shown.
@@ -147,7 +147,7 @@ class _Page:
         self._places: set[str] = set()
 
     def close(self) -> None:
-        """Let go of what was read."""
+        """Release what was read."""
         self._drawing.close()
 
     def render(self, said: list[str]) -> str:
@@ -189,7 +189,7 @@ class _Page:
         return self._template("page.html", **frame, sections=sections, said=[*said, *self._remarks(len(listed))])
 
     def _remarks(self, listed: int) -> Iterator[str]:
-        """What of the report is not on the page."""
+        """Yield what the page leaves out of the report."""
         total, drawn = len(self._report.connections), self._drawing.drawn
         if total > len(drawn):
             yield (
@@ -208,7 +208,7 @@ class _Page:
     # --- connections ---
 
     def _sections(self, left: int) -> Iterator[str]:
-        """The sections of the connections that are drawn; each leaves room for those behind it."""
+        """The sections of the connections that are drawn; each leaves room for those after it."""
         drawn = self._drawing.drawn
         for index, connection in enumerate(drawn):
             room = left // (len(drawn) - index)

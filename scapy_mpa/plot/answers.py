@@ -45,7 +45,7 @@ class Answered(NamedTuple):
 
 
 def answers(rows: Iterable[MessageRow]) -> Iterator[Answered]:
-    """Those of some messages, in their order."""
+    """Yield the answers to some messages, in their order."""
     for row in rows:
         one = _answered(row)
         if one is not None:
@@ -78,7 +78,7 @@ class Slowest:
         self._heap: list[tuple[int, int, Answered]] = []
 
     def add(self, one: Answered) -> None:
-        """One more; of equal ones those of the first frames stay."""
+        """Add one more; of equal ones, those of the first frames stay."""
         item = one.latency, -one.frame, one
         (heappush if len(self._heap) < self._most else heappushpop)(self._heap, item)
 

@@ -99,5 +99,5 @@ def _words(alike: tuple[Way, ...]) -> str:
 
 
 def _peak_of(alike: tuple[Way, ...]) -> str:
-    """Whose peak a number above the axes is."""
+    """Return whose peak a number above the axes is."""
     return "peak" if len(alike) == len(WAYS) else f"peak, {' or '.join(_PEAK_OF[way] for way in alike)}"

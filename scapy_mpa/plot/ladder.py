@@ -49,7 +49,7 @@ class _Run(NamedTuple):
 
     Attributes:
         latency: nanoseconds to the slowest answer among them, -1 without one.
-        remark: what is said of that one, or of the only one.
+        remark: what is said about that one, or of the only one.
         ends: how many FINs, RSTs and Terminates came before it was whole.
     """
 
@@ -102,7 +102,7 @@ def ladder(subject: Subject, window: Stretch, look: Look) -> Figure:
     """Draw the ladder; raises as :meth:`Connection.plot` does, CaptureError if a capture is gone."""
     arrows = sorted(_arrows(subject, window, look), key=lambda arrow: (arrow.time, arrow.frame))
     if not arrows:
-        raise NothingToDraw("nothing of the connection is among what is drawn")
+        raise NothingToDraw("no part of the connection is within what is drawn")
     rows = _rows(subject.connection, [*_with_pauses(arrows, look)], look)
     height = rows[-1].place + len(rows[-1].remark) * _LINE
     sheet = Sheet(1, (height + 2.6) * _ROW)
@@ -112,7 +112,7 @@ def ladder(subject: Subject, window: Stretch, look: Look) -> Figure:
     sheet.keys += [Key(arrow.kind.of(look), arrow.kind.words, "line") for arrow in arrows if arrow.kind is not None]
     sheet.keys += [Key(PURPLE, "sent again", "dashes")] if any(one.colour == PURPLE for one in arrows) else []
     sheet.said.append("horizontal arrows: the capture shows when a frame passed it, not when it was sent or received")
-    return sheet.finish(subject.heading("Ladder: who sent what, in the order of capture", window), look)
+    return sheet.finish(subject.heading("Ladder: who sent what, in order of capture", window), look)
 
 
 # --- what was sent ---
@@ -274,7 +274,7 @@ def _drawn(runs: Iterator[_Run], kept: set[int] | None, connection: Connection, 
 
 
 class _LeftOut:
-    """Runs one behind the other that are not drawn: the first, how many, the messages by side and name, the end."""
+    """Runs one after the other that are not drawn: the first, how many, the messages by side and name, the end."""
 
     def __init__(self) -> None:
         self._first: _Run | None = None
@@ -283,7 +283,7 @@ class _LeftOut:
         self._end = 0
 
     def add(self, run: _Run) -> None:
-        """One more."""
+        """Add one more."""
         self._first = self._first or run
         self._runs += 1
         self._counts[run.side, run.name] += run.messages
@@ -318,7 +318,7 @@ def _arrow_of(run: _Run, reset: int | None, look: Look) -> _Arrow:
         style = ":"
         remark = "sent after the RST: nobody placed it"
         if run.frame < reset:
-            remark = f"went on after the RST of frame {reset}: nobody placed all of it"
+            remark = f"continued after the RST of frame {reset}: nobody placed all of it"
     kind = kind_named(run.name)
     return _Arrow(
         run.time, run.frame, run.side, words, kind.of(look), remark, style, run.last_frame, run.last_time, kind,
@@ -351,7 +351,7 @@ class _Row(NamedTuple):
 
 
 def _rows(connection: Connection, arrows: list[_Arrow], look: Look) -> list[_Row]:
-    """Where arrows lie, with what findings say of them."""
+    """Return where arrows lie, with what findings say about them."""
     findings = [*connection.findings[:_MOST_FINDINGS]]
     slowest = max((arrow.latency for arrow in arrows), default=-1)
     rows, place = [], 0.0

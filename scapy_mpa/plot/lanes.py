@@ -65,13 +65,13 @@ _LETTER, _SMALLEST = 0.0072, 0.002
 _ROWS = 5
 #: Not the green of what ``sequence`` shows as placed early for those located by Marker: they are fewer.
 _LOCATED = ((SKY, "FPDU located by length"), (YELLOW, "FPDU located by Marker"), (OLIVE, "FPDU located by searching"))
-_BEHIND = "an FPDU found by length behind one found by a Marker counts as located by length"
+_BEHIND = "an FPDU found by length after one found by a Marker counts as located by length"
 #: What LOCATED_BY's places are to the eye: the first FPDU is located as if by length.
 _LOCATED_AS = (0, 0, 1, 2)
 
 
 class _Message(NamedTuple):
-    """FPDUs of a message one behind the other: its name, its first octet and the one behind its last, its times."""
+    """FPDUs of a message one after the other: its name, its first octet and the one after its last, its times."""
 
     name: str
     start: float
@@ -82,7 +82,7 @@ class _Message(NamedTuple):
 
 
 class _Lane(NamedTuple):
-    """What stands in a lane in one colour: where it begins, where it ends."""
+    """The marks of a lane in one colour: where each begins and ends."""
 
     colour: str
     words: str
@@ -400,7 +400,7 @@ class _Lanes:
             self._draw_markers(max(0, int(view.segments.start.min())), int(view.segments.end.max()))
 
     def _draw_end(self, marks: list[TimeMark]) -> None:
-        """How the stream ends: octets that were never acknowledged, the FIN of its sender, a RST of either."""
+        """Draw how the stream ends: octets that were never acknowledged, its sender's FIN, a RST of either side."""
         view, ax = self._view, self._ax
         mine = self._connection.lifecycle.half(view.direction)
         ends = [mark for mark in marks if mark.what == "RST" or (mark.what == "FIN" and mark.side == view.direction)]

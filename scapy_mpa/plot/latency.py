@@ -58,7 +58,7 @@ def latency(subject: Subject, window: Stretch, look: Look) -> Figure:
     found = _found(subject, window, column) if connection.fpdu_count else _Found({}, [])
     if not found.kinds:
         raise NothingToDraw(
-            "no RDMA Read, Atomic or call that was answered is among what is drawn; --kind lanes draws messages"
+            "no answered RDMA Read, Atomic or call is within what is drawn; --kind lanes draws messages"
         )
     sheet = Sheet(1, 4.2)
     (ax,) = sheet.axes(0)
@@ -74,10 +74,10 @@ def latency(subject: Subject, window: Stretch, look: Look) -> Figure:
         )  # fmt: skip
         sheet.keys.append(Key(colours[what], f"{what} of the {side}", _MARKERS[side]))
     _label(ax, found, begun, timeline, look)
-    ax.set_title("each dot is an answer, by when it was asked for")
+    ax.set_title("each dot is an answer, at the time of its request")
     timeline.mark(ax, marks, (), "initiator", look, _WIDTH)
     if any(kind.cells for kind in found.kinds.values()):
-        sheet.said.append(f"aggregated: more than {_MOST_ANSWERS:,} of a kind, so a dot stands for all at its place")
+        sheet.said.append(f"aggregated: more than {_MOST_ANSWERS:,} of a kind, so a dot stands for all at its position")
     heading = subject.heading("Latency: how long each answer took", window)
     protocol = connection.upper_layer.protocol
     said = tuple(_words(what, side, kind, protocol) for (side, what), kind in found.kinds.items())

@@ -1,4 +1,5 @@
-"""How pictures look: colours that the colour-blind tell apart, light and dark; title, legend, axes; writing a file.
+"""The look of pictures: colours that the colour-blind can distinguish, light and dark; title, legend, axes; writing a
+file.
 
 The colours are those of Okabe and Ito. Nothing here keeps state: matplotlib's settings are changed for one figure at a
 time, and pyplot, which keeps every figure, is not used. The same figure gives the same SVG, octet for octet.
@@ -80,7 +81,7 @@ def _opcodes(*names: str) -> frozenset[int]:
     return frozenset(opcode for opcode, name in enumerate(OPCODE_NAMES) if name and name.startswith(names))
 
 
-#: All of them; what is none of the others comes last.
+#: All of them; what is not one of the others comes last.
 MESSAGE_KINDS = (
     MessageKind("Send", _opcodes("Send"), "send"),
     MessageKind("RDMA Write", _opcodes("RDMA Write"), "blue"),
@@ -114,7 +115,7 @@ class Key(NamedTuple):
 
 
 class NothingToDraw(MPAError):
-    """There is nothing of what a picture shows."""
+    """There is nothing to draw in this picture."""
 
 
 def check_matplotlib() -> None:
@@ -172,7 +173,7 @@ def settings(look: Look) -> Iterator[None]:
 
 
 def figure_of(rows: int, row_height: float, more: float = 1.5) -> tuple[Figure, list[Axes]]:
-    """A figure with so many axes below each other; the height of each, and what is ``more`` than these, in inches."""
+    """A figure with this many axes below each other; the height of each, and what is ``more`` than these, in inches."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(_WIDTH, more + rows * row_height), layout="constrained")
@@ -189,7 +190,7 @@ class Sheet:
     """
 
     def __init__(self, things: int, height: float, *, each: int = 1, nothing: str = "there is nothing to draw") -> None:
-        """Have ``each`` axes of ``height`` inches for so many things; raises NothingToDraw if there are none."""
+        """Have ``each`` axes of ``height`` inches for this many things; raises NothingToDraw if there are none."""
         if not things:
             raise NothingToDraw(nothing)
         self.figure, self._axes = figure_of(things * each, height, 0.0)
@@ -220,7 +221,7 @@ class Sheet:
 
 
 class Heading(NamedTuple):
-    """What stands above the axes.
+    """The text above the axes.
 
     Attributes:
         what: the picture shows.
@@ -244,7 +245,7 @@ def _notes(said: Sequence[str]) -> list[str]:
 
 
 def _is_beside(heading: Heading) -> bool:
-    """Whether the name of the connection has room beside the title."""
+    """Return True if the name of the connection has room beside the title."""
     return len(heading.what) * _TITLE_CHARACTER + len(heading.whose) * _NAME_CHARACTER < _WIDTH - 0.6
 
 
@@ -342,7 +343,7 @@ class TimeUnit(NamedTuple):
 
 
 def time_unit(seconds: float) -> TimeUnit:
-    """The unit for what lasts so long."""
+    """The unit for a duration of this length."""
     if seconds >= 2:
         return TimeUnit("s", 1.0)
     return TimeUnit("ms", 1e3) if seconds >= 0.002 else TimeUnit("µs", 1e6)

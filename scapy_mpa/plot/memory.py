@@ -69,7 +69,7 @@ class _Reading(CapturedMemory):
     """Reads captures for what is written to each STag."""
 
     def begin(self) -> None:
-        """Forget what was heard."""
+        """Forget what was received."""
         super().begin()
         self.takes_runs = False  # each segment is noted
         self.written: dict[tuple[int, int], _Placed] = {}
@@ -78,7 +78,7 @@ class _Reading(CapturedMemory):
         self.assembly = noting
 
     def of(self, number: int) -> dict[tuple[Role, int], _Placed]:
-        """What was written in a connection, by who wrote and STag."""
+        """Return what was written in a connection, by writer and STag."""
         shown = self.shown_halves()
         return {
             (ROLES[half & 1], stag): placed
@@ -220,7 +220,7 @@ def _add_bars(ax: Axes, spans: list[list[tuple[float, float]]], colour: str, loo
 
 
 def _draw_bounds(buffer: _Buffer, ax: Axes, look: Look, sheet: Sheet) -> None:
-    """What was named, and what was wrong with it."""
+    """Draw what was named, and what was wrong with it."""
     row = buffer.row
     if row is None or row.to is None or not row.length:
         return
@@ -228,7 +228,7 @@ def _draw_bounds(buffer: _Buffer, ax: Axes, look: Look, sheet: Sheet) -> None:
     for place in (low, low + row.length):
         if abs(place) < 4 * max(float(buffer.end.max()), 1.0):
             ax.axhline(place, color=look.ink, linestyle="--", linewidth=1.0, zorder=1)
-    sheet.keys.append(Key(look.ink, "bounds of what was named", "dashes"))
+    sheet.keys.append(Key(look.ink, "bounds of the named memory", "dashes"))
     wrong = [one for one in row.findings if one.severity == "error"]
     if wrong:
         sheet.said.append(f"{buffer.direction}: {wrong[0].rule} at frame {wrong[0].frame}")

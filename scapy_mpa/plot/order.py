@@ -1,4 +1,4 @@
-"""What a capture shows of the order of octets, and which rules were broken, in words: above pictures, on the page."""
+"""What a capture shows about the order of octets, and the broken rules, in words: above pictures, on the page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MOST_RULES = 4
 
 
 def order_words(connection: Connection, direction: Role) -> list[str]:
-    """What was out of order, sent again, placed early and never captured; none if all came in order."""
+    """Return what was out of order, repeated, placed early and never captured; none if all came in order."""
     counts, parts = connection.half(direction).counts, []
     late, again = counts.out_of_order_segments, counts.retransmitted_segments
     odd = [f"{late:,} came out of order"] if late else []
@@ -59,5 +59,5 @@ def findings_sentence(connection: Connection) -> str:
 
 
 def is_out_of_order(connection: Connection) -> bool:
-    """Whether any octets came out of order, again, or never."""
+    """Return True if any octets came out of order, again, or never."""
     return any(order_words(connection, direction) for direction in ROLES)

@@ -118,7 +118,7 @@ def _overview(connections: Sequence[Connection], captures: Sequence[str], look: 
 
 
 def _draw_open(connections: Sequence[Connection], begun: int, scale: float, ax: Axes, look: Look) -> None:
-    """How many connections are open, over time."""
+    """Draw how many connections are open over time."""
     import numpy as np
 
     first = np.array([one.lifecycle.first[1] - begun for one in connections], dtype=float) * scale

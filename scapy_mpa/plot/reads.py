@@ -47,7 +47,7 @@ class RequestTimes(NamedTuple):
     answered: array[int]
 
     def inside(self, window: Stretch) -> RequestTimes:
-        """Those of a stretch."""
+        """Return those of a stretch of time."""
         if window.is_open:
             return self
         kept = [window.has(frame, time) for frame, time in zip(self.frames, self.asked, strict=True)]
@@ -80,19 +80,19 @@ def reads(subject: Subject, window: Stretch, look: Look, asked: Asked | None = N
     for number, direction in enumerate(shown):
         _draw(connection, direction, there[direction], sheet.axes(number), timeline, look, sheet)
         timeline.mark(sheet.axes(number)[0], marks, shown, direction, look)
-    return sheet.finish(subject.heading("RDMA Reads and Atomics under way, and their latencies", window), look)
+    return sheet.finish(subject.heading("Outstanding RDMA Reads and Atomics, and their latencies", window), look)
 
 
 def _no_reads(connection: Connection, window: Stretch) -> str:
     """The sentence about a connection without any, with what draws its messages."""
-    where = "among what is drawn" if not window.is_open else f"in connection {connection.number}"
+    where = "within what is drawn" if not window.is_open else f"in connection {connection.number}"
     return f"there is no RDMA Read and no Atomic {where}; --kind latency draws calls, --kind ladder all messages"
 
 
 def requests_of(connections: Sequence[Connection]) -> Asked:
-    """What each side of some connections of a report asked for, in the order of the messages.
+    """Return what each side of some connections of a report asked for, in the order of the messages.
 
-    The report must hold FPDUs. The captures are received once more if there are Requests; raises as
+    The report must hold FPDUs. The captures are received again if there are Requests; raises as
     :class:`~scapy_mpa.messages.reading.CapturedMessages` does.
     """
     found = _nothing_asked(connections)
@@ -131,7 +131,7 @@ def _nothing_asked(connections: Sequence[Connection]) -> Asked:
 
 
 def _asks(fpdus: FPDURecords) -> bool:
-    """Whether there is a Request among FPDUs: else nobody need look for messages."""
+    """Return True if there is a Request among FPDUs: else nobody need look for messages."""
     for row, _, run in fpdus.log.entries() if fpdus.log is not None else ():
         if row.opcode in REQUEST_OPCODES if run is None else not REQUEST_OPCODES.isdisjoint(one >> 16 for one in run):
             return True
@@ -167,20 +167,20 @@ def _draw(
         low, high = columns.extremes(times, level, level)
         upper.stairs(np.nan_to_num(high), columns.edges, baseline=np.nan_to_num(low), fill=True, color=look.blue, lw=0)
         sheet.said.append(
-            f"{direction} aggregated: {len(asked):,} Requests in {COLUMNS} columns of time, from the fewest under way "
-            "to the most, from the shortest latency to the longest"
+            f"{direction} aggregated: {len(asked):,} Requests in {COLUMNS} columns of time, from the fewest "
+            "outstanding to the most, from the shortest latency to the longest"
         )
     else:
         upper.step([times[0], *times], [0, *level], where="post", color=look.blue, linewidth=1.6, zorder=3)
-    keys.append(Key(look.blue, "under way", "patch" if is_dense else "line"))
+    keys.append(Key(look.blue, "outstanding", "patch" if is_dense else "line"))
     upper.set_ylim(0, 1.08 * float(level.max()))
     _draw_limits(connection, direction, upper, float(level.max()), keys)
-    upper.set_ylabel("under way")
+    upper.set_ylabel("outstanding")
     never = len(asked) - len(answered)
     more = f", {never:,} never answered" if never else ""
     upper.set_title(
         f"{direction} ({connection.half(direction).endpoint}) asks: "
-        f"{plural(len(asked), 'Request', thousands=True)}, at most {int(level.max())} under way{more}"
+        f"{plural(len(asked), 'Request', thousands=True)}, at most {int(level.max())} outstanding{more}"
     )
     if len(answered):
         waited = answered - asked[is_answered]

@@ -1,4 +1,4 @@
-"""The messages of connections of a report, read once more from the captures, for the pictures that show them."""
+"""The messages of connections of a report, read again from the captures, for the pictures that show them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ConnectionRows:
         self._numbers = {one.number: same_connection(one, self._found) for one in connections}
 
     def __contains__(self, connection: object) -> bool:
-        """Whether it is one of these connections of the report."""
+        """Return True if it is one of these connections of the report."""
         return isinstance(connection, Connection) and connection.number in self._numbers
 
     def of(self, connections: Iterable[Connection]) -> Iterator[MessageRow]:
@@ -37,7 +37,7 @@ class ConnectionRows:
             yield row._replace(connection=numbers[row.connection])
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Release the files."""
         self._messages.close()
 
     def __enter__(self) -> ConnectionRows:
@@ -50,7 +50,7 @@ class ConnectionRows:
 
 
 def query_around(connections: Sequence[Connection]) -> Query:
-    """What reads some connections of a report once more, and as little else as can be said."""
+    """Return a query that reads some connections of a report again, and as little else as possible."""
     index = connections[0].index
     selection = Selection(
         (min(one.lifecycle.first[0] for one in connections), max(one.lifecycle.last[0] for one in connections)),

@@ -71,7 +71,7 @@ class _Sequence:
         """Draw it; ``shown`` are those who have axes."""
         view, ax = self._view, self._ax
         is_dense = max(len(view.segments.start), view.fpdu_count) > MOST_EACH
-        # What is known of the window before and behind what is drawn would only stretch the picture.
+        # What is known about the window before and after what is drawn would only stretch the picture.
         if is_dense:
             self._draw_dense()
         else:
@@ -215,7 +215,7 @@ class _Sequence:
                 self.said.append(f"{_MOST_HOLES} of {len(missing):,} holes drawn")
 
     def _draw_findings(self) -> None:
-        """Where findings begin: at their first frame and sequence number."""
+        """Draw findings at their first frame and sequence number."""
         half = self._connection.half(self._view.direction)
         begun, scale = self._connection.lifecycle.first[1], self._unit.a_second
         there: list[Finding] = [

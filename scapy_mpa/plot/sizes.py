@@ -54,7 +54,7 @@ def sizes(subject: Subject, window: Stretch, look: Look) -> Figure:
 
 
 def _fpdu_sizes(connection: Connection, direction: Role, window: Stretch) -> Counter[int]:
-    """How many FPDUs there are of each size on the wire."""
+    """Return how many FPDUs there are of each size on the wire."""
     found = Counter[int]()
     for turn in turns(connection, direction):
         if isinstance(turn, AtOnce):

@@ -79,9 +79,11 @@ def taps_figure(found: Comparison, *, dark: bool = False) -> Figure:
         for ax in axes[len(drawn) :]:
             ax.set_axis_off()
         said = (
-            "" if len(drawn) == len(halves) else f"the {len(drawn)} of {len(halves)} half connections with most events"
+            ""
+            if len(drawn) == len(halves)
+            else f"the {len(drawn)} of {len(halves)} half connections with the most events"
         )
         if not kinds:
-            said = "nothing happened on the way"
+            said = "nothing happened in transit"
         figure.suptitle("\n".join(["Between two taps", *textwrap.wrap(said, 132)]), x=0.01, ha="left", fontsize=10)
     return figure

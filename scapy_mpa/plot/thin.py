@@ -1,4 +1,4 @@
-"""What is too dense to be drawn one by one: so many columns, each of which stands for what falls into it."""
+"""Columns for what is too dense to draw one by one: each stands for what falls into it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Grid(NamedTuple):
 
     @property
     def edges(self) -> list[float]:
-        """Where each column begins, and where the last one ends."""
+        """The boundaries of the columns: where each begins, and where the last one ends."""
         return [self.first + index * self.width for index in range(self.columns + 1)]
 
     def of(self, places: Column) -> Column:
@@ -51,7 +51,7 @@ class Grid(NamedTuple):
         edges = self.first + np.arange(self.columns + 1) * self.width
         sums += np.bincount(first, weights=density * (edges[first + 1] - starts), minlength=self.columns)
         sums += np.bincount(last, weights=density * (ends - edges[last]), minlength=self.columns)
-        # Columns between the first and the last are full: what begins behind one ends before another.
+        # Columns between the first and the last are full: what begins after one ends before another.
         steps = np.bincount(first + 1, weights=density, minlength=self.columns + 1)
         steps -= np.bincount(last, weights=density, minlength=self.columns + 1)
         full: Column = sums + np.maximum(np.cumsum(steps)[: self.columns], 0.0) * self.width

@@ -22,7 +22,7 @@ _ROWS, _ROW_POINTS = 3, 10
 
 
 class Timeline(NamedTuple):
-    """From when to when a picture goes, in seconds since the connection began, and the unit of its axes."""
+    """The time span of a picture, in seconds since the connection began, and the unit of its axes."""
 
     first: float
     last: float
@@ -30,7 +30,7 @@ class Timeline(NamedTuple):
 
     @classmethod
     def of(cls, columns: Iterable[Column], marks: Sequence[TimeMark] = ()) -> Timeline:
-        """That of all these times and marks."""
+        """Return the span of all these times and marks."""
         times = [float(end) for column in columns if len(column) for end in (column.min(), column.max())]
         times += [mark.time for mark in marks]
         first, last = min(times, default=0.0), max(times, default=0.0)
@@ -42,7 +42,7 @@ class Timeline(NamedTuple):
         return self.last - self.first
 
     def columns(self, count: int) -> Grid:
-        """So many columns of it, in the unit of the axes."""
+        """Return ``count`` columns of it, in the unit of the axes."""
         width = self.span / count or 1e-9
         return Grid(self.first * self.unit.a_second, width * self.unit.a_second, count)
 

@@ -1,7 +1,7 @@
 """What is drawn of a connection: segments, FPDUs and acknowledgements of its half connections as columns of numbers.
 
 What lies outside the frames and times that were asked for is left out. FPDUs are those of the report, segments are read
-once more; nothing is decoded again. Some 80 octets a segment, whatever FPDUs it brings.
+again; nothing is decoded again. Some 80 octets a segment, whatever FPDUs it brings.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 #: FPDUs, or segments, that lanes draw one by one; that anything does.
 MOST_RECORDS, MOST_EACH = 240, 1000
-#: What is said of a connection of which a picture has nothing to draw.
-NOTHING = "no segment of Full Operation is among what is drawn; --kind ladder shows how the connection began and ended"
+#: What is said about a connection of which there is nothing to draw.
+NOTHING = "no segment of Full Operation is within what is drawn; --kind ladder shows how the connection began and ended"
 _SECOND = 1_000_000_000
 #: Of each opcode the place of its name: what has none is alike.
 _OPCODE_PLACES = tuple(OPCODE_NAMES.index(name) for name in OPCODE_NAMES)
@@ -49,11 +49,11 @@ class Stretch(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether all is drawn."""
+        """True if all is drawn."""
         return self == Stretch()
 
     def has(self, frame: int, time: int) -> bool:
-        """Whether what happened at a frame, at a time, is drawn."""
+        """Return True if what happened at a frame, at a time, is drawn."""
         if self.frames is not None:
             first, last = self.frames
             if frame < first or (last is not None and frame > last):
@@ -61,7 +61,7 @@ class Stretch(NamedTuple):
         return (self.since is None or time >= self.since) and (self.until is None or time <= self.until)
 
     def words(self, begun: int) -> str:
-        """What is drawn of a connection that began then (nanoseconds), in words; "" if that is everything."""
+        """Return what is drawn of a connection that began then (nanoseconds), in words; "" if that is everything."""
         said = []
         if self.frames is not None:
             first, last = self.frames
@@ -74,9 +74,9 @@ class Stretch(NamedTuple):
 
 
 class DrawnSegments(NamedTuple):
-    """Columns, one entry a segment: frame, seconds since the connection began, first octet, the one behind the last.
+    """Columns, one entry a segment: frame, seconds since the connection began, first octet, the one after the last.
 
-    ``is_new``: it brought octets that none before it had; ``is_late``: it came behind segments that follow it.
+    ``is_new``: it brought octets that none before it had; ``is_late``: it came after segments that follow it.
     """
 
     frame: Column
@@ -88,9 +88,9 @@ class DrawnSegments(NamedTuple):
 
 
 class DrawnFPDUs(NamedTuple):
-    """Columns, one entry an FPDU, or some of one kind that lie one behind the other and came in one frame.
+    """Columns, one entry an FPDU, or some of one kind that lie one after the other and came in one frame.
 
-    First octet, the one behind the last; how many; opcode; :data:`~scapy_mpa.values.records.LOCATED_BY`; whether its
+    First octet, the one after the last; how many; opcode; :data:`~scapy_mpa.values.records.LOCATED_BY`; whether its
     CRC is bad; whether it was placed early; whether it came after a RST, so that no receiver placed it;
     seconds since the connection began: of the frame that placed it (completed it), of the first frame that brought
     octets of it, and of its turn.
@@ -118,7 +118,7 @@ class DrawnAcks(NamedTuple):
 
 
 class DrawnParts(NamedTuple):
-    """Columns, an entry a stretch of octets that a segment brought: first octet, the one behind the last, when."""
+    """Columns, an entry a stretch of octets that a segment brought: first octet, the one after the last, when."""
 
     start: Column
     end: Column
@@ -135,7 +135,7 @@ class OctetParts(NamedTuple):
 
 
 class TimeMark(NamedTuple):
-    """What begins or ends a connection: frame, seconds since that began, who sent it, a word, whether it is no good.
+    """A mark where a connection begins or ends: frame, seconds since the start, sender, a word, and whether it is bad.
 
     ``last_frame`` is that of the last one, if there were several, which ``times`` says.
     """
@@ -170,7 +170,7 @@ class HalfView(NamedTuple):
 
 
 class WholeHalf(NamedTuple):
-    """All of a half connection, of which a stretch is drawn: FPDUs with frame and time (nanoseconds), segments too."""
+    """All of a half connection, a stretch of which is drawn: FPDUs with frame and time (nanoseconds), segments too."""
 
     fpdus: DrawnFPDUs
     frames: Column
@@ -198,7 +198,7 @@ class Subject:
     ) -> None:
         self.connection = connection
         self.directions = tuple(directions)
-        #: Whether pictures say what became of the connection; else that is said beside them.
+        #: True if pictures say what became of the connection; else that is said beside them.
         self.says_verdict = says_verdict
         #: Its messages, if they were read already.
         self.messages = messages
@@ -222,7 +222,7 @@ class Subject:
         return self._tracks[direction]
 
     def buffers(self, direction: Role) -> HalfBuffers:
-        """What a receiver of a half connection had to hold."""
+        """Return what a receiver of a half connection had to hold."""
         if self._wants_all:
             self.whole(direction)
         if direction not in self._buffers:
@@ -261,7 +261,7 @@ class Subject:
             yield lambda: mine.of([self.connection])
 
     def heading(self, what: str, window: Stretch) -> Heading:
-        """What stands above a picture."""
+        """Return the text above a picture."""
         connection = self.connection
         only = window.words(connection.lifecycle.first[1])
         whose = f"connection {connection.number}, {connection.name}" + (f", {only}" if only else "")
@@ -272,7 +272,7 @@ class Subject:
         return Heading(what, whose, verdict, connection.lifecycle.is_unfinished)
 
     def marks(self, window: Stretch) -> list[TimeMark]:
-        """What begins and ends the connection, in the order of capture."""
+        """Return what begins and ends the connection, in the order of capture."""
         connection, begun = self.connection, self.connection.lifecycle.first[1]
         found = [
             TimeMark(one.frame, (one.time - begun) / _SECOND, one.side, one.what, "rejects" in one.what)
@@ -444,7 +444,7 @@ def _time(track: HalfTrack, frame: int, otherwise: int) -> int:
 
 
 def inside(frames: Column, times: Column, window: Stretch) -> Column:
-    """Which of these frames, with their times in nanoseconds, are drawn."""
+    """Return which of these frames, with their times in nanoseconds, are drawn."""
     import numpy as np
 
     kept = np.ones(len(frames), dtype=bool)
@@ -480,7 +480,7 @@ def _segments(track: HalfTrack, brought: Column, begun: int, is_full_operation: 
 
 
 def _parts(segments: DrawnSegments, kept: Column) -> OctetParts:
-    """What each of the segments that are ``kept`` brought first, and what it brought again."""
+    """Return which octets each of the ``kept`` segments carried first, and which it repeated."""
     import numpy as np
 
     start, end = np.maximum(segments.start, 0), segments.end
@@ -524,14 +524,14 @@ class _Stretches:
         self._index, self._start, self._end = array("q"), array("q"), array("q")
 
     def add(self, index: int, start: int, end: int) -> None:
-        """One more, if it is not empty."""
+        """Add one more, if it is not empty."""
         if start < end:
             self._index.append(index)
             self._start.append(start)
             self._end.append(end)
 
     def columns(self, kept: Column) -> tuple[Column, Column, Column]:
-        """Those of the segments that are kept: number, first octet, the one behind the last."""
+        """Return those of the kept segments: number, first octet, the one after the last."""
         import numpy as np
 
         index, start, end = (np.array(one, dtype=np.int64) for one in (self._index, self._start, self._end))
@@ -540,14 +540,14 @@ class _Stretches:
 
 
 class _Gaps:
-    """What was not captured yet of a stream up to where it is known: stretches in their order."""
+    """The octets of a stream that were not captured yet, as stretches in order."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
         self._ends: list[int] = []
 
     def open(self, start: int, end: int) -> None:
-        """Octets behind all others are missing."""
+        """Octets after all others are missing."""
         self._starts.append(start)
         self._ends.append(end)
 

@@ -1,4 +1,4 @@
-"""What of many connections is drawn, and which stretch of one is worth a look."""
+"""Which of many connections are drawn, and which part of one is worth a look."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 ::
 
-    catalogue -> reach (who can be given it, by what)  -> fitting (laid for what this peer agreed to)
+    catalogue -> reach (which role can be given it, by what)  -> fitting (laid for what this peer agreed to)
               -> script (octets, waits, ends)          -> exchange, on a carrier (the kernel's TCP)
               -> rawscript (all segments)              -> exchange, on rawcarrier (craft.tcp over tun)
               -> seen (what came back)                 -> judge (pass, fail, allowed, unsupported, ...)

@@ -57,7 +57,7 @@ _INSTEAD = "{by} send 96"
 class Live(NamedTuple):
     """Memory of the peer that may be written to: octets from a Tagged Offset on.
 
-    ``is_sink``: an RDMA Read of the peer is to write there, and there may be more behind it.  ``is_kept``: it is there
+    ``is_sink``: an RDMA Read of the peer is to write there, and there may be more after it.  ``is_kept``: it is there
     on the next connection too, so that it must not be invalidated.
     """
 
@@ -79,7 +79,7 @@ def aim(plan: Exchange, live: Live | None, *, sends: bool = True) -> None:
         plan.steps = [_aimed(step, live, sends, is_asked=is_asked) for step in plan.steps]
     else:
         if needs_memory(plan):
-            raise Unsupported("no readable memory of the peer is known")
+            raise Unsupported("the peer has no known readable memory")
         plan.steps = [_INSTEAD if step == _USUAL else step for step in plan.steps]
 
 
@@ -175,14 +175,14 @@ def _place(to: int, length: int, live: Live) -> int:
         return to
     if end > NAMED.length:
         if live.is_sink and end - NAMED.length < FAR:
-            raise Unsupported("where the memory of the peer ends is not known")
+            raise Unsupported("the end of the peer's memory is unknown")
         at = live.to + live.octets + end - NAMED.length - length
     else:
         at = live.to + first
         if first >= 0 and first + length > live.octets:
             raise Unsupported(f"{first + length} octets of memory of the peer are needed, not {live.octets}")
     if not 0 <= at <= _LIMIT - length:
-        raise Unsupported("there are no Tagged Offsets beside the memory of the peer")
+        raise Unsupported("there are no Tagged Offsets beyond the memory of the peer")
     return at
 
 

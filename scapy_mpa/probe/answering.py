@@ -1,4 +1,4 @@
-"""What an endpoint that is wrong on purpose makes of its own Read Responses, by a case about the answer to a Read.
+"""How an endpoint that errs on purpose changes its own Read Responses, for a case about the answer to a Read.
 
 RDMAP below answers each RDMA Read of the peer rightly; what is sent differs from that as the Responses of the case
 differ from the one that its Read Request asks for (RFC 5040 §5.2).

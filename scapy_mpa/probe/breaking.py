@@ -49,7 +49,7 @@ _SEGMENT = 1400
 
 
 class Breaking:
-    """What makes each connection of a role wrong in one way.
+    """Makes each connection of a role err in one way.
 
     Args:
         name: of the case.
@@ -76,7 +76,9 @@ class Breaking:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the endpoint has to want for the case to show: M, C and the specification of the valid connection."""
+        """The settings that the endpoint needs for the case to show: M, C and the specification of the valid
+        connection.
+        """
         side, setup = ROLES.index(self.case.by), self._setup
         valid = Setup(**BASELINES[self.case.baseline].setup)
         found: dict[str, Any] = {"m": setup.m[side], "c": setup.c[side]}
@@ -88,7 +90,7 @@ class Breaking:
         return found
 
     def items(self) -> list[Item] | None:
-        """What the endpoint says: that of the case, None if the case says what the valid connection does."""
+        """Return what the endpoint sends: the case's items, None if the case sends what the valid connection does."""
         if tuple(self.plan.steps) == self.plan.valid and self.case.by == "responder":
             return None
         conversation, is_answering = speech(), WrongAnswers.are_of(self.case)
@@ -110,7 +112,7 @@ class Breaking:
 
 
 def _at_named(step: bytes, named: NamedMemory) -> Message:
-    """What the case says beside, or with, memory of its peer."""
+    """Return what the case sends beyond, or to, memory of its peer."""
     return Message(RAW, moved(step, Live(named.stag, named.to, named.length, is_kept=False)))
 
 
@@ -120,16 +122,16 @@ def refusal(case: Case) -> str:
     if reach.carriage != "tcp":
         return reach.why
     if any(change.name in _OF_ORDER for change in case.changes):
-        return "it is about the order of what both sides send"
+        return "it depends on the order in which both sides send"
     plan = case.plan()
     own = [step.split() for step in plan.steps if isinstance(step, str)]
     if any(len(line) > 1 and line[0] in ("{by}", case.by) and line[1] == "stream" for line in own):
-        return "it is about streaming data"
+        return "it needs streaming data"
     return ""
 
 
 def _cuts(plan: Exchange) -> dict[int, tuple[int, ...]]:
-    """Where a startup frame (0) and FPDUs (from 1) of a side are cut in segments, if they are: by their numbers."""
+    """Return where a startup frame (0) and FPDUs (from 1) of a side are split into segments, if they are, by number."""
     if plan.setup.get("segmentation") is not None:
         return {}
     packets = plan.sent()
@@ -146,13 +148,13 @@ def _cuts(plan: Exchange) -> dict[int, tuple[int, ...]]:
 
 
 def _spoken(plan: Exchange) -> int:
-    """How many FPDUs the side says."""
+    """Return how many FPDUs the side sends."""
     halves = {packet.half for packet in plan.sent() if packet.half.role == plan.by}
     return sum(len(half.laid) for half in halves)
 
 
 class Broken:
-    """What is wrong with one endpoint on one connection (``live.wrong.Wrong``).
+    """The errors of one endpoint on one connection (``live.wrong.Wrong``).
 
     Args:
         case: that is committed.
@@ -173,7 +175,7 @@ class Broken:
         self._end = next((step.how for step in script_of(self._plan.sent(), case.by) if isinstance(step, Finish)), "")
         if not case.ends_by_itself:
             self._end = ""
-        #: FPDUs of its own, answers left out; behind which of them it ends the connection, where none is changed.
+        #: FPDUs of its own, answers left out; after which of them it ends the connection, where none is changed.
         self._own = 0
         self._last = _spoken(self._plan) if tuple(self._plan.steps) != self._plan.valid else 1
         self.ends = ""
@@ -221,7 +223,7 @@ class Broken:
         return frame._replace(**changed, private_data=private, pd_length=len(private))
 
     def _frame(self, case: Case, peer: StartupFrame | None, *, only_setup: bool = False) -> StartupFrame | None:
-        """What a case negotiates with this peer; None if it cannot."""
+        """Return what a case negotiates with this peer; None if it cannot."""
         plan = plan_of(case, Clean())
         if only_setup:
             plan.startup, plan.octets = [], []
@@ -235,7 +237,7 @@ class Broken:
     # --- FPDUs ---
 
     def stream(self, *, markers: bool, crc: bool, origin: Origin) -> LaysFPDUs:
-        """What lays FPDUs as the case does."""
+        """Return what lays FPDUs as the case does."""
         side = ROLES.index(self._case.by)
         setup = Setup(**self._plan.setup)
         told = setup.markers[side]

@@ -1,4 +1,4 @@
-"""What carries the steps of a script to the peer, and what the peer says back.
+"""Carriers: they take the steps of a script to the peer, and return what the peer sends.
 
 ``Carrier`` is all that the rest of this package knows of a network.  ``KernelTCP`` is a socket, with each segment of a
 script written as a record of its own, so that it is sent as one where TCP can.
@@ -43,7 +43,7 @@ class NotTaken(OSError):
 
 
 class Carrier(Protocol):
-    """One TCP connection to the peer, which stands."""
+    """One established TCP connection to the peer."""
 
     @property
     def addresses(self) -> tuple[tuple[str, int], tuple[str, int]]:
@@ -63,13 +63,15 @@ class Carrier(Protocol):
         """End the half connection, or the connection."""
 
     def receive(self, seconds: float) -> bytes | None:
-        """What comes within so many seconds: octets, b"" for a FIN, None for nothing; raises OSError for a RST."""
+        """Return what arrives within this many seconds: octets, b"" for a FIN, None for nothing; raises OSError for a
+        RST.
+        """
 
     def unacknowledged(self) -> int | None:
         """Octets of ours that the peer has not acknowledged; None if that is not known."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release it."""
 
 
 class KernelTCP:
@@ -127,7 +129,7 @@ class KernelTCP:
             self._sock.close()
 
     def receive(self, seconds: float) -> bytes | None:
-        """What comes."""
+        """Return what arrives."""
         if self._is_reset:
             return b""
         self._sock.settimeout(max(seconds, 1e-6))
@@ -140,7 +142,7 @@ class KernelTCP:
             return None
 
     def unacknowledged(self) -> int | None:
-        """What the kernel still holds of ours."""
+        """Return how many of our octets the kernel still holds."""
         if not sys.platform.startswith("linux") or self._is_reset:
             return None
         import fcntl
@@ -209,7 +211,7 @@ class Acceptor:
                 yield self._listener.accept()[0]
 
     def accept(self, seconds: float) -> KernelTCP:
-        """The next connection; raises NotReached if none comes within so many seconds."""
+        """The next connection; raises NotReached if none comes within this many seconds."""
         self._listener.settimeout(seconds)
         try:
             return KernelTCP(self._listener.accept()[0], self._timeout)

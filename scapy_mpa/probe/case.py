@@ -30,7 +30,7 @@ class ProbeCase:
 
     @property
     def name(self) -> str:
-        """Its id, for good."""
+        """Its permanent ID."""
         return self.case.name
 
     @cached_property
@@ -40,7 +40,7 @@ class ProbeCase:
 
     @property
     def is_conformant(self) -> bool:
-        """Whether nothing is wrong with it, so that whatever the peer does wrong is the peer's."""
+        """True if nothing is wrong with it, so that whatever the peer does wrong is the peer's."""
         return self.area == CONFORMANT
 
     @property
@@ -52,7 +52,7 @@ class ProbeCase:
 
     @property
     def clause(self) -> str:
-        """Where the specification says what the peer has to do."""
+        """The clause that says what the peer has to do."""
         if clause := expectation_of(self.name).clause:
             return clause
         profile = BASELINES[self.case.baseline].setup.get("profile", "rfc5044")
@@ -68,15 +68,15 @@ class ProbeCase:
 
     @property
     def is_watched(self) -> bool:
-        """Whether an answer to what follows shows that the peer has not noticed the error."""
+        """True if an answer to what follows shows that the peer has not noticed the error."""
         return self.case.peer.reaction in ("terminate", "stop")
 
     @property
     def begins_full_operation(self) -> bool:
-        """Whether its side sends FPDUs."""
+        """True if its side sends FPDUs."""
         return self.case.plan().steps != ["start"]
 
     @property
     def is_over_with_startup(self) -> bool:
-        """Whether it is over as soon as the peer's startup frame has come."""
+        """True if it is over as soon as the peer's startup frame has come."""
         return not self.begins_full_operation and self.case.peer.reaction == "accept"

@@ -1,4 +1,4 @@
-"""Which cases are given: by name, area and clause; and which failures are known."""
+"""The cases to send, by name, area and clause, and the failures that are known."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def all_cases() -> dict[str, ProbeCase]:
 def chosen(
     names: Sequence[str] = (), skipped: Sequence[str] = (), areas: Sequence[str] = (), clauses: Sequence[str] = ()
 ) -> list[ProbeCase]:
-    """Those that are named, of these areas and clauses (all without any), without those that are skipped.
+    """Return the named cases, of these areas and clauses (all without any), without the skipped ones.
 
     Names may have * and ? in them, or be changes with their parameters; a clause counts for what is below it. Raises
     MPAError for what chooses nothing.
@@ -52,13 +52,13 @@ def chosen(
     ]
     found += changes
     if not found:
-        hint = "; a clause is written as --list --format jsonl has it: 'RFC 5044 §4'" if clauses else ""
+        hint = "; write a clause as --list --format jsonl does: 'RFC 5044 §4'" if clauses else ""
         raise MPAError(f"no case is selected{hint}")
     return found
 
 
 def sampled(cases: Sequence[ProbeCase], count: int, seed: int) -> list[ProbeCase]:
-    """Return so many of the cases, drawn by the seed, in their order; the first and the last are sane ones.
+    """Return this many of the cases, drawn by the seed, in their order; the first and the last are conformant ones.
 
     Those are conformant, so that they show whether the peer works at all, before and after; where there are none among
     the cases, all are drawn.
@@ -73,7 +73,7 @@ def sampled(cases: Sequence[ProbeCase], count: int, seed: int) -> list[ProbeCase
 
 
 def _is_below(clause: str, of: str) -> bool:
-    """Whether a clause is this one, or a part of it: "RFC 5044 §4" has "RFC 5044 §4.2", not "RFC 5044 §40"."""
+    """Return True if a clause is this one, or a part of it: "RFC 5044 §4" has "RFC 5044 §4.2", not "RFC 5044 §40"."""
     if not clause.startswith(of):
         return False
     rest = clause[len(of) :]

@@ -33,9 +33,9 @@ _BEFORE_MARKER = 512 - 12 - 4 - 6 - 18
 #: FPDUs of a connection whose segments are impaired, how they are cut, and what is drawn.
 _MANY, _ANYWHERE, _SEED = 120, {"kind": "random", "shortest": 100, "longest": 400}, 1
 _READ = "{by} read-request 0 sink=0,0 source=0,0"
-#: So many Responses of no octets reach beyond the second Marker.
+#: This many Responses of no octets reach beyond the second Marker.
 _PAST_A_MARKER = 60
-_ITS_ULP_KNOWS = peer("accept", "It takes the message; its upper layer may end the connection.")
+_ITS_ULP_KNOWS = peer("accept", "It accepts the message; its upper layer may end the connection.")
 _NOTHING = (says("start"), answers(None))
 
 
@@ -58,7 +58,7 @@ def _negotiation() -> Iterator[Case]:
         baseline="rddp-01", clause="RFC 5044 §7.1.1",
     )  # fmt: skip
     yield _case(
-        "valid-rev-2-plain", "A valid Request of Rev 2 without RFC 6581's data", setup(rev=(2, 2)), *_NOTHING,
+        "valid-rev-2-plain", "A valid Request of Rev 2 without the data of RFC 6581", setup(rev=(2, 2)), *_NOTHING,
         clause="RFC 6581 §10",
     )  # fmt: skip
     for size in (0, 1, 4, 16, 64, 256, 508, 512):
@@ -91,20 +91,22 @@ def _types(flags: str) -> str:
 
 def _pieces() -> Iterator[Case]:
     for at in (1, 8, 15, 16, 17, 18, 19):
-        yield _case(f"valid-request-cut-{at}", f"A valid Request in two segments, cut after {at} octets", recut(0, at))
+        yield _case(
+            f"valid-request-cut-{at}", f"A valid Request in two segments, split after {at} octets", recut(0, at)
+        )
     yield _case(
-        "valid-request-cut-in-private-data", "A valid Request in two segments, cut in its Private Data",
+        "valid-request-cut-in-private-data", "A valid Request in two segments, split in its Private Data",
         setup(private_data=(bytes(40), b"")), recut(0, STARTUP_HEADER_LENGTH, STARTUP_HEADER_LENGTH + 20),
     )  # fmt: skip
     for at in range(1, _SMALL_SIZE):
         yield _case(
-            f"valid-fpdu-cut-{at}", f"An FPDU of {_SMALL_SIZE} octets in two segments, cut after {at}",
+            f"valid-fpdu-cut-{at}", f"An FPDU of {_SMALL_SIZE} octets in two segments, split after {at}",
             says(_FIRST, _SAID, _SMALL, _SMALL), recut(2, at), clause="RFC 5044 §6",
         )  # fmt: skip
     for at in range(1, _SMALL_SIZE + _MARKER):
         yield _case(
             f"valid-marked-fpdu-cut-{at}",
-            f"An FPDU of {_SMALL_SIZE + _MARKER} octets with a Marker in two segments, cut after {at}",
+            f"An FPDU of {_SMALL_SIZE + _MARKER} octets with a Marker in two segments, split after {at}",
             says(send(1, bytes(_BEFORE_MARKER)), _SAID, _SMALL, _SMALL), recut(2, at), baseline="markers",
             clause="RFC 5044 §6",
         )  # fmt: skip
@@ -117,7 +119,7 @@ def _reads(size: int) -> list[str]:
 
 def _messages() -> Iterator[Case]:
     yield _case(
-        "valid-read-of-nothing", "An RDMA Read of no octets, which is answered whatever its STag is", says(_READ),
+        "valid-read-of-nothing", "An RDMA Read of no octets, which is answered whatever its STag", says(_READ),
         answers(None), clause="RFC 5040 §5.2",
     )  # fmt: skip
     yield _case(
@@ -135,11 +137,11 @@ def _messages() -> Iterator[Case]:
             clause="RFC 5040 §5.2",
         )  # fmt: skip
     yield _case(
-        "valid-memory-named", "The Initiator names memory of its own, as rping's client does",
+        "valid-memory-named", "The Initiator names memory of its own, as the rping client does",
         says(f"initiator {NAMES}"), answers(None), clause="RFC 5041 §7.1",
     )  # fmt: skip
     yield _case(
-        "valid-reads-with-markers", "RDMA Reads of no octets, with Markers in the many answers of the peer",
+        "valid-reads-with-markers", "RDMA Reads of no octets, with Markers in the peer's many answers",
         says(*[_READ] * _PAST_A_MARKER), answers(None), setup(m=(1, 0)), clause="RFC 5044 §4.3",
     )  # fmt: skip
     yield _case(
@@ -159,15 +161,18 @@ def _messages() -> Iterator[Case]:
 #: What an impairment is, in words: by its name in ``craft``.
 _IMPAIRED = {
     "reordered": ("in another order", impaired("reorder", probability=0.5, distance=4, seed=_SEED)),
-    "reversed": ("in the reverse order, so that all but the last lie beyond a hole", reversed_order(2)),
+    "reversed": ("in reverse order, so that all but the last lie beyond a hole", reversed_order(2)),
     "lost": (
-        "some of which are lost, and sent again cut elsewhere",
+        "some of which are lost, and retransmitted with other boundaries",
         impaired("lose", probability=0.3, resegment=True, seed=_SEED),
     ),
-    "repeated": ("half of which come twice", impaired("duplicate", probability=0.5, seed=_SEED)),
-    "resegmented": ("whose octets come again, cut elsewhere", impaired("retransmit", probability=0.5, seed=_SEED)),
+    "repeated": ("half of which arrive twice", impaired("duplicate", probability=0.5, seed=_SEED)),
+    "resegmented": (
+        "whose octets are retransmitted with other boundaries", impaired("retransmit", probability=0.5, seed=_SEED),
+    ),
     "damaged": (
-        "some of which have a wrong TCP checksum, and are sent again", impaired("corrupt", probability=0.3, seed=_SEED),
+        "some of which have a wrong TCP checksum, and are retransmitted",
+        impaired("corrupt", probability=0.3, seed=_SEED),
     ),
 }  # fmt: skip
 
@@ -185,7 +190,7 @@ def _out_of_order() -> Iterator[Case]:
 
 
 def _of_the_probe() -> Iterator[ProbeCase]:
-    """What only a live peer can show, of areas of the catalogue."""
+    """Yield the cases that only a live peer can show, of areas of the catalogue."""
     yield ProbeCase(
         Case(
             "read-without-its-last-octet", "An RDMA Read of no octets, without the last octet of its CRC", "plain",
@@ -222,13 +227,13 @@ def _for_initiators() -> Iterator[Case]:
             clause="RFC 5044 §7.1.1",
         )  # fmt: skip
     for at in (1, 8, 15, 16, 17, 18, 19):
-        yield case(f"valid-reply-cut-{at}", f"A valid Reply in two segments, cut after {at} octets", recut(0, at))
+        yield case(f"valid-reply-cut-{at}", f"A valid Reply in two segments, split after {at} octets", recut(0, at))
     yield case(
         "valid-responder-answers", "The Responder sends a message after the Initiator's first FPDU",
         says(_FIRST, "responder write '' stag=0"), answers(None), clause="RFC 5041 §5.1",
     )  # fmt: skip
     yield case(
-        "valid-responder-reads", "RDMA Reads of no octets by the Responder, which are answered whatever their STag is",
+        "valid-responder-reads", "RDMA Reads of no octets by the Responder, which are answered whatever their STag",
         says(_FIRST, *[_READ] * 3), answers(None), ends("fin"), clause="RFC 5040 §5.2",
     )  # fmt: skip
     yield case(

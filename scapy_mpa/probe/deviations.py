@@ -1,4 +1,4 @@
-"""One deviation, one finding: what a peer does wrong is reported once, with the cases that show it.
+"""One finding per deviation: what a peer does wrong is reported once, with the cases that show it.
 
 A deviation is a rule that the peer breaks by the way, or what it did wrong about the question of a case: the row of
 ``expectations`` that has the case, and the observation that decided.  Its name stays the same from run to run, so that
@@ -27,7 +27,7 @@ class PeerDeviation:
     """What a peer does wrong.
 
     Attributes:
-        name: for good.
+        name: permanent.
         verdict: of the first case.
         reason: a sentence, of the first case.
         clause: that is broken.
@@ -42,7 +42,7 @@ class PeerDeviation:
 
 
 class Deviations:
-    """Those of a run, in the order in which they showed."""
+    """The deviations of a run, in the order in which they appeared."""
 
     def __init__(self) -> None:
         self.found: dict[str, PeerDeviation] = {}

@@ -12,6 +12,8 @@ from scapy_mpa.craft.exchange import Exchange
 from scapy_mpa.craft.sent import Repairable
 from scapy_mpa.craft.setup import ConversationError, Setup
 from scapy_mpa.craft.talk import Side
+from scapy_mpa.craft.tcppacket import TcpPacket
+from scapy_mpa.craft.ulpdus import READ_REQUEST
 from scapy_mpa.errors import FramingError, MPAError
 from scapy_mpa.framing.role import Role, peer_of
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, StartupFrame, decode_startup_frame
@@ -100,9 +102,11 @@ class CaseExchange:
         self.wants_echo = False
         #: Octets of each segment that was handed over.
         self.sent: list[bytes] = []
-        #: RDMA Reads that may be under way, and that were sent; those that have to be answered.
+        #: RDMA Reads that have to be answered; those that may be under way, and that were sent.
+        self.reads = reads_of(self._plan, "read-request") if case.is_conformant else 0
         self._depth, self._reads_sent = 1, 0
-        self.reads = reads_of(self._plan) if case.is_conformant else 0
+        #: No more are under way than was agreed on: the case is not about that.
+        self._keeps_depth = bool(self.reads or reads_of(self._plan, "read"))
 
     @property
     def seen(self) -> SeenPeer:
@@ -154,8 +158,8 @@ class CaseExchange:
                         learns, steps = False, self._fitted()
                     self._check_memory()
             elif isinstance(step, (Send, Shaped)):
-                if self.reads and step.packet.in_operation:
-                    self._await_responses()
+                if self._keeps_depth and step.packet.in_operation:
+                    self._await_responses(requests_in(step.packet))
                 self._send(step)
                 if learns and self._names and step.packet.in_operation:
                     learns = False
@@ -238,7 +242,7 @@ class CaseExchange:
             # What went before the Reply was laid as the case has it, and the rest has to go on so.
             asked = Setup(**plan.setup)
             if bool(frame.m) != asked.has_markers(self._by):
-                raise Unsupported("the case sends FPDUs before the Reply, which then asks for Markers otherwise")
+                raise Unsupported("the case sends FPDUs before the Reply, which then asks for Markers differently")
         else:
             fit(plan, frame)
         self._depth = self._agreed_depth(plan, frame)
@@ -252,30 +256,28 @@ class CaseExchange:
         if self._by == "responder":
             self._watcher.begin(self._own_frame(), self._seconds)
         try:
-            steps = self._script()
-            if not self._has_spoken:
-                own = sum(isinstance(step, (Send, Shaped)) and step.packet.in_operation for step in steps)
-                self._reads_sent = self.reads - own  # what is said before the Reads is none
-            return steps
+            return self._script()
         except IndexError:
-            raise Unsupported(
-                "what the case changes does not occur on a connection as this peer agrees to it"
-            ) from None
+            raise Unsupported("what the case changes does not occur on a connection that this peer agrees to") from None
 
     def _agreed_depth(self, plan: Exchange, frame: StartupFrame) -> int:
         """Return how many RDMA Reads may be under way (RFC 6581 §9.1); one, where that was not agreed on."""
         ours, theirs = Setup(**plan.setup).enhanced_of(self._by), frame.enhanced
         depths = (ours.ord, theirs.ird) if ours is not None and theirs is not None else (1,)
-        if self.reads and not min(depths):
+        is_rtr = ours is not None and ours.a and not self.reads
+        if self._keeps_depth and not min(depths) and not is_rtr:
             raise Unsupported("no RDMA Reads are agreed on (--ird, --ord)")
-        return 1 if NOT_NEGOTIATED in depths else min(depths)
+        return 1 if NOT_NEGOTIATED in depths else max(1, min(depths))
 
-    def _await_responses(self) -> None:
-        """Have no more RDMA Reads under way than was agreed on: wait for Responses before the next one."""
-        least = self._reads_sent - self._depth + 1
-        if self.seen.responses < least and not self._until(lambda: self.seen.responses >= least, self._terms.timeout):
-            self._depth = self.reads
-        self._reads_sent += 1
+    def _await_responses(self, requests: int) -> None:
+        """Have no more RDMA Reads under way than was agreed on: wait for Responses before so many more."""
+        seen, self._reads_sent = self.seen, self._reads_sent + requests
+        least = self._reads_sent - self._depth
+        if not requests or seen.responses >= least:
+            return
+        self._until(lambda: seen.responses >= least or seen.terminate is not None, self._terms.timeout)
+        # A peer that does not answer one in time is not waited for again.
+        self._keeps_depth = seen.responses >= least
 
     def _learn(self) -> bool:
         """Whether the peer has named memory of its own."""
@@ -417,15 +419,25 @@ class CaseExchange:
         self._carrier.close()
 
 
-def reads_of(plan: Exchange) -> int:
-    """How many RDMA Reads the side asks for."""
+def reads_of(plan: Exchange, verb: str) -> int:
+    """How many RDMA Reads the side asks for by this word: with "read" the plan has the Response too."""
     words = [step.split() for step in plan.steps if isinstance(step, str)]
-    return sum(len(line) > 1 and line[0] in ("{by}", plan.by) and line[1] == "read-request" for line in words)
+    return sum(len(line) > 1 and line[0] in ("{by}", plan.by) and line[1] == verb for line in words)
+
+
+def requests_in(packet: TcpPacket) -> int:
+    """How many RDMA Read Requests begin in a segment; those of a retransmission began before."""
+    half = packet.half
+    if packet.is_again:
+        return 0
+    first, end = (at - (half.origin or 0) for at in (packet.start, packet.end))
+    known = zip(half.laid, half.opcodes, strict=False)
+    return sum(opcode == READ_REQUEST and first <= laid.offset < end for laid, opcode in known)
 
 
 def asks_or_ends(plan: Exchange) -> bool:
     """Whether the side asks for RDMA Reads of its own, or says its last: then nothing can follow."""
-    from scapy_mpa.craft.ulpdus import ATOMIC_REQUEST, READ_REQUEST, TERMINATE
+    from scapy_mpa.craft.ulpdus import ATOMIC_REQUEST, TERMINATE
     from scapy_mpa.framing.ddp import opcode_of
 
     opcodes = {opcode_of(step) for step in plan.steps if isinstance(step, bytes)}

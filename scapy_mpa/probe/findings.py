@@ -19,7 +19,7 @@ from scapy_mpa.values.words import plural
 
 INVALIDATING = frozenset((SEND_INVALIDATE, SEND_SE_INVALIDATE))
 #: What is made up in a recording, or says nothing against a peer: segments, acknowledgements, what ends a connection.
-#: A Read that was not answered is judged by itself: an upper layer may have ended the connection first.  What a peer
+#: A Read that was not answered is judged separately: an upper layer may have ended the connection first.  What a peer
 #: does about an error of ours is the verdict's.
 _NOT_SEEN = {
     *(rule.id for name in ("Alignment", "TCP and attacks", "The capture") for rule in GROUPS[name]),

@@ -32,7 +32,7 @@ class Unsupported(MPAError):
 
 @dataclass(frozen=True)
 class Clean:
-    """What a clean connection of ours says, for peers that need more than the least.
+    """What a clean connection of ours sends, for peers that need more than the minimum.
 
     Attributes:
         private_data: of the ULP, in our startup frame.
@@ -57,7 +57,7 @@ def plan_of(case: Case, clean: Clean, left: Repairable | None = None) -> Exchang
 
 
 def _changes_frame(case: Case) -> bool:
-    """Whether a case changes the startup frame itself."""
+    """Return True if a case changes the startup frame itself."""
     return case.makes("fields", "key", "private-data", "frame-cut", "frame-followed", "instead")
 
 
@@ -86,7 +86,7 @@ def _said(enhanced: EnhancedData | None) -> dict[str, int] | bool:
 
 
 def _check(plan: Exchange, asked: Setup, frame: StartupFrame, peer: Role) -> None:
-    """Whether the peer offers what the case needs."""
+    """Return True if the peer offers what the case needs."""
     expected = asked.startup(peer)
     if frame.r and not asked.reject:
         raise Unsupported("the peer rejects the connection (R in its Reply)")
@@ -116,7 +116,7 @@ def _types(enhanced: EnhancedData) -> set[str]:
 
 
 def _check_answer(plan: Exchange, ours: EnhancedData, expected: EnhancedData, found: EnhancedData) -> None:
-    """Whether the enhanced data of a Reply is such that the case is about the same."""
+    """Return True if the enhanced data of a Reply is such that the case is about the same."""
     if ours.a and bool(_types(ours) & _types(expected)) != bool(_types(ours) & _types(found)):
         some = _types(ours) & _types(found)
         raise Unsupported(
@@ -137,7 +137,7 @@ def _reply(plan: Exchange, asked: Setup, frame: StartupFrame) -> tuple[int, Enha
     asks, answers = expected.enhanced, own.enhanced
     found = frame.enhanced
     if asks is None and answers is not None and found is not None:
-        raise Unsupported("the peer's Request is an enhanced one, but a plain one is needed")
+        raise Unsupported("the peer's Request is enhanced, but a plain one is needed")
     if asks is None:
         if found is None or answers is not None:
             return rev, answers
@@ -180,7 +180,7 @@ def _depth(asked: int, answered: int, found: int, name: str) -> int:
         return answered
     depth = found + answered - asked if answered else 0
     if not 0 <= depth < NOT_NEGOTIATED:
-        raise Unsupported(f"the peer's {name} is {found}, which leaves no other value for the case")
+        raise Unsupported(f"the peer's {name} is {found}, which leaves the case no other value")
     return depth
 
 
@@ -192,7 +192,7 @@ def _keep_enhanced(plan: Exchange, answer: EnhancedData) -> None:
         if frame.private_data.startswith(octets):
             return frame
         if len(frame.private_data) < ENHANCED_DATA_LENGTH:
-            raise Unsupported("the peer's Request is an enhanced one, whose Reply needs four octets of Private Data")
+            raise Unsupported("the peer's Request is enhanced, so the Reply needs four octets of Private Data")
         return frame._replace(private_data=octets + frame.private_data[ENHANCED_DATA_LENGTH:])
 
     plan.startup.append((plan.by, change))

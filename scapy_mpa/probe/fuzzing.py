@@ -23,6 +23,7 @@ from scapy_mpa.framing.ddp import opcode_of
 from scapy_mpa.framing.role import Role, peer_of
 from scapy_mpa.framing.startup import EnhancedData, StartupFrame, decode_startup_frame
 from scapy_mpa.fuzz.case import Done, said
+from scapy_mpa.fuzz.coverage import Coverage
 from scapy_mpa.fuzz.recipe import Agreed, Recipe
 from scapy_mpa.fuzz.run import Fuzzer
 from scapy_mpa.live.recording import RecordedConnection, Recording
@@ -74,7 +75,8 @@ class WireResult:
     """What a peer did.
 
     ``is_new``: no case before had that answer; ``is_gone``: it does not answer any more; ``is_given``: there was a
-    connection for the case; ``trouble``: what a monitor says of it.
+    connection for the case; ``trouble``: what a monitor says of it; ``cause``: what has it be gone, if that is known
+    from elsewhere than its changes.
     """
 
     case: WireCase
@@ -84,14 +86,15 @@ class WireResult:
     capture: bytes
     is_given: bool = True
     trouble: str = ""
+    cause: str = ""
 
     @property
     def hit(self) -> str:
         """What is wrong with the peer, by its cause: what the monitor says, or what was changed; "" if nothing is."""
         if self.trouble:
             return self.trouble
-        names = sorted({one.cause for one in self.case.done})
-        return f"gone: {' + '.join(names)}" if self.is_gone else ""
+        names = sorted({one.cause for one in self.case.done}) or ["nothing was changed"]
+        return self.cause or (f"gone: {' + '.join(names)}" if self.is_gone else "")
 
     @property
     def verdict(self) -> str:
@@ -180,6 +183,7 @@ class WireFuzzer:
         terms: how they are given.
         recovery: seconds until a clean connection has to work after a case.
         monitor: says after each case whether the peer is in trouble; None: nobody does.
+        coverage: counts what the peer executes on the connection of each case; None: nobody does.
     """
 
     def __init__(
@@ -190,8 +194,10 @@ class WireFuzzer:
         *,
         recovery: float = 0.0,
         monitor: Monitor | None = None,
+        coverage: Coverage | None = None,
     ) -> None:
         self._monitor = monitor
+        self._coverage = coverage
         self._target = target
         self._fuzzer = fuzzer
         self._terms = terms
@@ -199,6 +205,7 @@ class WireFuzzer:
         #: The side that is played.
         self.by: Role = peer_of(target.role)
         self._answers: set[Answer] = set()
+        self._laid_before: set[int] = set()
 
     @property
     def is_valid_wanted(self) -> bool:
@@ -214,7 +221,19 @@ class WireFuzzer:
 
     def case(self, number: int) -> WireCase:
         """A case of the fuzzer, laid for this peer, with the changes of what it is given."""
-        return wire_case(self._fuzzer.recipe(number), self.by, self._markers, self._terms.rping)
+        return self.case_of(self._fuzzer.recipe(number))
+
+    def case_of(self, recipe: Recipe) -> WireCase:
+        """The same of a recipe."""
+        return wire_case(recipe, self.by, self._markers, self._terms.rping)
+
+    def first_laid(self, recipe: Recipe) -> WireCase | None:
+        """The same with all changes of the recipe; None if its messages are those of a case before."""
+        case = self._made(recipe)
+        key = hash(case.messages)
+        is_new = key not in self._laid_before
+        self._laid_before.add(key)
+        return case if is_new else None
 
     @property
     def _markers(self) -> bool:
@@ -238,6 +257,8 @@ class WireFuzzer:
         self._answers.add(answer)
         is_gone = not self._health.recovers()
         trouble = self._monitor.trouble(str(case.number)) if self._monitor is not None else ""
+        if self._coverage is not None and not is_gone and not trouble:
+            self._coverage.keep()
         return WireResult(case, seen, is_new, is_gone, file.getvalue(), trouble=trouble)
 
     def come_back(self) -> bool:
@@ -273,7 +294,7 @@ class WireFuzzer:
         """Whether the peer goes of it; it is brought back."""
         is_gone = self.give(case).is_gone
         if is_gone and not self.come_back():
-            raise MPAError("the peer does not come back: the case that kills it cannot be minimized")
+            raise MPAError("the peer does not come back, so the case that kills it cannot be minimized")
         return is_gone
 
     # --- one connection ---
@@ -285,12 +306,16 @@ class WireFuzzer:
             named = {one.name: one for one in self._made(case.recipe, live).messages}
             return tuple(named.get(one.name, one) for one in messages)
 
+        if self._coverage is not None:
+            self._coverage.clear()
         carrier = self._health.connection()
         talk = _Talk(carrier, self.by, self._terms, recording)
         try:
             messages, seen = talk.say(case.messages, lay if self._terms.rping else None)
         finally:
             carrier.close()
+            if self._coverage is not None:
+                self._coverage.collect()
             self._target.done()
         return replace(case, messages=messages), seen
 

@@ -164,7 +164,7 @@ _REACTIONS = {
     "accept": "continues",
     "ignore": "continues",
     "discard": "continues",
-    "wait": "waits, or closes after a time",
+    "wait": "waits, or closes after a while",
     "lose": "ends the connection",
     "stop": "ends the connection, without an FPDU",
     "close": "closes at once, without a Reply or an FPDU",
@@ -218,7 +218,7 @@ class _Cell(NamedTuple):
 
 
 _PASS = _Cell("pass")
-_UNCHECKED = _Cell("fail", "the peer takes an FPDU whose CRC does not match for valid: {meaning}", "RFC 5044 §4.4")
+_UNCHECKED = _Cell("fail", "the peer accepts an FPDU whose CRC does not match: {meaning}", "RFC 5044 §4.4")
 _COMMON: dict[Observation, _Cell] = {
     "late": _Cell("no answer", "{frame} came too late: in {seconds}", _STARTUP),
     "mute": _Cell("no answer", "{frame} is missing", _STARTUP),
@@ -227,20 +227,20 @@ _COMMON: dict[Observation, _Cell] = {
     "invalid": _Cell("fail", "what the peer sends is not valid: {error}"),
 }
 _ENDS_STREAM = _Cell("fail", "the peer ends the stream with a Terminate: {meaning}")
-_LACKS = _Cell("allowed", "the peer does not have the memory that the case names: {meaning}")
-_ANSWERED = _Cell("fail", "the peer does what it is asked, and must refuse")
+_LACKS = _Cell("allowed", "the peer does not have the memory that the case uses: {meaning}")
+_ANSWERED = _Cell("fail", "the peer does what it is asked, but must refuse")
 _NO_END = _Cell("no answer", "no Terminate and no close followed")
 _NO_MOMENT = _NO_END._replace(leeway="no clause says when the connection is closed")
-_PASSED = _Cell("fail", "the peer answers an RDMA Read that follows: it has not noticed the error")
+_PASSED = _Cell("fail", "the peer answers a later RDMA Read: it has not noticed the error")
 _ANOTHER = _Cell("fail", "another Terminate: {meaning}", "RFC 5040 §4.8")
-_DROPPED = _Cell("allowed", "the peer's TCP does not acknowledge it: dropped without a word (RFC 5044 §8)")
+_DROPPED = _Cell("allowed", "the peer's TCP does not acknowledge it: dropped silently (RFC 5044 §8)")
 _ACCEPT: dict[Observation, _Cell] = {
     **_COMMON,
     "rejected": _Cell("fail", "the peer rejects the connection (R in its Reply)"),
     "memory": _LACKS,
     **dict.fromkeys(("terminated", "same", "less", "terminate"), _ENDS_STREAM),
     "closed": _Cell("fail", "the peer {how}"),
-    "unanswered": _Cell("no answer", "the peer does not answer an RDMA Read any more"),
+    "unanswered": _Cell("no answer", "the peer no longer answers an RDMA Read"),
     **dict.fromkeys(("dropped", "open"), _PASS),
 }
 _CLOSE: dict[Observation, _Cell] = {
@@ -255,11 +255,11 @@ _CLOSE: dict[Observation, _Cell] = {
 TABLE: dict[Reaction, dict[Observation, _Cell]] = {
     "accept": _ACCEPT,
     "ignore": _ACCEPT,
-    "discard": {**_ACCEPT, "closed": _Cell("allowed", "the peer {how}: its TCP took what was to be dropped")},
+    "discard": {**_ACCEPT, "closed": _Cell("allowed", "the peer {how}: its TCP accepted what it should have dropped")},
     "wait": {
         **_ACCEPT,
-        "replied": _Cell("fail", "the peer answers a Request that is not whole", _STARTUP),
-        "answered": _Cell("fail", "the peer answers an RDMA Read before the message before it has come"),
+        "replied": _Cell("fail", "the peer answers an incomplete Request", _STARTUP),
+        "answered": _Cell("fail", "the peer answers an RDMA Read before the preceding message has arrived"),
         "closed": _Cell("allowed", "the peer {how}, which is allowed"),
     },
     "lose": {
@@ -311,7 +311,7 @@ _CHOSEN: dict[Observation, tuple[Choice, ...]] = {
 _IS_ALLOWED: dict[Choice, str] = {
     "accept": "the peer accepts it, which is allowed",
     "close": "the peer {how}, which is allowed",
-    "terminate": "Terminate: {meaning}, where it is allowed to send any",
+    "terminate": "Terminate: {meaning}, where any is allowed",
     "silence": "the peer sends nothing, which is allowed",
 }
 _OPEN_ENDED = frozenset(("accept", "ignore", "discard"))
@@ -518,7 +518,7 @@ class Judge:
         if saw in ("late", "mute", "shut") and peer.reaction in _OPEN_ENDED and not self._is_initiator:
             return cell._replace(clause="")  # what the case is about is why there is no Reply
         if peer.reaction == "terminate" and peer.layer == _MPA and saw == "less":
-            return _ANOTHER._replace(clause="RFC 5044 §8", leeway="that MPA tells its code is a SHOULD")
+            return _ANOTHER._replace(clause="RFC 5044 §8", leeway="that MPA reports its code is a SHOULD")
         if peer.reaction == "terminate" and saw in ("closed", "open"):
             return self._untold(saw, cell)
         if saw == "closed" and peer.reaction == "close" and self._seen.frame is not None and self._seen.frame.r:
@@ -548,15 +548,15 @@ class Judge:
         if chosen is not None:
             return _Cell("allowed", _IS_ALLOWED[chosen])
         if saw == "shut" and self._said.refused_data:
-            return _Cell("allowed", "the peer {how} on any Private Data, where it should reject it (RFC 5044 §7.1.2)")
+            return _Cell("allowed", "the peer {how} on any Private Data, which it should reject (RFC 5044 §7.1.2)")
         if saw == "rejected" and self._said.private_data:
             return _Cell("allowed", "the peer rejects Private Data, which is for its ULP to decide (RFC 5044 §7.1.2)")
         if saw == "rejected" and self._said.depths:
-            return _Cell("allowed", "the peer rejects these depths, which a Responder may (RFC 6581 §9.1)")
+            return _Cell("allowed", "the peer rejects these depths, as a Responder may (RFC 6581 §9.1)")
         if saw == "closed" and self._seen.frame is not None and self._seen.frame.r:
-            return _Cell("allowed", "after a rejection closing is left to the ULP (RFC 5044 §7.1.2, rule 2)")
+            return _Cell("allowed", "after a rejection, closing is left to the ULP (RFC 5044 §7.1.2, rule 2)")
         if saw == "closed" and self._peer.reaction in _OPEN_ENDED and (self._said.tagged or self._said.requests):
-            return _Cell("allowed", "the peer {how}: it may not have the memory that the case names")
+            return _Cell("allowed", "the peer {how}: it may not have the memory that the case uses")
         return cell
 
     def _untested(self, saw: Observation, cell: _Cell) -> str:

@@ -46,7 +46,7 @@ _EARLY, _MOST_FRAMES = 64, 1 << 17
 
 
 class PacketWay(Protocol):
-    """What IP packets of our address go through."""
+    """Carries the IP packets of our address."""
 
     @property
     def mtu(self) -> int:
@@ -60,7 +60,7 @@ class PacketWay(Protocol):
 
 
 class RawTCP:
-    """One connection over segments of our own, as a carrier.
+    """One connection over segments that we build ourselves, as a carrier.
 
     Args:
         way: of the packets.
@@ -108,7 +108,7 @@ class RawTCP:
         self._flush()
 
     def send(self, step: Send | Shaped | BareOctets) -> None:
-        """Send a segment as it is; raises OSError if there is no connection any more."""
+        """Send a segment as it is; raises OSError if there is no longer a connection."""
         if isinstance(step, Shaped) and ":" in self._ends[0][0]:
             raise Unsupported("it is about the header of IPv4")
         self._pump(0.0)
@@ -150,7 +150,7 @@ class RawTCP:
         self._flush()
 
     def receive(self, seconds: float) -> bytes | None:
-        """What comes within so many seconds: octets, b"" for a FIN, None; raises OSError for a RST."""
+        """Return what arrives within this many seconds: octets, b"" for a FIN, None; raises OSError for a RST."""
         tcp, until = self._tcp, time.monotonic() + seconds
         while True:
             if octets := tcp.take():
@@ -171,7 +171,7 @@ class RawTCP:
         return self._tcp.unacknowledged
 
     def close(self) -> None:
-        """Let go of it; a connection that is not over is reset, so that the peer is free for the next."""
+        """Release it; a connection that is not over is reset, so that the peer is free for the next."""
         if self._is_done:
             return
         self._is_done = True
@@ -182,7 +182,7 @@ class RawTCP:
         self._flush()
 
     def recorded(self, recording: Recording) -> RecordedConnection:
-        """What writes down all that passes, from the SYN on."""
+        """Return what records everything that passes, from the SYN on."""
         self._recorded = RecordedPackets(recording)
         for packet in self._early:
             self._recorded.packet(packet)
@@ -192,7 +192,7 @@ class RawTCP:
     # --- packets ---
 
     def _pump(self, seconds: float) -> None:
-        """Take what comes within so many seconds, until there is something to hand on; timers go on."""
+        """Take what arrives within this many seconds, until there is something to hand on; timers run on."""
         tcp = self._tcp
         for number in range(_AT_ONCE):
             now = _now()
@@ -238,14 +238,14 @@ class RawTCP:
 
 
 class RecordedPackets(RecordedConnection):
-    """A connection of a recording that is written as it passes; what an exchange says of it adds nothing."""
+    """A connection of a recording that is written as it passes; what an exchange says about it adds nothing."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._left = _MOST_FRAMES
 
     def packet(self, packet: Packet) -> None:
-        """It passes."""
+        """Record a packet."""
         if self._left > 0:
             self._left -= 1
             self._recording.passed(packet)
@@ -267,7 +267,7 @@ class RawConnector:
 
     Args:
         way: of the packets.
-        address: ours, of which no kernel knows.
+        address: ours, unknown to any kernel.
         host, port: of the peer.
         timeout: seconds for each answer.
 
@@ -328,7 +328,7 @@ class Begins(NamedTuple):
 
 
 def opening_of(case: ProbeCase | None) -> Begins:
-    """What a case says of it; a number that nobody can know where it says none."""
+    """Return what a case says about it; a number that nobody can know where it says nothing."""
     isn = int.from_bytes(os.urandom(4), "big")
     if case is None:
         return Begins(isn)
@@ -342,7 +342,7 @@ def opening_of(case: ProbeCase | None) -> Begins:
 
 
 def maker(source: tuple[str, int], destination: tuple[str, int]) -> FrameMaker:
-    """What makes the frames from one end to the other."""
+    """Return what makes the frames from one end to the other."""
     return FrameMaker(Endpoint(*source, _MACS[0]), Endpoint(*destination, _MACS[1]))
 
 

@@ -1,7 +1,7 @@
-"""What one side of a case does where it makes its segments itself: each of them, whatever it is, in its order.
+"""What one side of a case does if it builds its segments itself: each of them, whatever it is, in order.
 
 ``script_of`` reads the octets and the waits of a case; here come with them the segments that no kernel would send:
-those of forgers, of an earlier connection, a second SYN, a RST behind which the side goes on.
+those of forgers, of an earlier connection, a second SYN, a RST after which the side continues.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
 from scapy_mpa.probe.script import Send, Step, script_of
 
-#: So near the edge of the window a forged segment is about the edge.
+#: This close to the edge of the window a forged segment is about the edge.
 _NEAR = 16
-#: Milliseconds by which a timestamp has to be older to be an old one.
+#: Milliseconds by which a timestamp must be older to count as old.
 _OLD = 1000
 _IP_AT, _TCP_AT = 14, 34
 _MORE, _OFFSET = 0x2000, 0x1FFF
@@ -45,7 +45,7 @@ class Forge(NamedTuple):
 
 
 class WirePiece(NamedTuple):
-    """What an IPv4 packet, or a part of it, is sent as: its TTL, its flags and fragment offset, its type of service.
+    """How an IPv4 packet, or a part of it, is sent: its TTL, flags and fragment offset, and type of service.
 
     Of what follows the header it has the octets from ``first`` to ``last`` (None: to the end).
     """
@@ -72,7 +72,7 @@ class Shaped(NamedTuple):
 
     @property
     def octets(self) -> bytes:
-        """What it carries."""
+        """Its content."""
         return self.packet.payload
 
 
@@ -80,7 +80,7 @@ RawStep: TypeAlias = "Step | Forge | Shaped"
 
 
 class _Plan:
-    """What the plan says of the connection as far as it has come."""
+    """What the plan says about the connection so far."""
 
     def __init__(self, own: SentHalf) -> None:
         self._own = own
@@ -100,7 +100,7 @@ class _Plan:
             self._edge = max(self._edge, (packet.ack or 0) + (packet.window << shift))
 
     def forge(self, packet: TcpPacket) -> Forge:
-        """A segment that is none of the connection's, as it is to it."""
+        """A segment that does not belong to the connection, positioned relative to it."""
         half, own = packet.half, self._own
         start = packet.start + seq_diff(half.isn, own.isn)
         near = start - self._edge
@@ -124,7 +124,7 @@ def own_half(packets: Iterable[TcpPacket], by: Role) -> SentHalf:
 
 
 def _shapes(packets: list[TcpPacket], wire: Sequence[FrameChange]) -> dict[int, tuple[WirePiece, ...]]:
-    """By the identity of a packet: what it is sent as, where changes to what is captured make its IP header another."""
+    """Return how packets are sent, by identity, where changes to what is captured change the IP header."""
     if packets[0].half.frames.ip_version != 4:
         return {}
     altered = [(packet.time, octets_of(packet)) for packet in packets]

@@ -1,4 +1,4 @@
-"""Which cases which role can be given, and by what: the kernel's TCP, segments of one's own, or a capture alone.
+"""Which cases each role can be given, and by what: the kernel's TCP, our own segments, or only a capture.
 
 It follows from what a case is: the octets that its side sends are carried by any TCP if each is sent once, in order,
 and nothing else is changed.  Whatever is about segments (numbers, flags, checksums, their order, copies) takes a TCP
@@ -32,7 +32,7 @@ _BY_NAME: dict[str, tuple[Carriage, str]] = {
     "foreign": ("capture", "it is about the link types of a capture"),
     "repeated": ("capture", "it is about several connections"),
     "in-vain": ("capture", "it is about a peer that is gone"),
-    "reset-in-answer": ("capture", "it is about what the peer does by itself"),
+    "reset-in-answer": ("capture", "it is about what the peer does on its own"),
     "refused": ("capture", "it is about a peer that does not listen"),
     "fragmented": ("raw", "it is about IP fragments"),
     "hops": ("raw", "it is about the TTL"),
@@ -49,7 +49,7 @@ class Reach(NamedTuple):
 
 
 def reach_of(case: Case) -> Reach:
-    """What a case takes."""
+    """Return what a case requires."""
     role = peer_of(case.by)
     if case.options:
         return Reach(role, "capture", "it is about an option of the analysis")
@@ -65,22 +65,22 @@ def reach_of(case: Case) -> Reach:
     if any(plan.setup.get("isn", ())):
         return Reach(role, "raw", "it is about sequence numbers")
     if _asks_nothing(packets, case.by, plan.setup.get("profile") != "culley-02"):
-        return Reach(role, "capture", "an Initiator begins by itself")
+        return Reach(role, "capture", "an Initiator begins on its own")
     why = _beyond_tcp([packet for packet in packets if packet.half.role == case.by], packets)
     return Reach(role, "raw", why) if why else Reach(role, "tcp")
 
 
 def _asks_nothing(packets: list[TcpPacket], by: Role, is_negotiated: bool) -> bool:
-    """Whether a Responder speaks to an Initiator that never sends its Request."""
+    """Return True if a Responder speaks to an Initiator that never sends its Request."""
     return by == "responder" and is_negotiated and not any(p.payload for p in packets if p.half.role == "initiator")
 
 
 def _beyond_tcp(own: list[TcpPacket], packets: list[TcpPacket]) -> str:
-    """What a kernel's TCP would not do by itself of what a side sends; "" if there is nothing."""
+    """Return what a kernel's TCP would not do by itself of what a side sends; "" if nothing."""
     if any(packet.is_injected or packet.half is not own[0].half for packet in own):
-        return "it has segments that are forged, or of an earlier connection"
+        return "it has segments that are forged, or from an earlier connection"
     if any(packet.damage or packet.is_dropped for packet in own):
-        return "it has segments that are damaged on the way"
+        return "it has segments that are damaged in transit"
     if any(packet.half.role == own[0].half.role and packet.flags & RST and packet is not own[-1] for packet in packets):
         return "it continues after a RST"
     if any(packet.header for packet in own):
@@ -93,7 +93,7 @@ def _beyond_tcp(own: list[TcpPacket], packets: list[TcpPacket]) -> str:
             continue
         if packet.payload:
             if packet.start != following or is_over:
-                return "its octets do not arrive in order, each once"
+                return "its octets do not arrive in order and once each"
             following = packet.end
         is_over = is_over or bool(packet.flags & (FIN | RST))
     if not any(isinstance(step, Send) for step in script_of(packets, own[0].half.role)) and following:

@@ -40,15 +40,15 @@ from scapy_mpa.probe.target import Target, brings_back
 from scapy_mpa.receiver.window import Layout
 
 _WRITE_OF_NOTHING = "{by} write '' stag=0"
-#: Times that a clean connection is tried before a peer is called gone, and seconds before it is tried so once more.
+#: Times that a clean connection is tried before a peer is called gone, and seconds before it is tried so again.
 _TRIES, _POLL = 2, 0.1
 #: What is said on a valid connection to compare with, and what that is called.
 _CONTROLS = {_WRITE_OF_NOTHING: "an RDMA Write of nothing", "{by} send 30": "a Send of 30 octets"}
-#: So often may a peer go after such a connection; then it is not made any more.
+#: A peer may crash this often after such a connection; then no more are made.
 _DEADLY = 2
 #: The rule of a sender that deviates throughout.
 _DIALECT = "deviating-sender"
-#: So many valid Requests of which none was answered show that no other will be.
+#: This many valid Requests without an answer show that no other will be.
 _ENOUGH = 3
 
 
@@ -92,7 +92,7 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a case.
+    """The outcome of a case.
 
     Attributes:
         case: that was given.
@@ -114,7 +114,7 @@ class Result:
 
     @property
     def counts_against(self) -> bool:
-        """Whether the run fails for it."""
+        """True if the run fails for it."""
         return self.judgement.verdict in BAD and not self.is_known
 
 
@@ -156,7 +156,7 @@ class ProbeRun:
         self._has_begun = False
         self._first = SeenPeer()
         self._previous = ""
-        #: Whether the peer closes on any Private Data, None as long as that was not tried.
+        #: True if the peer closes on any Private Data, None as long as that was not tried.
         self._refuses_data: bool | None = None
         #: The peer's startup frame by ours, where it was seen once.
         self._frames: dict[bytes, StartupFrame] = {}
@@ -169,7 +169,7 @@ class ProbeRun:
         self.lost: list[str] = []
 
     def results(self, cases: Sequence[ProbeCase]) -> Iterator[Result]:
-        """Give all of them, in order; raises CannotStart, and PeerGone behind the last result that there is."""
+        """Give all of them, in order; raises CannotStart, and PeerGone after the last result that there is."""
         if not self._has_begun:
             self.begin()
         for case in cases:
@@ -210,10 +210,10 @@ class ProbeRun:
         return replace(result, judgement=replace(judgement, deviations=shown, counted=counted), is_first=True)
 
     def _bring_back(self, name: str) -> None:
-        """Have the peer started anew, which was gone after a connection; raises PeerGone."""
+        """Have the peer started again, which was gone after a connection; raises PeerGone."""
         if not brings_back(self._target, self.is_well):
             after = f", after {name}" if name else ""
-            raise PeerGone(f"peer gone: it does not answer a clean connection any more{after}")
+            raise PeerGone(f"peer gone: it no longer answers a clean connection{after}")
 
     # --- clean connections ---
 
@@ -239,8 +239,13 @@ class ProbeRun:
         if seen.waits_for == "startup" and seen.frame is not None:
             raise CannotStart(f"the peer's {seen.frame.kind.capitalize()} took longer than --timeout allows")
 
+    @property
+    def terms(self) -> Terms:
+        """How cases are given; after the first clean connection with what that has shown."""
+        return self._terms
+
     def silence(self) -> str:
-        """What came of a clean connection that was not answered; "" if it was.  Raises NotReached."""
+        """Return what became of an unanswered clean connection; "" if it was answered. Raises NotReached."""
         seen = self._clean(echoes=False, waits=True)
         return "" if seen.total else seen_words(seen)
 
@@ -259,27 +264,27 @@ class ProbeRun:
         return True
 
     def is_well(self) -> bool:
-        """Whether a clean connection is as the first one was."""
+        """Return True if a clean connection is as the first one was."""
         answered, echoed = self._standard
         for _ in range(_TRIES):
             try:
                 seen = self._clean(echoes=echoed, speaks=echoed or self._target.role == "initiator")
             except NotReached:
                 continue
-            # Whoever ends it, or says something wrong, is there all the same.
+            # Whoever ends it, or says something wrong, is there anyway.
             speaks = not echoed or seen.has_echoed or seen.end is not None or seen.error is not None
             if self._state(seen)[0] >= answered and speaks:
                 return True
         return False
 
     def _is_well_after(self, result: Result, *, is_last: bool) -> bool:
-        """The same, behind a case; that an Initiator is, its next Request shows as well."""
+        """The same, after a case; that an Initiator is, its next Request shows as well."""
         if self._target.role == "initiator" and not is_last and result.judgement.verdict in ("pass", "allowed"):
             return True
         return self.recovers()
 
     def recovers(self) -> bool:
-        """Whether the peer is well again in time: a server that serves one connection may have to be started anew."""
+        """True if the peer is well again in time: a server that serves one connection may have to be started again."""
         until = time.monotonic() + self._settings.recovery
         while not self.is_well():
             left = until - time.monotonic()
@@ -291,13 +296,13 @@ class ProbeRun:
     def _gone(self, case: ProbeCase, result: Result) -> Result:
         """The peer is gone after a case; if it can be brought back, the case is repeated, to be sure."""
         self.lost.append(case.name)
-        why = "the peer does not answer a clean connection any more"
+        why = "the peer no longer answers a clean connection"
         if brings_back(self._target, self.is_well):
             self._give_once(case)
             if self.recovers():
-                why += "; after a restart it survived the case"
+                why += "; after a restart, it survived the case"
             else:
-                why += "; after a restart the case had the same effect"
+                why += "; after a restart, the case had the same effect"
         gone = ProbeJudgement("peer gone", why, is_of_case=False)
         return replace(result, judgement=replace(gone, deviations=(name := name_of(case, gone),), counted=(name,)))
 
@@ -310,12 +315,12 @@ class ProbeRun:
             reason = f"it was expected to fail, but the verdict is {judgement.verdict}"
             return replace(result, judgement=self._counted(result.case, reason, "expected"))
         if judgement.verdict == "unsupported" and result.case.area in self._settings.required:
-            reason = f"it could not be tested, but has to be: {judgement.reason}"
+            reason = f"it had to be tested, but could not be: {judgement.reason}"
             return replace(result, judgement=self._counted(result.case, reason, "untested"))
         return result
 
     def _counted(self, case: ProbeCase, reason: str, saw: str) -> ProbeJudgement:
-        """A failure that is none of the peer's octets."""
+        """A failure that is not in the peer's octets."""
         return self.deviations.count(case, ProbeJudgement("fail", reason, is_of_case=False, saw=saw))
 
     # --- one case ---
@@ -341,7 +346,7 @@ class ProbeRun:
         return worst, not is_gone
 
     def _give_once(self, case: ProbeCase) -> Result:
-        """Give it; what is not answered is tried once more on a fresh connection before it counts."""
+        """Give it; what is not answered is tried again on a fresh connection before it counts."""
         result = self._given(case)
         judgement = result.judgement
         is_missing = judgement.verdict == "no answer" or (judgement.verdict == "fail" and result.seen.has_stalled)
@@ -360,7 +365,7 @@ class ProbeRun:
         ours = judgement.rule if is_invalid else ""
         told = {one.rule for one in others if one.rule in STRUCTURE} | ({ours} & STRUCTURE)
         if _DIALECT in known:
-            # What its FPDUs look like to who does not know how it deviates is no deviation of its own.
+            # How its FPDUs look to a reader that does not know its deviation is not another deviation.
             told = {rule for rule in told if rule in known}
         else:
             told = told - VAGUE or told
@@ -390,13 +395,13 @@ class ProbeRun:
             self._unanswered.setdefault(self._own_startup(case), case.name)
             if others and judgement.saw != "rejected":
                 # Something came; what is wrong with it is why it is no startup frame.
-                words = "what the peer sends is no startup frame"
+                words = "what the peer sends is not a startup frame"
                 judgement = replace(judgement, verdict="unsupported", reason=words)
         kept = capture if self._settings.keeps else b""
         return Result(case, seen.shortened(), replace(judgement, faults=(*judgement.faults, *others)), kept)
 
     def _refuses_private_data(self) -> bool:
-        """Whether the peer closes on one octet of Private Data, for which no buffer is too small."""
+        """Return True if the peer closes on one octet of Private Data, for which no buffer is too small."""
         if self._refuses_data is None:
             said = setup(private_data=(b"\0", b"")), says(_WRITE_OF_NOTHING.format(by="initiator")), answers(None)
             valid = Case("valid-private-data", "One octet of Private Data", "plain", said, (), ACCEPT)
@@ -430,14 +435,14 @@ class ProbeRun:
         return ""
 
     def _own_startup(self, case: ProbeCase) -> bytes:
-        """Our octets before Full Operation, by which a Responder decides; an Initiator decides by itself."""
+        """Our octets before Full Operation, on which a Responder decides; an Initiator decides on its own."""
         if self._target.role == "initiator":
             return b""
         packets = plan_of(case.case, self._terms.clean).sent()
         return b"".join(one.payload for one in packets if one.half.role == case.case.by and not one.in_operation)
 
     def controls_of(self, case: ProbeCase) -> list[SeenPeer | None]:
-        """What came of valid connections: without a message that an upper layer sees, and with one."""
+        """Return what became of valid connections: without a message that an upper layer sees, and with one."""
         found = [self._controls.get((case.case.baseline, step)) for step in _CONTROLS]
         return found if self._target.role == "responder" else [self._first, found[1]]
 
@@ -474,7 +479,7 @@ class ProbeRun:
         """The valid connection that cases begin with, and on which this is said."""
         by = peer_of(self._target.role)
         # The first FPDU of the peer-to-peer model has to be the ready-to-receive message (RFC 6581 §9.2); a
-        # Responder has to have heard one.
+        # Responder must have received one.
         said: tuple[str, ...] = (step,)
         if name == "peer-to-peer" and step != _WRITE_OF_NOTHING:
             said = (_WRITE_OF_NOTHING, step)
@@ -503,7 +508,7 @@ class ProbeRun:
         return seen, exchange.is_unanswered, file.getvalue()
 
     def connection(self, case: ProbeCase | None = None) -> Carrier:
-        """A connection, as soon as there is one: a server that serves a single one is just being started anew."""
+        """A connection, as soon as there is one: a server that serves a single one is just being started again."""
         until = time.monotonic() + (self._settings.recovery if self._target.role == "responder" else 0)
         while True:
             try:
@@ -535,7 +540,7 @@ def _rank(result: Result) -> int:
 
 
 def said_by(case: ProbeCase, terms: Terms) -> Spoken:
-    """What the peer may not be able to take of a case, whatever is wrong with it."""
+    """Return what a case sends that the peer may be unable to handle, whatever is wrong with the case."""
     plan = plan_of(case.case, terms.clean)
     setup, frame = Setup(**plan.setup), _own_frame(plan)
     heard = _heard(plan, setup)
@@ -574,7 +579,7 @@ def _own_frame(plan: Exchange) -> StartupFrame | None:
 
 
 def _names_octets(ulpdu: bytes) -> bool:
-    """Whether a request names octets of memory: an RDMA Read of none does not."""
+    """Return True if a request names octets of memory: an RDMA Read of none does not."""
     reads = read_requests(ulpdu[UNTAGGED_HEADER_LENGTH:]) if opcode_of(ulpdu) == READ_REQUEST else ()
     return not reads or bool(reads[0].size)
 
@@ -592,5 +597,5 @@ def _heard(plan: Exchange, setup: Setup) -> list[bytes]:
 
 
 def peers(cases: Sequence[ProbeCase], role: str, carriages: Container[Carriage] = ("tcp",)) -> list[ProbeCase]:
-    """Those that a peer in this role can be given by what carries them: the kernel's TCP, unless told otherwise."""
+    """Return those that a peer in this role can be given by what carries them: the kernel's TCP by default."""
     return [case for case in cases if case.reach.role == role and case.reach.carriage in carriages]

@@ -22,17 +22,17 @@ class Send(NamedTuple):
 
     @property
     def at(self) -> int:
-        """Where its first octet lies in the stream, from 0."""
+        """The position of its first octet in the stream, from 0."""
         return self.packet.start
 
     @property
     def octets(self) -> bytes:
-        """What it carries."""
+        """Its content."""
         return self.packet.payload
 
 
 class BareOctets(NamedTuple):
-    """Octets that are nobody's packet, to be sent behind what was sent before."""
+    """Octets that are nobody's packet, to be sent after what was sent before."""
 
     octets: bytes
 
@@ -65,7 +65,7 @@ def script_of(
             if packet.flags & (FIN | RST) and not packet.is_injected:
                 break
             if packet.payload and packet.in_operation:
-                # A Responder has to have heard an Initiator (RFC 5044 §7.1.2, rule 4), which waits for nobody.
+                # A Responder must have received from an Initiator (RFC 5044 §7.1.2, rule 4), which waits for nobody.
                 came += ["fpdu"] if by == "responder" else []
             elif packet.payload and half.startup is not None and packet.end > half.startup[0]:
                 came.append("startup")

@@ -17,7 +17,7 @@ from scapy_mpa.live.incoming import IncomingHalf
 from scapy_mpa.live.settings import unnegotiated
 from scapy_mpa.receiver.window import Layout
 
-#: Where the answer to the zero-length RDMA Read goes by which a peer shows that it is still in step.
+#: The sink of the zero-length RDMA Read whose answer shows that a peer is still in step.
 ECHO_STAG: Final = 0x5EED0000
 #: Octets of a peer that are kept, to be shown.
 _KEPT = 1 << 16
@@ -40,11 +40,11 @@ class SeenFPDU(NamedTuple):
 
     @property
     def ulpdu_length(self) -> int:
-        """How long it was."""
+        """Its length."""
         return len(self.ulpdu) + self.cut
 
     def shortened(self) -> SeenFPDU:
-        """The same with the octets that somebody looks at."""
+        """The same with the octets that somebody examines."""
         return self._replace(ulpdu=self.ulpdu[:_SHOWN_OCTETS], cut=self.ulpdu_length - len(self.ulpdu[:_SHOWN_OCTETS]))
 
 
@@ -77,7 +77,7 @@ class _Known(NamedTuple):
 
 @dataclass
 class SeenPeer:
-    """What came of a connection.
+    """What a peer did on a connection.
 
     Attributes:
         octets: the first that the peer sent.
@@ -87,7 +87,7 @@ class SeenPeer:
         error: why nothing is read on, None if all could be.
         end: how the peer ended it, None if it did not.
         end_after: seconds.
-        seconds: how long it was looked at.
+        seconds: how long it was examined.
         unacknowledged: octets of ours that the peer's TCP had not acknowledged by then; None if nobody knows.
         beyond_hole: the most octets of ours that the peer's TCP said it had beyond a hole (RFC 2018); None if nobody
             knows.
@@ -120,7 +120,7 @@ class SeenPeer:
     _read: _Known = field(default=_Known(), init=False, repr=False, compare=False)
 
     def shortened(self) -> SeenPeer:
-        """The same with no more FPDUs than somebody looks at, and its Terminate: what is kept of many cases."""
+        """The same with no more FPDUs than somebody examines, and its Terminate: what is kept of many cases."""
         last = [one for one in self.fpdus[_SHOWN_FPDUS:] if decode_terminate(one.ulpdu) is not None][:1]
         shown = [one.shortened() for one in (*self.fpdus[:_SHOWN_FPDUS], *last)]
         error = self.error
@@ -143,7 +143,7 @@ class SeenPeer:
 
     @property
     def responses(self) -> int:
-        """How many RDMA Reads it has answered to their end."""
+        """The number of RDMA Reads that it has answered completely."""
         return self._known().responses
 
     @property
@@ -153,11 +153,11 @@ class SeenPeer:
 
     @property
     def has_echoed(self) -> bool:
-        """Whether it answered the RDMA Read by which it shows that it is in step."""
+        """True if it answered the RDMA Read that shows that it is in step."""
         return self._known().has_echoed
 
     def _known(self) -> _Known:
-        """What the FPDUs say; each is read once, however often this is asked while more come."""
+        """Return what the FPDUs say; each is read once, however often this is asked while more arrive."""
         known = self._read
         while known.read < len(self.fpdus):
             known = self._read = known.with_next(self.fpdus[known.read].ulpdu)
@@ -189,7 +189,7 @@ class Watcher:
             self._incoming = IncomingHalf(Layout(True, True), unnegotiated().profile, peer_of(by))
 
     def take(self, octets: bytes, seconds: float) -> None:
-        """Octets that came so many seconds after the connection stood."""
+        """Add octets that arrived this many seconds after the connection was established."""
         seen = self.seen
         seen.total += len(octets)
         seen.octets += octets[: max(0, _KEPT - len(seen.octets))]
@@ -225,9 +225,11 @@ class Watcher:
             self.seen.error = RemoteProtocolError(detail, "connection-lost")
 
     def stall(self) -> None:
-        """Nothing more comes, though something was to: octets that have begun no whole FPDU are no answer."""
+        """Note that nothing more arrives, although something should: octets that have begun no complete FPDU are no
+        answer.
+        """
         if self._incoming is not None and self._incoming.held and self.seen.error is None:
-            detail = f"{self._incoming.held} octets that do not become an FPDU"
+            detail = f"{self._incoming.held} octets that never become an FPDU"
             self.seen.error = RemoteProtocolError(detail, "fpdu-format")
             self.seen.has_stalled = True
 

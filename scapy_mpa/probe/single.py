@@ -1,4 +1,4 @@
-"""One case, given once: what was sent, what came back, and what to make of it, in lines for people."""
+"""One case, sent once: what was sent, what came back, and what to make of it, in lines for people."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ def given(
 ) -> Given:
     """Give a case to a Responder, and see by a clean connection whether it survived.
 
+    A clean connection before it shows whether the peer answers an RDMA Read of no octets; the case then ends with one.
     Times are seconds; the peer has ``recovery`` of them to take a connection again.  ``rping`` is its upper layer, if
     that is so.  Raises MPAError if the case cannot be given, or the peer cannot be reached.
     """
@@ -59,13 +60,14 @@ def given(
         hint = f"`scapy-mpa probe --listen PORT --case {case.name}` waits for one"
         raise MPAError(f"{case.name} is for an Initiator: {hint}")
     connector, file = Connector(host, port, timeout), io.BytesIO()
-    carrier, recording, terms = connector.connect(), Recording(file), Terms(timeout, settle=settle, rping=rping)
+    run = ProbeRun(Responder(connector), RunSettings(Terms(timeout, settle=settle, rping=rping), recovery=recovery))
+    run.begin()
+    carrier, recording, terms = run.connection(), Recording(file), run.terms
     exchange = CaseExchange(carrier, one, terms, recording_of(recording, carrier, one), left)
     seen = exchange.run()
     # What it must do with the choice taken is said by the case's outcome.
     taken, said = ProbeCase(_with(case, left), case.area), said_by(one, terms)
     judgement = Judge(taken, seen, said, is_unanswered=exchange.is_unanswered).judgement()
-    run = ProbeRun(Responder(connector), RunSettings(terms, recovery=recovery))
     gone = _gone(run, has_answered=bool(seen.total))
     if not gone and judgement.saw == "closed" and not [*run.compare(one)]:
         # Whether it ends the same connection without the change as well.
@@ -79,7 +81,7 @@ def given(
 
 
 def _gone(run: ProbeRun, *, has_answered: bool) -> str:
-    """What shows that the peer has crashed on a case, which it ``has_answered`` or not; "" if nothing does."""
+    """Return what shows that the peer crashed on a case, which it ``has_answered`` or not; "" if nothing does."""
     try:
         silence = run.silence()
     except NotReached as error:

@@ -21,21 +21,21 @@ from scapy_mpa.system.programs import Program
 #: What stands for the port in a command.
 PORT = "{port}"
 _POLL = 0.05
-#: A peer that died may come back badly, a machine that crashed above all: so often is it started anew.
+#: A peer that died may come back badly, a machine that crashed above all: it is restarted this often.
 _RESTARTS = 3
-#: Octets of a program's standard error that are looked at.
+#: Octets of a program's standard error that are examined.
 _LAST_WORDS = 1024
 
 
 class Connects(Protocol):
-    """What makes connections to a Responder."""
+    """Makes connections to a Responder."""
 
     def connect(self, case: ProbeCase | None = None) -> Carrier:
         """A new connection, which may begin as the case has it; raises NotReached."""
 
 
 class Target(Protocol):
-    """Who is tested."""
+    """The peer under test."""
 
     @property
     def role(self) -> Role:
@@ -45,7 +45,7 @@ class Target(Protocol):
         """A new TCP connection with it, for a case; raises NotReached."""
 
     def restart(self) -> bool:
-        """Have it started anew; whether that can be done."""
+        """Have it started again; whether that can be done."""
 
     def is_back(self, works: Callable[[], bool]) -> bool:
         """Wait for it, as long as is sensible; whether ``works`` came true."""
@@ -54,14 +54,14 @@ class Target(Protocol):
         """A connection is over."""
 
     def close(self) -> None:
-        """Let go of everything that was started."""
+        """Release everything that was started."""
 
 
 class Responder:
     """A peer that listens.
 
     Args:
-        connector: by which it is reached.
+        connector: connects to it.
         restart: a command that brings it back, None if there is none.
         patience: seconds in which it has to be back.
         boot: seconds that the command may take before the peer is tried; less if it ends. A host that boots may be
@@ -84,7 +84,7 @@ class Responder:
         return self._connector.connect(case)
 
     def restart(self) -> bool:
-        """Run the command; one that goes on is the peer itself, and is ended before the next."""
+        """Run the command; one that keeps running is the peer itself, and is ended before the next."""
         if self._command is None:
             return False
         self.close()
@@ -102,7 +102,7 @@ class Responder:
         return True
 
     def done(self) -> None:
-        """Nothing: it goes on."""
+        """Do nothing: it keeps running."""
 
     def close(self) -> None:
         """End what was started."""
@@ -208,7 +208,7 @@ class Initiator:
 
 
 def brings_back(target: Target, works: Callable[[], bool]) -> bool:
-    """Start a peer anew until ``works`` is true, a few times at most; whether it came true."""
+    """Start a peer again until ``works`` is true, a few times at most; whether it came true."""
     return any(target.is_back(works) for _ in range(_RESTARTS) if target.restart())
 
 

@@ -1,4 +1,4 @@
-"""What is printed of results: JSON lines (``probe.schema.json``), a table for people, and JUnit's XML for CI systems.
+"""Results as text: JSON lines (``probe.schema.json``), a table for people, and JUnit XML for CI systems.
 
 Octets of a peer are hexadecimal, and words that hold some are escaped, in every format.
 """
@@ -140,7 +140,8 @@ def why(result: Result) -> str:
 
 
 def print_table(results: Sequence[Result], console: Console, *, everything: bool, total: int = 0) -> None:
-    """What people read: each deviation with its cases, or all cases, then why some were not tested, and how many.
+    """Print the table for people: each deviation with its cases, or all cases, then why some were not tested, and the
+    counts.
 
     ``total`` is how many cases there should have been.
     """
@@ -192,11 +193,11 @@ def _causes(results: Sequence[Result]) -> list[str]:
 def _lacking(results: Iterable[Result]) -> str:
     lacks = sum(one.judgement.lacks_buffer for one in results)
     words = f"allowed: {plural(lacks, 'case')} that end{'s' * (lacks == 1)} at memory that the peer does not have"
-    return f"{words}: --buffer or --ulp rping reaches further" if lacks else ""
+    return f"{words}: --buffer or --ulp rping tests more" if lacks else ""
 
 
 def counts(results: Iterable[Result], expected: int = 0) -> str:
-    """How many there are of each verdict, of deviations, and how many of the cases ``expected`` are missing."""
+    """Return the counts of verdicts and deviations, and how many of the cases ``expected`` are missing."""
     found = [*results]
     number = Counter(one.judgement.verdict for one in found)
     said = [f"{number[verdict]} {verdict}" for verdict in VERDICTS if number[verdict]]
@@ -211,7 +212,7 @@ def counts(results: Iterable[Result], expected: int = 0) -> str:
 
 
 def listed(case: ProbeCase) -> dict[str, Any]:
-    """What ``--list`` says of a case."""
+    """Return what ``--list`` says about a case."""
     return {
         "case": case.name,
         "area": case.area,

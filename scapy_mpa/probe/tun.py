@@ -20,7 +20,7 @@ from scapy_mpa.errors import MPAError
 from scapy_mpa.system.names import printable
 from scapy_mpa.system.programs import started
 
-#: What the device is called, unless somebody says another name.
+#: What the device is called, unless another name is given.
 DEVICE = "mpa-probe"
 #: Octets of an IP packet, the same.
 MTU = 1500
@@ -56,7 +56,7 @@ class Tun:
         if mtu < _LEAST_MTU[self.address.version]:
             raise MPAError(f"an MTU of {mtu} is below the minimum for IPv{self.address.version}")
         if _is_the_kernels(str(self.address), self.address.version):
-            raise MPAError(f"{self.address} is an address of this host, whose kernel would reset the connections")
+            raise MPAError(f"{self.address} is an address of this host, so its kernel would reset the connections")
         self.mtu = mtu
         self._device = device
         self._end = _opened(device)
@@ -74,7 +74,7 @@ class Tun:
         os.close(self._end)
 
     def read(self, seconds: float) -> bytes | None:
-        """The next IP packet that was sent to the address; None if none comes within so many seconds."""
+        """The next IP packet that was sent to the address; None if none comes within this many seconds."""
         ready, _, _ = select.select([self._end], [], [], max(seconds, 0.0))
         if not ready:
             return None
@@ -118,7 +118,7 @@ def _opened(device: str) -> int:
 
 
 def _is_the_kernels(address: str, version: int) -> bool:
-    """Whether the kernel has an address."""
+    """Return True if the kernel has an address."""
     family = socket.AF_INET if version == 4 else socket.AF_INET6
     with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as sock:
         sock.bind((address, 0))

@@ -1,1 +1,1 @@
-"""RDMAP messages put together from DDP Segments, what they have to do with each other, whose memory they use."""
+"""RDMAP messages reassembled from DDP Segments, what they have to do with each other, whose memory they use."""

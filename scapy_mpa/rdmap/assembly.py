@@ -1,6 +1,6 @@
 """DDP Segments in the order of delivery become messages, which find what they have to do with each other.
 
-Untagged messages are put together by queue, MSN and MO, tagged ones by STag and TO up to the segment with L (RFC 5041
+Untagged messages are reassembled by queue, MSN and MO, tagged ones by STag and TO up to the segment with L (RFC 5041
 §5, RFC 5040 §5).  Of a message that is not whole there are parts, each with its offset.  Octets are kept only if they
 are asked for; then no more than a limit wait for the rest of their messages, and longer ones come in parts.
 """
@@ -37,7 +37,7 @@ DEFAULT_HELD = 16 << 20
 NO_MESSAGE = 15
 #: Octets of memory that a message takes besides its own.
 WEIGHT = 512
-#: Of a message of which a snapshot length cut off octets.
+#: The note of a message whose octets a snapshot length cut off.
 CUT_NOTE = "the capture cut it"
 _WRITE, _READ_REQUEST, _READ_RESPONSE, _SEND = range(4)
 _INVALIDATING = frozenset((4, 6))
@@ -51,7 +51,7 @@ _TAGGED_QUEUE = -1
 _NEVER = 1 << 64
 #: Accesses of each half connection that wait until it is known what their sender had received: a bound of memory.
 _MOST_SUSPECTS = 64
-#: Messages of which only the first octets are looked at, and those that nothing is looked up for.
+#: Messages whose first octets only are examined, and those that nothing is looked up for.
 _LOOKED_AT_WHOLE = frozenset((_READ_REQUEST, _ATOMIC_REQUEST, _ATOMIC_RESPONSE))
 
 
@@ -79,7 +79,7 @@ class DDPSegment(NamedTuple):
 
 
 class Writes(NamedTuple):
-    """Segments of RDMA Writes that one frame brought, placed and delivered, one behind the other.
+    """Segments of RDMA Writes that one frame carried, placed and delivered, one after the other.
 
     ``headers`` are their DDP headers, ``lengths`` those of their ULPDUs; ``time`` is in nanoseconds since the epoch;
     ``offset`` and ``end`` are stream offsets of all of their FPDUs.
@@ -94,10 +94,10 @@ class Writes(NamedTuple):
 
 
 class MessageHalf:
-    """One direction of a connection: its messages that are not whole yet, its Requests, the memory it named.
+    """One direction of a connection: its incomplete messages, its Requests, the memory it named.
 
     Attributes:
-        taken: the stream offset behind the last segment.
+        taken: the stream offset after the last segment.
         suspects: what the peer seems to have done wrong with memory of this half, if it had received no octets from
             ``taken`` on up to a stream offset of this half.
     """
@@ -121,12 +121,12 @@ class MessageHalf:
         self.peer = peer
 
     def let_go(self) -> None:
-        """Nothing more comes: refer to nobody who refers to it, so that Python need not look for circles."""
+        """Finish: drop references to objects that refer back, so that Python need not look for cycles."""
         del self.connection, self.peer
 
 
 class ConnectionMessages:
-    """What is known of the messages of one connection.
+    """What is known about the messages of one connection.
 
     Args:
         serial: its number while the capture is read.
@@ -229,7 +229,7 @@ class _Open:
         #: The frame by which all segments so far were placed, 0 if one never was.
         self.placed = segment.placed
         self.early = 0
-        #: Its first octets, as far as they are looked at; all of its octets, if they are asked for.
+        #: Its first octets, as far as they are examined; all of its octets, if they are asked for.
         self.head = b""
         self.octets = bytearray()
         self.after_error = self.is_cut = False
@@ -244,7 +244,7 @@ class _Open:
 
     @property
     def weight(self) -> int:
-        """How many of its octets are kept."""
+        """The number of its octets that are kept."""
         return max(len(self.head), len(self.octets))
 
     def add(self, segment: DDPSegment, payload: bytes, length: int, keeps: bool) -> None:
@@ -273,14 +273,14 @@ class _Open:
 
 
 class MessageSink(Protocol):
-    """Who takes segments."""
+    """Receives segments."""
 
     def take(self, half: MessageHalf, segment: DDPSegment) -> None:
         """The next segment of a half connection."""
 
 
 class MessageRows(Protocol):
-    """Who takes messages: a store, or somebody who shows them at once."""
+    """Receives messages: a store, or a listener that shows them at once."""
 
     def add(self, row: tuple[object, ...], /) -> int:
         """The values of a message (``MessageValues``); returns what :meth:`answer` wants to know of it."""
@@ -290,7 +290,7 @@ class MessageRows(Protocol):
 
 
 class PayloadOctets(Protocol):
-    """Who takes the octets of messages' payload."""
+    """Receives the payload octets of messages."""
 
     def keep(self, octets: bytes, /) -> int:
         """Octets of a message that is added next; returns where they are, for its values."""
@@ -340,7 +340,7 @@ class Assembly:
         self._open: dict[tuple[int, int], MessageHalf] = {}
 
     def let_go(self) -> None:
-        """Nothing more comes: refer no longer to who may refer to it."""
+        """Finish: drop references to objects that may refer back."""
         self._acknowledged = None
 
     def take(self, half: MessageHalf, segment: DDPSegment) -> None:
@@ -373,7 +373,7 @@ class Assembly:
         self.advance(half, offset, end)
         controls, _, stags, tos = zip(*TAGGED_HEADER.iter_unpack(headers), strict=True)
         payloads = [length - TAGGED_HEADER_LENGTH for length in lengths]
-        # Mostly all go on in the same memory.
+        # Mostly all continue in the same memory.
         if (
             _TAGGED_QUEUE not in half.open
             and all(control & LAST for control in set(controls))
@@ -408,7 +408,7 @@ class Assembly:
         rest = lengths[1:]
         is_together = False
         if rest and note is None:
-            # What is said of a Write is said of that one; the first alone shows that its memory is not known.
+            # What is said about a Write is said about that one; the first alone shows that its memory is not known.
             access = access._replace(to=to + lengths[0], length=sum(rest))
             is_together = self._use_together(half, access, len(rest))
         row = (
@@ -433,13 +433,13 @@ class Assembly:
         half.taken = end
 
     def finish(self, connection: ConnectionMessages | None = None) -> None:
-        """Nothing more comes: of one connection, or of any."""
+        """Finish: nothing more follows for one connection, or for any."""
         for half, queue in [(half, queue) for (_, queue), half in self._open.items()]:
             if connection is None or half.connection is connection:
                 self._close(half, queue, False, "the rest of it is missing")
 
     def _lose(self, half: MessageHalf, offset: int) -> None:
-        """Octets before a stream offset were not captured, or those behind it came before."""
+        """Octets before a stream offset were not captured, or those after it came before."""
         half.memories.doubt(max(half.taken, offset), is_gap=True)
         half.suspects.clear()
         half.peer.memories.epoch += 1
@@ -471,7 +471,7 @@ class Assembly:
     def _follow(
         self, half: MessageHalf, queue: int, opcode: int, header: tuple[int, ...], segment: DDPSegment, last: bool
     ) -> None:
-        """A segment of a message that may have more of them."""
+        """Follow a segment of a message that may have more of them."""
         there = half.open.get(queue)
         note = None
         if there is not None:
@@ -498,7 +498,7 @@ class Assembly:
             self._close(half, queue, True)
         while self._held > self._most and self._open:
             (_, oldest), whose = next(iter(self._open.items()))
-            note = f"in parts: more than {self._most} octets wait for the rest of messages"
+            note = f"in parts: more than {self._most} octets wait for the rest of their messages"
             self._close(whose, oldest, False, note)
 
     def _close(self, half: MessageHalf, queue: int, last: bool, *notes: str) -> None:
@@ -570,7 +570,7 @@ class Assembly:
             self._store.add(row)
 
     def _add_without_message(self, half: MessageHalf, segment: DDPSegment) -> None:
-        """A ULPDU that is too short for a DDP header, or of which so little was captured."""
+        """A ULPDU that is too short for a DDP header, or was captured only that far."""
         ulpdu, length, first_frame, last_frame, placed, delivered, first_time, time, after_error, is_cut = segment[:10]
         half.memories.doubt(half.taken, is_gap=True)
         kept = (self._octets.keep(ulpdu), len(ulpdu)) if self._octets is not None else None
@@ -618,7 +618,7 @@ class Assembly:
         return True
 
     def _use_rest(self, half: MessageHalf, there: _Open) -> int | None:
-        """As much of a tagged message as is there goes to memory of the peer; returns the frame that named it."""
+        """Place as much of a tagged message as there is in memory of the peer; return the frame that named it."""
         access = _access(there)
         if there.used:
             named = half.peer.memories.get(access.stag)
@@ -711,7 +711,7 @@ class Assembly:
                 self._store.answer(asked.number, (first_frame, frame, there.first.first_time, time, there.length))
 
     def _name_sink(self, half: MessageHalf, said: list[ReadRequest], frame: int) -> None:
-        """A Read Request names its sink; ``said`` is what it may mean."""
+        """Note the sink that a Read Request names; ``said`` is what it may mean."""
         stag, to, size = said[0][:3]
         if size:
             # An STag that is the same in either byte order does not show which one is meant.
@@ -767,19 +767,19 @@ def _access(there: _Open) -> MemoryAccess:
 
 
 def _source(there: _Open, request: ReadRequest) -> MemoryAccess:
-    """What a Read Request reads."""
+    """Return the memory that a Read Request reads."""
     where = request.source_stag, request.source_to, request.size
     when = there.first.first_frame, there.last_frame, there.placed, there.first.offset, there.last_time
     return MemoryAccess(_READ_REQUEST, *where, *when)
 
 
 def _has_header(ulpdu: bytes) -> bool:
-    """Whether these octets, fewer than DDP's longer header, hold the shorter one, and it is that."""
+    """Return True if these octets, fewer than DDP's longer header, hold the shorter one, and it is that."""
     return len(ulpdu) >= TAGGED_HEADER_LENGTH and bool(ulpdu[0] & TAGGED)
 
 
 def _goes_on(there: _Open, opcode: int, header: tuple[int, ...]) -> tuple[bool, str | None]:
-    """Whether a segment is the next one of a message, and what is odd about it."""
+    """Return whether a segment continues a message, and what is odd about it."""
     if len(header) == 2:
         stag, to = there.header
         return (opcode, *header) == (there.opcode, stag, to + there.length & _LAST_TO), None
@@ -795,7 +795,7 @@ def _goes_on(there: _Open, opcode: int, header: tuple[int, ...]) -> tuple[bool, 
 
 
 def _reply_text(call: Call, time: int) -> str:
-    """What was done for a call, for people."""
+    """Return what was done for a call, for people."""
     said = [
         f"{count} RDMA {name}{'s' if count > 1 else ''} of {octets} octets"
         for count, name, octets in ((call.reads, "Read", call.read_octets), (call.writes, "Write", call.write_octets))

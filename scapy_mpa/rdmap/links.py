@@ -1,4 +1,4 @@
-"""What messages of a connection have to do with each other.
+"""Relations between the messages of a connection.
 
 A Read Response and its Request have the sink in common (RFC 5040 §4.4), an Atomic Response names its Request (RFC 7306
 §5.3). A call of the upper layer has its reply, and the RDMA that was done for it: :mod:`scapy_mpa.rdmap.memory`.
@@ -52,12 +52,12 @@ class Call:
         self.is_doubtful = self.waits = False
 
     def take_write(self, octets: int, count: int = 1) -> None:
-        """An RDMA Write of so many octets into memory that it named, or several together."""
+        """An RDMA Write of this many octets into memory that it named, or several together."""
         self.writes += count
         self.write_octets += octets
 
     def take_read(self, octets: int) -> None:
-        """An RDMA Read of so many octets from memory that it named."""
+        """An RDMA Read of this many octets from memory that it named."""
         self.reads += 1
         self.read_octets += octets
 
@@ -81,7 +81,7 @@ class Pending(NamedTuple):
 
 
 class WaitingRequests:
-    """Requests in their order, by what their answers say of them: the last ``most``."""
+    """Requests in order, by what their answers say about them: the last ``most``."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -103,7 +103,7 @@ class WaitingRequests:
             self._drop()
 
     def take(self, key: Hashable) -> Pending | None:
-        """The oldest Request with a key; those before it, which were never answered, go with it."""
+        """Return the oldest Request with a key; earlier ones, which were never answered, go with it."""
         numbers = self._by_key.get(key)
         if numbers is None:
             return None
@@ -124,13 +124,13 @@ class WaitingRequests:
 
 
 class UnderWay:
-    """How many RDMA Reads and Atomics one side has under way, over time.
+    """The number of RDMA Reads and Atomics that one side has outstanding, over time.
 
     Attributes:
         limit: the most that there may be, its ORD after negotiation; None if that is not known.
         now: how many there are.
         most: how many there were at most, from ``most_frame`` on.
-        levels: nanoseconds for which there were so many.
+        levels: nanoseconds for which there were that many.
         full: nanoseconds at the limit; ``full_times`` says from which frame on and for how many, the first times only.
         times: how often the limit was reached.
     """
@@ -144,7 +144,7 @@ class UnderWay:
         self._full_since: tuple[int, int] | None = None
 
     def change(self, now: int, frame: int, time: int) -> None:
-        """There are so many now."""
+        """Set the present number."""
         if self._since is not None:
             level = min(self.now, _MOST_LEVELS)
             self.levels[level] = self.levels.get(level, 0) + max(0, time - self._since)
@@ -159,7 +159,7 @@ class UnderWay:
             self._leave_limit(time)
 
     def finish(self) -> None:
-        """Nothing more comes."""
+        """Finish: nothing more follows."""
         if self._full_since is not None and self._since is not None:
             self._leave_limit(self._since)
 
@@ -183,11 +183,11 @@ class Requests:
 
     @property
     def names(self) -> str:
-        """What they are: RDMA Reads, Atomics or both."""
+        """Their name: RDMA Reads, Atomics or both."""
         return names_of_requests(self._opcodes)
 
     def ask_read(self, said: Iterable[ReadRequest], pending: Pending, frame: int) -> None:
-        """A Read Request was sent; ``said`` is what it may mean."""
+        """Note a Read Request that was sent; ``said`` is what it may mean."""
         self._opcodes.add(READ_REQUEST)
         self._reads.add(tuple({(one.sink_stag, one.sink_to): None for one in said}), pending)
         self._count(frame, pending.time)

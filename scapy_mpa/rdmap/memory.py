@@ -1,14 +1,14 @@
-"""Memory that one side named to its peer: who named it, its bounds and its life, and what the peer does with it.
+"""Memory that one side named to its peer: who named it, its bounds and its lifetime, and what the peer does with it.
 
 An upper layer's header names ranges of the sender's memory to the peer, a Read Request its sink (RFC 5040 §4.4).  In:
 these names, what ends them (an STag that the peer's Send invalidates, the reply to the call that named them), and the
 peer's RDMA Writes, Read Requests and Read Responses.  Out: those that are outside the range that was named, before or
 after its life (RFC 5041 §4.2, §7.1), and octets whose contents are indeterminate (RFC 5040 §5.5).
 
-Nothing is said of an STag that was never named, nor of a range without a length.  If something that may have named
+Nothing is said about an STag that was never named, nor of a range without a length.  If something that may have named
 memory was not captured or cannot be read, nothing is said of any STag that was not invalidated since: other ranges of
 it may be alive (:meth:`NamedMemories.doubt`).  The two directions need not come in the order in which they were sent:
-where one waits for octets, the other goes on.  So a name has a *position*, the stream offset behind its message, and
+where one waits for octets, the other goes on.  So a name has a *position*, the stream offset after its message, and
 who ends memory says up to which position it had *received*.
 """
 
@@ -27,7 +27,7 @@ from scapy_mpa.values.words import plural
 
 #: STags of each half connection that are remembered: a bound of memory.
 MOST_STAGS = 1 << 13
-#: Ranges of one STag that are alive at a time; nothing is said of an STag with more: a bound of memory, and of time.
+#: Ranges of one STag that are alive at a time; nothing is said about an STag with more: a bound of memory, and of time.
 MOST_RANGES = 16
 #: Ranges of one STag that are remembered although they ended, the last ones: a bound of memory, and of time.
 MOST_ENDED = 8
@@ -150,7 +150,7 @@ class _Ranges:
             self._live.append(_Range(first, end, frame, position, call))
 
     def invalidate(self, frame: int, received: int) -> None:
-        """Those that were named up to a position have ended: their STag is invalid."""
+        """End those that were named up to a position: their STag is invalid."""
         self.is_open = self.is_open and self._position > received
         for one in self._ended:
             if one.ended_frame == frame:
@@ -158,11 +158,11 @@ class _Ranges:
         self._end([one for one in self._live if one.position <= received], frame, "invalidated")
 
     def answer(self, call: Call, frame: int, received: int) -> None:
-        """Those that a call named up to a position have ended."""
+        """End those that a call named up to a position."""
         self._end([one for one in self._live if one.call is call and one.position <= received], frame, "answered")
 
     def deliver(self, first: int, end: int, frame: int) -> None:
-        """One Read Response that ends at ``end`` is complete: of the ranges that hold it, the oldest has its data."""
+        """Complete one Read Response that ends at ``end``: of the ranges that hold it, the oldest has its data."""
         for one in self._live:
             if one.first <= first and end == one.end:
                 one.count -= 1
@@ -211,12 +211,12 @@ class STagMemory:
         protocol: the upper layer that named it, None if only Read Requests did.
         uses: what for: "read", "write", "reply", "sink", ...
         is_current: it was named, and no Send of the peer invalidated it since.
-        low: the first octet that was ever named; ``high`` is behind the last one.
+        low: the first octet that was ever named; ``high`` is after the last one.
         has_bounds: each name said a length.
         ended_frame: of what ended it, 0 while it is alive; ``how`` says it: "invalidated", "answered".
         doubts: how many doubts there were when all that upper layers named by it was known.
         gaps: how many gaps there were when all sinks that it names were known.
-        counts: findings by rule, of which ``findings`` has the first ones.
+        counts: findings by rule; ``findings`` has the first of them.
     """
 
     __slots__ = (
@@ -366,7 +366,7 @@ class STagMemory:
             below += 1
         if over is not None:
             self._overlap(access, over)
-        # What goes on where the run before ends is one run with it.
+        # What continues where the previous run ends is one run with it.
         new = first, end, access.first_frame, access.placed or access.frame
         if over is None and at and runs[at - 1][1] == first:
             at -= 1
@@ -376,7 +376,7 @@ class STagMemory:
             runs.remove(min(runs, key=lambda one: one[3]))
 
     def goes_on(self, first: int, end: int, placed: int, epoch: int) -> bool:
-        """Return True if octets are written inside a range, right behind the highest of this epoch, and note them."""
+        """Return True if octets are written inside a range, right after the highest of this epoch, and note them."""
         if self._epoch != epoch or not self._runs:
             return False
         low, high, begun, _ = self._runs[-1]
@@ -399,7 +399,8 @@ class STagMemory:
         since, until = sorted((last, access.placed or access.frame))
         detail = (
             f"{access.words} overlaps {plural(end - first, 'octet')} at TO {first:#x} that {_frames(begun, last)} "
-            f"wrote, without a Send between: from frame {since} to frame {until} whoever polls them reads stale data"
+            f"wrote, without a Send in between: from frame {since} to frame {until}, whoever polls them reads stale "
+            "data"
         )
         self.find(MemoryFinding(OVERLAP, access.frame, begun, since, until, detail, access.offset, access.time))
 
@@ -407,7 +408,7 @@ class STagMemory:
         """The last octet of a message was placed at frame ``since``, before others of it."""
         detail = (
             f"the last octet of {access.words} was placed at frame {since}, others at frame {access.placed}: in "
-            "between whoever polls the last octet reads stale data"
+            "between, whoever polls the last octet reads stale data"
         )
         self.find(MemoryFinding(EARLY, since, access.placed, since, access.placed, detail))
 
@@ -431,7 +432,7 @@ class NamedMemories:
 
     Attributes:
         most: how many STags are remembered.
-        room: how many more may be remembered by all who share it; one STag always may. None if nobody shares it.
+        room: how many more may be remembered by all who share it; one STag always may. None if it is not shared.
         report: takes each finding of named memory as it is made; None to keep the first ones with their STag.
         epoch: how many messages of the peer made what it wrote before them determinate.
         drop: takes an STag that is remembered no more, None if nobody wants it.
@@ -452,12 +453,12 @@ class NamedMemories:
         self.drop: Callable[[STagMemory], None] | None = None
 
     def get(self, stag: int) -> STagMemory | None:
-        """Return what is known of an STag that was named and not invalidated."""
+        """Return what is known about an STag that was named and not invalidated."""
         memory = self._by_stag.get(stag)
         return memory if memory is not None and memory.is_current else None
 
     def at(self, stag: int) -> STagMemory:
-        """Return what is known of an STag, which may be nothing yet."""
+        """Return what is known about an STag, which may be nothing yet."""
         memory = self._by_stag.get(stag)
         if memory is None:
             is_full = len(self._by_stag) >= self.most or (self.room is not None and not self.room.take())
@@ -490,8 +491,8 @@ class NamedMemories:
         Args:
             memories: what it names.
             frame: the first frame of the message.
-            position: the stream offset behind it.
-            call: the call that it is, None if it is none.
+            position: the stream offset after it.
+            call: the call that it is, None if it is not a call.
             protocol: the upper layer whose header names it, None if a Read Request names its sink.
             is_sure: it is known to be a header of that protocol.
         """
@@ -537,7 +538,7 @@ class NamedMemories:
         return memory.judge(access) if self._knows(memory, access) else None
 
     def goes_on(self, stag: int, first: int, end: int, placed: int) -> bool:
-        """Return True if a Write goes on where the one before ended, and breaks nothing; and note it."""
+        """Return True if a Write continues where the previous one ended, and breaks nothing; and note it."""
         memory = self._by_stag.get(stag)
         return memory is not None and memory.doubts == self._doubts and memory.goes_on(first, end, placed, self.epoch)
 
@@ -551,7 +552,7 @@ class NamedMemories:
         return memory.gaps == self._gaps if access.opcode == _READ_RESPONSE else memory.doubts == self._doubts
 
     def drop_all(self) -> None:
-        """Nothing more comes: hand on all STags."""
+        """Finish: hand on all STags."""
         for memory in self._by_stag.values():
             if self.drop is not None:
                 self.drop(memory)
@@ -580,7 +581,7 @@ def _nearest(ranges: list[_Range], first: int, end: int) -> _Range:
 def _beside(named: _Range, first: int, end: int) -> str:
     """Say how octets lie outside a range."""
     if first >= named.end:
-        return f"begins {_distance(first - named.end)} behind {named.words}"
+        return f"begins {_distance(first - named.end)} after {named.words}"
     if end <= named.first:
         return f"ends {_distance(named.first - end)} before {named.words}"
     if first < named.first:

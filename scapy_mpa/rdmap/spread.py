@@ -14,7 +14,7 @@ _BITS = 11
 
 
 class Spread:
-    """Takes whole numbers, none of them negative: what is below 0 counts as 0."""
+    """Collects whole numbers, none of them negative: those below 0 count as 0."""
 
     __slots__ = ("_counts", "_values", "count", "least", "most", "total")
 
@@ -36,7 +36,7 @@ class Spread:
             self._fold()
 
     def percentile(self, percent: float) -> int:
-        """The least value that so many percent of all are not above (nearest rank); 0 if there is none."""
+        """The least value that this percentage of all does not exceed (nearest rank); 0 if there is none."""
         rank = max(1, -int(-self.count * percent // 100))
         if not self._counts:
             return sorted(self._values)[rank - 1] if self.count else 0

@@ -1,7 +1,7 @@
 """What both directions of a connection do with named memory, as an analysis reads them (RFC 5040 §5.5, RFC 5041 §7.1).
 
 In: FPDUs and runs of plain ones, each direction in stream order.  Out: breaches of who writes or reads.  Untagged
-messages are put together by :class:`~scapy_mpa.rdmap.assembly.Assembly`; of an RDMA Write nothing but place and length
+messages are reassembled by :class:`~scapy_mpa.rdmap.assembly.Assembly`; of an RDMA Write nothing but place and length
 is needed, so its segments are only counted.  Where an RDMA Read Response goes is judged by what it answers
 (:mod:`scapy_mpa.watches.outstanding`).  Where no upper layer is known the watch is over before the first tagged
 message, and takes nothing any more; mostly the first Send shows it, before anything was made to put messages together.
@@ -36,7 +36,7 @@ from scapy_mpa.watches.ddp import ulpdu_of
 #: STags of each direction that are remembered, and of all connections of an analysis together: a bound of memory.
 MOST_STAGS: Final = 1 << 10
 MOST_OF_ALL: Final = 1 << 14
-#: Segments of each direction of which the acknowledgement number is remembered: a bound of memory.
+#: Segments of each direction whose acknowledgement numbers are remembered: a bound of memory.
 MOST_ACKS: Final = 1 << 12
 #: Segments before the first FPDU of which that is remembered until it is known that there is anything to watch: a bound
 #: of memory, and more than come before it in order.
@@ -51,7 +51,7 @@ _OPCODE: Final = 0x0F
 
 
 class _Sender:
-    """One direction: its messages, and the RDMA Write of which segments came and the last one did not.
+    """One direction: its messages, and the RDMA Write whose last segment has not arrived.
 
     Attributes:
         half: its messages, and the memory that it named.
@@ -170,12 +170,12 @@ class MemoryWatch:
             del sender.frames[:MOST_ACKS], sender.acks[:MOST_ACKS]
 
     def _acknowledged(self, half: MessageHalf, frame: int) -> int:
-        """Return the stream offset up to which who sends a direction had received its peer's octets by a frame."""
+        """Return the stream offset up to which a direction's sender had received its peer's octets by a frame."""
         ack = self._senders[half.half].acknowledged_by(frame)
         return UNKNOWN if ack is None else self._offset_of(half.peer.half, ack, half.peer.taken)
 
     def passed(self, side: int, fpdu: LocatedFPDU, ulpdu: bytes | None = None) -> None:
-        """Take the next FPDU of a direction in stream order; ``ulpdu`` are first octets of its ULPDU, if at hand."""
+        """Take the next FPDU of a direction in stream order; ``ulpdu`` are first octets of its ULPDU, if available."""
         if fpdu.crc == BAD or fpdu.is_damaged:
             return
         if not self._is_begun:
@@ -242,14 +242,14 @@ class MemoryWatch:
             at += TAGGED_HEADER_LENGTH
 
     def finish(self) -> None:
-        """Nothing more comes."""
+        """Finish: nothing more follows."""
         if not self.is_over:
             for sender in self._senders:
                 self._judge(sender)
             self.end()
 
     def end(self) -> None:
-        """Nothing more can be found: forget all."""
+        """Forget everything: nothing more can be found."""
         if self.is_over:
             return
         self.is_over = True

@@ -1,1 +1,1 @@
-"""One pass over captures: what is asked, how segments are read, and who listens."""
+"""One pass over captures: what is asked for, how segments are read, and who receives the results."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from scapy_mpa.reading.shares import Share
 
 
-#: So many blocks are read before what was placed in the first of them is yielded.
+#: This many blocks are read before what was placed in the first of them is yielded.
 _LAG = 8
 
 
@@ -52,29 +52,29 @@ def analyze(
 ) -> Report:
     """Analyse a capture, or several as one.
 
-    Until it returns, the threshold of Python's collector (:func:`gc.set_threshold`) is raised: objects that are made
-    here form no cycles, and to look for some would take a quarter of the time.
+    Until it returns, the threshold of Python's collector (:func:`gc.set_threshold`) is raised: the objects made here
+    form no cycles, and looking for some would take a quarter of the time.
 
     Args:
         capture: A path or an open binary file, or a list of them; also a folder, or a pattern such as ``day/*.pcapng``.
-            Or octets without packets: :class:`~scapy_mpa.capture.streams.Streams`; or Scapy packets, as ``rdpcap``
-            returns them or anything yields them; or a query (:func:`~scapy_mpa.reading.query.query_of`), which then
-            says all that is below.
-        fpdus: Whether the half connections of the report hold a record of every FPDU (about 50 octets each); without,
-            counts and findings only.
-        selection: What is looked at.
+            Or octets without packets: :class:`~scapy_mpa.capture.streams.Streams`; or Scapy packets, from ``rdpcap`` or
+            any iterable; or a query (:func:`~scapy_mpa.reading.query.query_of`), which then replaces the arguments
+            below.
+        fpdus: Whether the half connections of the report hold a record of every FPDU (about 50 octets each), or only
+            counts and findings.
+        selection: What is examined.
         assumptions: What cannot be known from the capture.
         limits: How much is held back.
-        jobs: How many processes divide the connections among them, each within the limits; with more than one,
-            captures must be named files.
-        joining: How several captures become one: ``follow`` reads one after the other, ``merge`` by time, ``auto``
+        jobs: How many processes share the connections, each within the limits; with more than one, captures must be
+            named files.
+        joining: How to combine several captures: ``follow`` reads one after the other, ``merge`` by time, ``auto``
             follows files whose times follow one another, and merges those that overlap.
-        esp: The keys of what travels under ESP: the file in which Wireshark keeps security associations (esp_sa).
+        esp: The keys of ESP traffic: the file in which Wireshark keeps security associations (esp_sa).
         udp_ports: UDP ports of tunnels besides the usual ones: ``vxlan``, ``vxlan-gpe`` or ``geneve`` by port.
 
     Raises:
         CaptureError: Nothing of a capture can be read.
-        MPAError: The file of keys cannot be used, or what decrypts is not installed.
+        MPAError: The file of keys cannot be used, or the decryption library is not installed.
     """
     query = query_of(capture, selection, assumptions, limits, joining, esp, udp_ports)
     read = partial(_part, query, fpdus)
@@ -89,12 +89,12 @@ def analyze(
 
 
 def _part(query: Query, fpdus: bool, share: Share | None) -> ReportPart:
-    """What is found of a share of the TCP connections, or of all of them."""
+    """Return the findings of a share of the TCP connections, or of all of them."""
     return part_read(Pass(query, records=fpdus), share, is_heard=False)
 
 
 def part_read(one: Pass, share: Share | None = None, *, is_heard: bool = True) -> ReportPart:
-    """Read the captures of a pass, or its share of them; what it found.
+    """Read the captures of a pass, or its share of them; return what it found.
 
     Unless somebody hears of connections (``is_heard``), only what the report says is kept of those that are over.
     """
@@ -111,7 +111,7 @@ def part_read(one: Pass, share: Share | None = None, *, is_heard: bool = True) -
 
 
 def _handed_over(analyzer: Analyzer, index: FrameIndex, lets_go: bool = True) -> Iterator[tuple[int, Connection]]:
-    """Yield the connections that are over with the frames that they are numbered by, and let go of the rest of each."""
+    """Yield the connections that are over with the frames that they are numbered by, and release the rest of each."""
     over = analyzer.hand_over()[::-1]
     while over:
         mpa = over.pop()
@@ -126,7 +126,8 @@ def part_of(
     captures: Captures | None = None,
     over: Sequence[tuple[int, Connection]] = (),
 ) -> ReportPart:
-    """What a receiver found that has come to its end in these captures; without, nothing is said of them yet.
+    """Return what a receiver found once it has reached the end of these captures; without them, nothing is said about
+    them yet.
 
     ``over`` are connections that it has handed over before.
     """
@@ -170,7 +171,7 @@ def report_of(parts: Sequence[ReportPart], index: FrameIndex) -> Report:
 
 
 def _report_notes(notes: Sequence[Note], findings: Findings) -> None:
-    """Have the report say what reading the captures left to be said."""
+    """Add what was noted while the captures were read to the report."""
     for note in notes:
         findings.add(
             note.rule, None, note.frame, note.time, 0, note.detail, count=note.times, last_frame=note.last_frame
@@ -207,7 +208,7 @@ class PlacedFPDUs:
         """Read the capture; raises :class:`~scapy_mpa.errors.CaptureError` if no packet of it can be read."""
         placed, captures = PlacedRecords(self._index), self._captures
         one = Pass(self._query, [placed])
-        # What must be looked for is found late: as long as it is not too late, it still comes in its turn.
+        # What must be looked for is found late: as long as it is not too late, it still comes in order.
         lag: deque[tuple[int, int]] = deque()
         # Who listens to a pipe wants each FPDU now.
         most = 0 if any(map(is_pipe, self._captures.sources)) else _LAG * reader.BLOCK_SIZE
@@ -252,16 +253,16 @@ def iter_fpdus(
 ) -> Iterator[FPDURecord]:
     """Yield the FPDUs of a capture, or of several as one, in the order of placement.
 
-    Memory is bounded whatever the size of the capture. A record says what is known when it is yielded:
-    ``delivered_frame`` is None if it is delivered later, and a bad CRC before it that shows later is not in
-    ``after_error`` yet. What is found late (an FPDU with a bad CRC, one that had to be looked for, those of a
-    connection whose startup frames were not captured) comes in its turn if its frame is among the last 4 MiB of the
+    Memory is bounded, whatever the size of the capture. A record says what is known when it is yielded:
+    ``delivered_frame`` is None if it is delivered later, and an earlier bad CRC that shows only later is not in
+    ``after_error`` yet. What is found late (an FPDU with a bad CRC, one that had to be searched for, those of a
+    connection whose startup frames were not captured) comes in order if its frame is among the last 4 MiB of the
     capture, else when it is found. While the capture is read, not between two FPDUs, the threshold of Python's
     collector is raised, as :func:`analyze` does.
 
     Args:
         capture: As :func:`analyze` takes it.
-        selection: What is looked at.
+        selection: What is examined.
         assumptions: What cannot be known from the capture.
         limits: How much is held back.
         joining: As :func:`analyze` takes it.

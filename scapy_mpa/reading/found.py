@@ -1,4 +1,4 @@
-"""The FPDUs of a capture with their octets, in an order of which only the end of the capture tells.
+"""The FPDUs of a capture with their octets, in an order that is known only at its end.
 
 In the order of delivery an FPDU comes when it and all before it in its half connection are complete: the order of the
 stream, each half connection's in turn with the frames. An FPDU that is never delivered, because octets before it were
@@ -36,7 +36,7 @@ _Event: TypeAlias = (
 #: (turn, connection, direction, stream offset, row, frames, place and number of its octets, FPDUs listed before it).
 _Turn: TypeAlias = "tuple[int, int, int, int, _PlainRow, tuple[int, ...], int, int, int]"
 
-#: So many frames that brought octets of an FPDU weigh as much as the rest of it.
+#: This many frames that carried octets of an FPDU weigh as much as the rest of it.
 _FRAMES_A_WEIGHT = 8
 
 
@@ -70,7 +70,7 @@ class FoundFPDU(NamedTuple):
 
     @property
     def is_cut(self) -> bool:
-        """Whether a snapshot length cut off some of its octets."""
+        """True if a snapshot length cut off some of its octets."""
         return len(self.octets) < self.record.wire_length
 
     @property
@@ -86,7 +86,7 @@ class FoundFPDU(NamedTuple):
 
 
 def located_fpdu(octets: bytes, offset: int, markers: bool, ulpdu_length: int, wire_length: int) -> Fpdu:
-    """Return the fields of an FPDU at a stream offset, of one that was cut what is there, as ``decoded`` says it.
+    """Return the fields of an FPDU at a stream offset, as far as they exist if it was cut, as ``decoded`` has it.
 
     ``wire_length`` counts its octets on the wire, Markers included.
     """
@@ -180,7 +180,7 @@ class FoundFPDUs(CaptureListener):
             yield FoundFPDU(connection, half, offset, turn, record, self._octets.at(place, length), number)
 
     def extent(self, connection: Connection) -> ConnectionSpan:
-        """What is known of where a connection of the report lies."""
+        """Return what is known about where a connection of the report lies."""
         frames = [frame for frame in (connection.request_frame, connection.reply_frame) if frame is not None]
         counts = [0, 0]
         for serial, found in self._extents.items():

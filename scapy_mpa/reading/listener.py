@@ -1,8 +1,9 @@
-"""What hears of every FPDU while a capture is read, and what it takes to describe it when the whole report is there.
+"""Listeners that receive every FPDU while a capture is read, and what is needed to describe it once the report is
+complete.
 
 It hears of each at once, when it is not known yet whether its sender deviates. So if reading a capture leaves a doubt
-of that, and only then, an analysis looks into it, and if it finds senders that deviate, the capture is read anew with
-what is known of them. Where nothing can be read again the first reading stands, and :attr:`CaptureListener.remark`
+of that, and only then, an analysis examines it, and if it finds senders that deviate, the capture is read again with
+what is known about them. Where nothing can be read again the first reading stands, and :attr:`CaptureListener.remark`
 says so.
 """
 
@@ -24,16 +25,16 @@ from scapy_mpa.report.model import Report
 from scapy_mpa.rules.findings import Findings, Quota
 from scapy_mpa.values.records import FPDURow
 
-#: What a listener says of a capture that it would have to read anew.
-READ_ONCE: Final = "whether a sender deviates was not examined: the capture can be read only once"
+#: What a listener says about a capture that it would have to read again.
+READ_ONCE: Final = "whether a sender deviates was not checked: the capture can be read only once"
 
 
 class CaptureListener(Listener):
-    """Listens to captures, which are read anew if it takes that.
+    """Listens to captures, which are read again if it takes that.
 
     Connections have a number of their own while the capture is read, for which :meth:`connect` finds those of the
     report; directions are 0 and 1, as in :data:`~scapy_mpa.report.half.DIRECTIONS`. ``report`` is the report without
-    FPDUs, ``remark`` a line that says what was not looked into, if there is anything.
+    FPDUs, ``remark`` a line that says what was not examined, if there is anything.
     """
 
     report: Report
@@ -43,7 +44,7 @@ class CaptureListener(Listener):
         self.begin()
 
     def begin(self) -> None:
-        """Forget what was heard, if anything was: a capture is read, perhaps anew."""
+        """Forget what was received, if anything was: a capture is read, perhaps again."""
         self._serials: dict[int, int] = {}
         # They are kept so that no other one gets the identity of one that is gone.
         self._mpas: list[object] = []
@@ -51,7 +52,7 @@ class CaptureListener(Listener):
         self.connections: list[Connection | None] = []
 
     def read(self, query: Query, make_findings: Callable[[Quota | None], Findings] = Findings) -> Analyzer:
-        """Read captures, and anew if it takes what an analysis finds out of senders.
+        """Read captures, and again if it takes what an analysis finds out of senders.
 
         Raises as :func:`scapy_mpa.analyze` does.
         """
@@ -81,7 +82,7 @@ class CaptureListener(Listener):
         query: Query,
         make_findings: Callable[[Quota | None], Findings] = Findings,
     ) -> Analyzer:
-        """Hear of what a pass takes, and hear it anew if it takes what an analysis finds out of senders.
+        """Receive what a pass yields, and again if that needs what an analysis finds out about senders.
 
         ``feed`` has a pass take all segments, and returns its connections as a report has them, in its order; ``look``
         finds out, by reading the same segments, in what the senders deviate.

@@ -1,4 +1,4 @@
-"""One pass: segments come from captures, from shares of them or from packets; an analyzer takes them, others listen."""
+"""One pass: segments come from captures, shares of them or packets; an analyzer receives them, others listen."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ class Pass:
     """Segments through an analyzer, once.
 
     Args:
-        query: what is looked at, what is assumed, how much is held back.
+        query: what is examined, what is assumed, how much is held back.
         listeners: who hears of segments, startup frames and FPDUs; each says what it wants.
         records: whether a row is kept of each FPDU.
         make_findings: makes the findings of a connection.
-        deviations: what is known of senders.
+        deviations: what is known about senders.
 
     Attributes:
         query: what was asked.
@@ -96,13 +96,13 @@ class Pass:
             listener.see(segments)
         self.analyzer.feed(segments)
         self.analyzer.pass_time(passed)
-        # Small files and pipes come in small blocks: what is at hand must not depend on that.
+        # Small files and pipes come in small blocks: what is available must not depend on that.
         if octets - self._released >= reader.BLOCK_SIZE // 2:
             self.analyzer.release()
             self._released = octets
 
     def finish(self, octets: int = 0, *, numbers_anew: bool = True) -> None:
-        """Nothing more comes."""
+        """Finish: no more octets follow."""
         if octets > self._released:
             self.analyzer.release()
         self.analyzer.finish(numbers_anew=numbers_anew)

@@ -1,4 +1,4 @@
-"""Captures that are analysed while they are written: each MPA connection is reported when it is over, and let go.
+"""Captures that are analysed while they are written: each MPA connection is reported when it is over, and released.
 
 What it takes of memory follows the connections that are open, not how long it goes on.
 """
@@ -23,16 +23,16 @@ from scapy_mpa.report.together import mark_ended_together
 from scapy_mpa.rules.findings import Finding, Findings, Quota
 from scapy_mpa.values.records import FPDURecord
 
-#: A TCP connection that is over is let go after so many nanoseconds: copies of its segments may come late.
+#: A TCP connection that is over is released after this many nanoseconds: copies of its segments may arrive late.
 SETTLED: Final = 2 * reader.NANOSECONDS
-#: What is over is looked for after so many seconds, or octets of the capture.
+#: Connections that are over are looked for after this many seconds, or octets of the capture.
 _OFTEN: Final = 0.5
-#: So many connections may be let go before circles of references are looked for.
+#: This many connections may be released before reference cycles are looked for.
 _FEW: Final = 500
 
 
 class OpenConnection(NamedTuple):
-    """An MPA connection that goes on: FPDUs so far, of the Initiator and the Responder, and findings."""
+    """An ongoing MPA connection: FPDUs so far, of the Initiator and the Responder, and findings."""
 
     number: int
     initiator: str
@@ -44,13 +44,13 @@ class OpenConnection(NamedTuple):
 
 
 class OngoingAnalysis:
-    """Analyses captures that go on; to be read once.
+    """Analyses ongoing captures; to be read once.
 
     Args:
         captures: what is read.
-        query: what is looked at, assumed and held back; its sources are not read.
+        query: what is examined, assumed and held back; its sources are not read.
         over: is handed each MPA connection that is over; at the end, those that are open too.
-        looked: is called now and then, however little comes, when what is over was let go.
+        looked: is called now and then, however little comes, when what is over was released.
         lists_fpdus: whether FPDUs are listed.
         listener: hears of every FPDU, if anybody does.
         make_findings: makes the findings of a connection.
@@ -84,18 +84,18 @@ class OngoingAnalysis:
         #: When what is over was looked for last: seconds of that clock, octets of the captures.
         self._looked_at, self._looked_after = self._read_at, 0
         self._findings: list[Finding] = []
-        #: Connections that were let go since circles of references were looked for.
+        #: Connections that were released since circles of references were looked for.
         self._let_go = 0
         captures.polling.call(self._look)
 
     @property
     def tcp_connections(self) -> int:
-        """How many TCP connections were met, MPA or not."""
+        """The number of TCP connections found, with or without MPA."""
         return self._receiver.tcp_connections
 
     @property
     def has_doubt(self) -> bool:
-        """Whether a sender may deviate that was not looked into, because its octets are read once."""
+        """True if a sender may deviate that was not examined, because its octets are read once."""
         return self._receiver.has_doubt
 
     @property
@@ -105,7 +105,7 @@ class OngoingAnalysis:
 
     @property
     def open_connections(self) -> Iterator[OpenConnection]:
-        """Yield the MPA connections that go on."""
+        """Yield the ongoing MPA connections."""
         for mpa in self._receiver.connections:
             counts = [mpa.operations[side].counts if side in mpa.operations else None for side in ROLES]
             first, second = ((one.fpdus, one.ulpdu_octets) if one is not None else (0, 0) for one in counts)
@@ -144,12 +144,12 @@ class OngoingAnalysis:
         self._findings = receiver.findings.sorted()
 
     def _look(self) -> None:
-        """Let go of what is over."""
+        """Release what is over."""
         self._looked_at, self._looked_after = time.monotonic(), self.captures.octets
         elapsed = int((self._looked_at - self._read_at) * reader.NANOSECONDS)
         self._hand_over(self._receiver.let_go(self._last + elapsed - SETTLED))
         # A connection and its half connections refer to each other, and the command has nobody look for such circles
-        # often. As many are looked through as were let go, or a few more.
+        # often. As many are looked through as were released, or a few more.
         if self._let_go > max(_FEW, len(self._receiver.connections)):
             self._let_go = 0
             gc.collect()
@@ -178,7 +178,7 @@ class OngoingAnalysis:
 
 
 class _Gone:
-    """What was read while it was written, in place of a file that is read again."""
+    """Stands for a file that was read while it was being written, and cannot be read again."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""What one pass over the captures finds: all of a report, or a share of it."""
+"""The result of one pass over the captures: a complete report, or a share of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from scapy_mpa.rules.findings import Finding
 
 
 class ReportPart(NamedTuple):
-    """What one process found: the connections with the frames that they are numbered by, findings of none of them.
+    """What one process found: the connections, with the frames that number them, and findings that belong to no
+    connection.
 
     ``services`` are the ports that a port mapper named; ``begins`` are those of
     :class:`~scapy_mpa.capture.files.Captures`.

@@ -32,7 +32,7 @@ class PlacedRecords(Listener):
         self._placed.append((row.placed or frames[-1], operation, row, frames))
 
     def forget(self, mpa: CapturedConnection) -> None:
-        """A connection is over, and is let go."""
+        """Release a connection that is over."""
         self._contexts.pop(mpa, None)
 
     def take(self, frame: int | None = None) -> Iterator[FPDURecord]:

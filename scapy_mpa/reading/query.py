@@ -1,4 +1,4 @@
-"""What is asked of captures: which, what of them, what is known besides, and how much may be held."""
+"""What is asked of captures: which ones, which part of them, what is already known, and how much may be held."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Asked: TypeAlias = "CaptureSource | Sequence[CaptureSource] | Iterable[Packet]"
 
 
 class Selection(NamedTuple):
-    """Which segments are looked at: frames (first, last), TCP ports, IP addresses (their octets); None takes all."""
+    """Which segments are examined: frames (first, last), TCP ports, IP addresses (as octets); None means all."""
 
     frames: tuple[int, int | None] | None = None
     ports: tuple[int, ...] | None = None
@@ -44,7 +44,7 @@ class Selection(NamedTuple):
         return segments
 
     def takes(self, key: bytes) -> bool:
-        """Whether the ports and addresses of a key are selected."""
+        """Return True if the ports and addresses of a key are selected."""
         ports = {int.from_bytes(key[-4:-2], "big"), int.from_bytes(key[-2:], "big")}
         return (self.ports is None or not ports.isdisjoint(self.ports)) and (
             self.hosts is None or not {*addresses_of(key)}.isdisjoint(self.hosts)
@@ -55,7 +55,7 @@ EVERYTHING = Selection()
 
 
 class Query(NamedTuple):
-    """What is asked: the captures with how they become one and the keys of ESP, what is looked at of them, what they
+    """What is asked: the captures with how they become one and the keys of ESP, what is examined of them, what they
     cannot show (the profile is part of that), and how much is held back."""
 
     sources: Sources

@@ -1,4 +1,4 @@
-"""Packets that somebody has in hand at a Scapy prompt, as a capture."""
+"""Packets that the user has at a Scapy prompt, as a capture."""
 
 from __future__ import annotations
 

@@ -24,12 +24,12 @@ from scapy_mpa.values.segment import Segment, reverse_key
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
-#: TCP connections of which a process remembers whose share they are.
+#: TCP connections whose share a process remembers.
 _MOST_REMEMBERED = 1 << 16
 
 
 class Share:
-    """One of ``count`` shares of the TCP connections of a capture."""
+    """One of ``count`` shares of the TCP connections in a capture."""
 
     def __init__(self, number: int, count: int) -> None:
         self._number = number
@@ -55,7 +55,9 @@ class Share:
 
 
 def share_of(key: bytes, count: int) -> int:
-    """Which of ``count`` shares, from 0, a half connection belongs to; both halves of a connection give the same."""
+    """Return the share, from 0, of ``count`` that a half connection belongs to; both halves of a connection have the
+    same.
+    """
     # A CRC is linear: those of keys that differ in few bits leave remainders that do too, unless they are mixed.
     mixed = crc32c(min(key, reverse_key(key))) * 0x9E3779B1 & 0xFFFFFFFF
     return (mixed >> 16) % count
@@ -64,7 +66,7 @@ def share_of(key: bytes, count: int) -> int:
 def parts(
     sources: CaptureSource | Sequence[CaptureSource], jobs: int, read: Callable[[Share], ReportPart]
 ) -> list[ReportPart]:
-    """What ``jobs`` processes found, this one among them; ``read`` reads the captures for a share.
+    """Return what ``jobs`` processes found, including this one; ``read`` reads the captures for a share.
 
     Raises :class:`~scapy_mpa.errors.MPAError` if the captures cannot be read by several processes, if one of these does
     not come to its end, and what reading raises.
@@ -99,12 +101,12 @@ def parts(
 
 
 def _work(sender: Any, read: Callable[[Share], ReportPart], share: Share) -> None:
-    """What a worker does: find its part and send it, or what went wrong."""
+    """Do the work of a worker: find its part and send it, or the error."""
     # Whoever interrupts means the process that waits for this one, which ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         sender.send(read(share))
-    except Exception as error:  # noqa: BLE001 - it is raised where somebody sees it
+    except Exception as error:  # noqa: BLE001 - it is raised where it is seen
         sender.send(error)
 
 

@@ -1,4 +1,4 @@
-"""More than fits in memory, kept in temporary files: tuples in one order in and in another one out, and octets.
+"""Temporary files for what does not fit in memory: tuples written in one order and read in another, and octets.
 
 What a capture shows of a frame, or of an FPDU, is known at another place than where it is needed, perhaps at the other
 end of the capture. So it is sorted. Memory follows the limits given here, the files the number of FPDUs.
@@ -18,7 +18,7 @@ from scapy_mpa.system.temporary import MemoryFirst, temporary_file
 _HELD = 1 << 14
 #: Tuples of a file that are read at a time, at most.
 _CHUNK = 256
-#: So many octets of one are enough.
+#: This many octets of one are enough.
 _CHUNK_OCTETS = 1 << 15
 #: Files that are merged at a time: each takes a buffer and one of the operating system's file descriptors.
 _MOST_RUNS = 32
@@ -41,7 +41,7 @@ class Sorted(Generic[T]):
         self._runs: list[list[IO[bytes]]] = []
 
     def add(self, item: T, weight: int = 1) -> None:
-        """Take a tuple; ``weight`` tells how many ordinary ones it is worth.
+        """Add a tuple; ``weight`` tells how many ordinary ones it counts for.
 
         Raises OSError if a file cannot be written.
         """
@@ -65,7 +65,7 @@ class Sorted(Generic[T]):
         return merge(*map(_read, chain.from_iterable(self._runs)), self._held)
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         self._held = []
         for runs in self._runs:
             _close(runs)
@@ -117,10 +117,10 @@ class OctetStore:
         return place
 
     def at(self, place: int, length: int) -> bytes:
-        """So many octets from a place on."""
+        """Return ``length`` octets from a position on."""
         self._file.seek(place)
         return self._file.read(length)
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         self._file.close()

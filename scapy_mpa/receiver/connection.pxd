@@ -77,7 +77,7 @@ cdef class ConnectionReader:
     @cython.locals(reader=FPDUReader, d=cython.Py_ssize_t)
     cpdef bint is_steady(self) except -1
     @cython.locals(half=TCPHalf, copies=Copies, main=FPDUChain, peer=PeerState, held=cython.longlong, has_acks=cython.bint)
-    cpdef _give_up(self, FPDUReader reader, long long frame, long long time)
+    cpdef _give_up(self, FPDUReader reader, long long frame, long long time, bint has_grown)
 
 @cython.locals(
     one=Arrival, highest=cython.longlong, left=cython.longlong, start=cython.longlong, end=cython.longlong,

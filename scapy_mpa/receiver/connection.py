@@ -277,7 +277,7 @@ class ConnectionReader:
                         self._replace_reader(direction, diagnosis)
                 one = self.readers[direction]
                 if one is not None and one.half.copies.held:
-                    self._give_up(one, frame, time)
+                    self._give_up(one, frame, time, arrival is not None and direction == d)
         elif arrival is not None:
             if arrival.captured < arrival.end - arrival.start and not self._has_long_part:
                 self._note_part(d, arrival)
@@ -313,12 +313,16 @@ class ConnectionReader:
         else:
             self.short_parts = ShortParts(before.side, before.first, arrival.frame, before.segments + 1)
 
-    def _give_up(self, reader: FPDUReader, frame: int, time: int) -> None:
-        """Give up a hole that nothing will fill any more; a limit gives up what is held too long."""
+    def _give_up(self, reader: FPDUReader, frame: int, time: int, has_grown: bool) -> None:
+        """Give up a hole that nothing will fill any more; where more is held than before, a limit gives it up."""
         half, main = reader.half, reader.main
         copies, peer = half.copies, half.peer
         held = copies.held
-        if held > self._few and (held > self._limits.held_octets or len(copies) > self._limits.held_segments):
+        if (
+            has_grown
+            and held > self._few
+            and (held > self._limits.held_octets or len(copies) > self._limits.held_segments)
+        ):
             d = self.readers.index(reader)
             search, limits = self._deviations[d], self._limits
             octets, pieces = search.kept if search is not None else (0, 0)

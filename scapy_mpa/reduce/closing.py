@@ -1,7 +1,7 @@
 """FPDUs taken out of a stream as if they had never been sent: what follows moves up, and nothing is missing.
 
-Frames that are left out leave a gap, behind which FPDUs can only be found by Markers or by searching. Without Markers a
-gap can be closed: sequence numbers behind it are lowered, and so is what the peer acknowledges. What is taken out are
+Frames that are left out leave a gap, after which FPDUs can only be found by Markers or by searching. Without Markers a
+gap can be closed: sequence numbers after it are lowered, and so is what the peer acknowledges. What is taken out are
 runs of whole FPDUs in whole segments: between two places at which an FPDU begins, and that no segment covers.
 """
 
@@ -42,7 +42,7 @@ class WholeRun(NamedTuple):
 
 
 class Closing:
-    """One connection of which runs of FPDUs can be taken out.
+    """One connection from which runs of FPDUs can be removed.
 
     Args:
         connection: With its FPDUs.
@@ -163,7 +163,7 @@ class Closing:
 
 
 def _segment_of(number: int, frame: CapturedFrame) -> Segment | None:
-    """Return the TCP segment in a frame; None if it is none, or came in fragments or encrypted."""
+    """Return the TCP segment in a frame; None if there is none, or it is fragmented or encrypted."""
     size = len(frame.octets)
     octets = memoryview(frame.octets)
     seg = segment_in(
@@ -175,7 +175,7 @@ def _segment_of(number: int, frame: CapturedFrame) -> Segment | None:
 
 
 def _uncovered(places: Sequence[int], brought: Sequence[tuple[int, int, int]]) -> Iterator[int]:
-    """Yield the places, ascending, at which no segment begins before and ends behind."""
+    """Yield the places, ascending, at which no segment begins before and ends after."""
     index, reach = 0, 0
     for at in places:
         while index < len(brought) and brought[index][0] < at:

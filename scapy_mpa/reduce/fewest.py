@@ -1,4 +1,4 @@
-"""Delta debugging: the fewest items of which something still holds.
+"""Delta debugging: the fewest items for which something still holds.
 
 As Lithium does it: pieces are left out, half of all items at first, then half as many, until single ones. What is left
 is 1-minimal: nothing can be left out of it alone (Zeller, Hildebrandt: Simplifying and Isolating Failure-Inducing
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def fewest(items: Sequence[T], holds: Callable[[list[T]], bool]) -> list[T]:
-    """Return some of the items, in their order, of which ``holds`` is still true; it is true of all of them."""
+    """Return some of the items, in order, for which ``holds`` is still true; it is true of all of them."""
     left = [*items]
     size = max(1, len(left) // 2)
     while size > 1:

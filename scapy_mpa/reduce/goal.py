@@ -19,7 +19,7 @@ Moved = Callable[[str, int], int]
 
 
 class Goal(NamedTuple):
-    """What is to be shown.
+    """What must be shown.
 
     Attributes:
         key: Addresses and ports of the connection, None for a finding of none.
@@ -104,7 +104,7 @@ def goal_of(
 
 
 def accusations(report: Report) -> frozenset[str]:
-    """Return the rules of which a report has errors or warnings."""
+    """Return the rules whose errors or warnings a report has."""
     return frozenset(found.rule.id for found in report.all_findings() if found.severity != "note")
 
 

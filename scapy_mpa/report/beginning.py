@@ -1,4 +1,4 @@
-"""How MPA was started, as a line of time: what each side sent, and when (RFC 5044 §7.1.2)."""
+"""How MPA was started, as a timeline: what each side sent, and when (RFC 5044 §7.1.2)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def event_lines(events: Sequence[StartupEvent]) -> Iterator[str]:
 
 
 def event_line(events: Sequence[StartupEvent]) -> str:
-    """All of them in one line, with seconds from the first one."""
+    """Return all of them in one line, with seconds from the first one."""
     said = []
     for one in events:
         # What both sides send has the name of who did.
@@ -37,7 +37,7 @@ def event_line(events: Sequence[StartupEvent]) -> str:
 
 
 def remarkable_beginning(events: Sequence[StartupEvent]) -> Iterator[str]:
-    """What is remarkable about when MPA was started, a sentence each; nothing where it went as usual."""
+    """Yield a sentence for everything remarkable about when MPA was started; nothing if all was as usual."""
     request, reply = _first(events, "initiator", "Request"), _first(events, "responder", "Reply")
     again = _first(events, "initiator", "second Request")
     if request is None:
@@ -55,7 +55,10 @@ def remarkable_beginning(events: Sequence[StartupEvent]) -> Iterator[str]:
 
 
 def _first(events: Sequence[StartupEvent], side: Role, what: str) -> StartupEvent | None:
-    return next((one for one in events if one.side == side and one.what.startswith(what)), None)
+    for one in events:
+        if one.side == side and one.what.startswith(what):
+            return one
+    return None
 
 
 def _after(one: StartupEvent, other: StartupEvent) -> str:

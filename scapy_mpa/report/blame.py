@@ -1,4 +1,4 @@
-"""What the capture shows of the error that a Terminate names: who broke which clause, or that nobody knows.
+"""What the capture shows about the error that a Terminate names: who broke which clause, or that it is unknown.
 
 A Terminate is the word of its sender.  A finding about the other side before it is evidence for it; where all that the
 other side sent was captured and such an error would show on the wire, that there is none is evidence against it.  What
@@ -53,7 +53,7 @@ _IN_TWO_FORMS = ("crc-dropped", "overlap", "tcp-checksum", "attack-injection")
 
 
 def weighed(known: Circumstances, found: Terminated, sender: Role) -> str:
-    """Say what the capture shows of what the Terminate of ``sender`` says; "" if it says nothing of its peer."""
+    """Say what the capture shows about what the Terminate of ``sender`` says; "" if it says nothing of its peer."""
     said = found.said
     if said is None:
         return ""
@@ -104,15 +104,15 @@ def bad_before(known: Circumstances, frame: int, direction: str) -> Finding | No
 
 def _came_before(bad: Finding, peer: Role) -> str:
     error = "a bad CRC" if bad.rule.id == "crc" else "a Marker that contradicts ULPDU_Length"
-    return f"{error} of {who(peer)} came before it (frame {bad.frame})"
+    return f"{error} from {who(peer)} came before it (frame {bad.frame})"
 
 
 def _not_shown(known: Circumstances, said: Terminate, peer: Role) -> str:
-    """Say what is known of an error that no FPDU captured of ``peer`` shows."""
+    """Say what is known about an error that no FPDU captured of ``peer`` shows."""
     if said.layer == _LLP or not said.etype:
         return ""  # it says nothing of a message
     if said[:3] in _ON_THE_WIRE and not _lacks(known, peer):
-        return f"no FPDU captured of {who(peer)} shows that"
+        return f"no captured FPDU of {who(peer)} shows that"
     return f"who is to blame {_NOT_KNOWN}"
 
 
@@ -128,11 +128,11 @@ def _lacks(known: Circumstances, direction: Role) -> str:
     if not counts.fpdus:
         return f"no FPDU of {who(direction)} was captured"
     forms = known.finding(*_IN_TWO_FORMS, direction=direction)
-    return f"octets of {who(direction)} came in two forms (frame {forms.frame})" if forms is not None else ""
+    return f"octets of {who(direction)} arrived in two versions (frame {forms.frame})" if forms is not None else ""
 
 
 def _crc(known: Circumstances, peer: Role) -> str:
-    """Say what the capture shows of a CRC that does not match, where no bad FPDU was captured before."""
+    """Say what the capture shows about a CRC that does not match, where no bad FPDU was captured before."""
     if not known.connection.crc:
         return "no CRC is in use, as both startup frames have C 0 (RFC 5044 §7.1.1)" if _has_both(known) else ""
     deviating = known.finding("deviating-sender", direction=peer)
@@ -145,11 +145,11 @@ def _crc(known: Circumstances, peer: Role) -> str:
         return f"whose fault it is {_NOT_KNOWN}: {why}"
     those = f"all {counts.fpdus} FPDUs" if counts.fpdus > 1 else "the only FPDU"
     good = "were captured good here: damaged" if counts.fpdus > 1 else "was captured good here: damaged"
-    return f"{those} of {who(peer)} {good} behind this tap, or computed otherwise by its receiver"
+    return f"{those} of {who(peer)} {good} after this tap, or computed differently by its receiver"
 
 
 def _marker(known: Circumstances, peer: Role) -> str:
-    """Say what the capture shows of a Marker that disagrees with ULPDU_Length."""
+    """Say what the capture shows about a Marker that disagrees with ULPDU_Length."""
     half = known.connection.half(peer)
     deviating = known.finding("deviating-sender", direction=peer)
     if deviating is not None:
@@ -160,9 +160,7 @@ def _marker(known: Circumstances, peer: Role) -> str:
     if lack:
         return f"whose fault it is {_NOT_KNOWN}: {lack}"
     markers = plural(half.counts.marker_count, "Marker")
-    return (
-        f"{markers} of {who(peer)} agreed with ULPDU_Length here: damaged behind this tap, or misread by its receiver"
-    )
+    return f"{markers} of {who(peer)} agreed with ULPDU_Length here: damaged after this tap, or misread by its receiver"
 
 
 def _deviates(peer: Role, deviating: Finding) -> str:

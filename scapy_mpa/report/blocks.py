@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-#: What is said of them first.
+#: What is said about them first.
 WITHOUT_PACKETS: Final = (
-    "octets without packets: addresses, times, segments, how it ended and who sent first are not known; blocks are "
+    "octets without packets: addresses, times, segments, how it ended and who sent first are unknown; blocks are "
     "parts of the files"
 )
 _FRAMES = re.compile(r"\bframe(s?)(?= \d)")
@@ -16,6 +16,6 @@ _COLUMN = ", +0.000 ms"
 
 
 def in_blocks(text: str) -> str:
-    """A text as it is of streams; columns stay where they are."""
+    """Return a text in the form for streams; columns stay where they are."""
     text = _TIMES.sub("", _FRAMES.sub(r"block\1", text))
     return text.replace(_COLUMN, " " * len(_COLUMN))

@@ -1,10 +1,10 @@
-"""How many octets a receiver had to hold, and what that cost: RFC 5044 appendix B, reckoned over a capture.
+"""How many octets a receiver had to hold, and at what cost: RFC 5044 appendix B, computed for a capture.
 
 A receiver holds octets of an FPDU from the frame that brought them to the frame at which it can place the FPDU. When
 that is depends on how it finds FPDUs, k being one of them, in frames of the capture:
 
     order(k)  = max(complete(j) for all j <= k)     it waits for full order, as TCP alone does
-    length(k) = max(complete(k), length(k-1))       it places by length alone; behind octets never captured and behind a
+    length(k) = max(complete(k), length(k-1))       it places by length alone; after octets never captured and after a
                                                     bad CRC, where nobody knows the length, it searches: complete(k)
     marker(k) = placed(k)                           by Marker and length, as the receiver does
 
@@ -52,7 +52,7 @@ class Leaving(NamedTuple):
 
 
 class AtOnce(NamedTuple):
-    """FPDUs one behind the other, and where the first begins: the frame that brought them placed them, by any way."""
+    """FPDUs one after the other, and where the first begins: the frame that carried them placed them, in any way."""
 
     offset: int
     run: FPDURun
@@ -111,14 +111,14 @@ class _Clock:
         return leaves
 
     def pass_run(self, end: int, frame: int) -> None:
-        """FPDUs up to an offset, which were delivered by the frame that brought them: none before them waits."""
+        """Pass FPDUs up to an offset, which were delivered by the frame that carried them: none before them waits."""
         self._in_order = max(self._in_order, frame)
         self._by_length = self._by_marker = frame
         self._end = end
 
 
 class Held(NamedTuple):
-    """Octets held by one way: at most so many, first from a frame on; octets times nanoseconds; over so long a time."""
+    """Octets held one way: the most, first at which frame; octets times nanoseconds; the time."""
 
     peak: int
     peak_frame: int | None
@@ -142,10 +142,10 @@ class HalfBuffers(NamedTuple):
         fpdus: those that were captured whole.
         octets: of these, on the wire.
         at_once: octets of them that the frame which brought them placed, by Marker and length.
-        spread: how many FPDUs lie in so many segments.
+        spread: how many FPDUs span how many segments.
         crc: whether CRCs are in use.
         held: by :data:`WAYS`.
-        series: octets held behind each frame of the track, by :data:`WAYS`.
+        series: octets held after each frame of the track, by :data:`WAYS`.
     """
 
     fpdus: int
@@ -158,7 +158,9 @@ class HalfBuffers(NamedTuple):
 
     @property
     def parts(self) -> int:
-        """The parts of FPDUs in segments: each is copied by itself, and takes a run of the CRC machine (B.2.1)."""
+        """The number of parts of FPDUs in segments: each is copied separately, and takes a run of the CRC machine
+        (B.2.1).
+        """
         return sum(segments * count for segments, count in self.spread.items())
 
     def as_dict(self) -> dict[str, Any]:
@@ -176,7 +178,7 @@ class HalfBuffers(NamedTuple):
 
 
 def half_buffers(connection: Connection, direction: Role, track: HalfTrack) -> HalfBuffers:
-    """What a receiver of a half connection had to hold. The report must hold FPDUs."""
+    """Return what a receiver of a half connection had to hold. The report must hold FPDUs."""
     count = BufferCount(track)
     for turn in turns(connection, direction):
         count.take(turn)
@@ -221,7 +223,7 @@ class BufferCount:
                     changes[way][track.index_of(leave)] -= some
 
     def result(self, crc: bool) -> HalfBuffers:
-        """What it came to; ``crc`` says whether CRCs are in use."""
+        """Return the result; ``crc`` says whether CRCs are in use."""
         series = {way: array("q", accumulate(self._changes[way][:-1])) for way in WAYS}
         held = {way: _held(self._track, series[way]) for way in WAYS}
         spread = dict(sorted(self._spread.items()))
@@ -242,9 +244,9 @@ def _held(track: HalfTrack, series: Sequence[int]) -> Held:
 
 
 def buffers_of(report: Report, directions: Sequence[Role] = ROLES) -> dict[tuple[int, Role], HalfBuffers]:
-    """What receivers had to hold, by connection and direction; half connections without FPDUs are left out.
+    """Return what receivers had to hold, by connection and direction; half connections without FPDUs are left out.
 
-    The report must hold FPDUs; the captures are read once more. Raises :class:`~scapy_mpa.errors.CaptureError` if that
+    The report must hold FPDUs; the captures are read again. Raises :class:`~scapy_mpa.errors.CaptureError` if that
     cannot be done.
     """
     found = {}
@@ -261,7 +263,9 @@ def buffers_of(report: Report, directions: Sequence[Role] = ROLES) -> dict[tuple
 
 
 def add_buffers(values: dict[str, Any], found: dict[tuple[int, Role], HalfBuffers]) -> dict[str, Any]:
-    """The JSON of a report, its connections one by one, with ``buffers`` in each half, null in one without FPDUs."""
+    """Return the JSON of a report, its connections one by one, with ``buffers`` in each half, null in one without
+    FPDUs.
+    """
     return {**values, "connections": (_with_buffers(one, found) for one in values["connections"])}
 
 
@@ -281,7 +285,7 @@ def buffer_lines(
         if one is None:
             continue
         counts = connection.half(direction).counts
-        again = f" ({counts.retransmitted_segments} brought nothing new)" if counts.retransmitted_segments else ""
+        again = f" ({counts.retransmitted_segments} carried nothing new)" if counts.retransmitted_segments else ""
         yield (
             f"  buffers, {direction} sends: {plural(one.fpdus, 'FPDU')}, {plural(counts.segments, 'segment')}{again}, "
             f"of which {counts.header_aligned_segments} begin with an FPDU, {counts.fpdu_aligned_segments} hold whole "
@@ -292,9 +296,9 @@ def buffer_lines(
         more = ", ..." if len(one.spread) > _SPREADS else ""
         each = f"{one.parts / one.fpdus:.2f}"
         passes = f"{each} CRC passes" if one.crc else "no CRC pass"
-        yield f"    an FPDU lies in {each} segments ({listed}{more}): {each} copies and {passes} each"
+        yield f"    an FPDU spans {each} segments ({listed}{more}): {each} copies and {passes} each"
         share = 100 * one.at_once / one.octets if one.octets else 100.0
-        yield f"    {one.at_once} of {one.octets} octets ({share:.1f} %) placed by the frame that brought them"
+        yield f"    {one.at_once} of {one.octets} octets ({share:.1f} %) placed by the frame that carried them"
         for way in WAYS:
             held = one.held[way]
             at = f" at frame {held.peak_frame}" if held.peak_frame is not None else ""

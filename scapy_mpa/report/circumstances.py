@@ -1,11 +1,11 @@
-"""What a verdict may ask about a connection: its findings, how it went, and what the upper layers stated."""
+"""What a verdict may ask about a connection: its findings, its lifecycle, and what the upper layers stated."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from scapy_mpa.framing.role import ROLES, Role
+from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.rules.findings import Finding
@@ -14,13 +14,13 @@ from scapy_mpa.values.startup import PartOfFrame
 
 
 class StatedLimit(NamedTuple):
-    """The longest message that one side said it takes: ``protocol`` is where, ``octets`` of payload."""
+    """The longest message that one side said it accepts: ``protocol`` says where, ``octets`` are of payload."""
 
     protocol: str
     octets: int
 
 
-#: What each side said that it takes, as far as it did; the key is who receives.
+#: What each side said that it takes, as far as it did; the key is the receiver.
 StatedLimits = Mapping[str, StatedLimit]
 
 
@@ -48,12 +48,16 @@ class JudgedConnection(Protocol):
     def reply_frame(self) -> int | None:
         """The frame that completed the Reply."""
 
+    @property
+    def fpdu_count(self) -> int:
+        """The FPDUs of both directions."""
+
     def half(self, direction: Role) -> HalfConnection:
         """The half connection that ``direction`` sent."""
 
 
 class Circumstances(NamedTuple):
-    """What a row of the table of verdicts may ask."""
+    """What a row of the table of verdicts may ask for."""
 
     connection: JudgedConnection
     life: Lifecycle
@@ -61,9 +65,12 @@ class Circumstances(NamedTuple):
 
     def finding(self, *rules: str, direction: str | None = None, until: int | None = None) -> Finding | None:
         """The first finding of these rules, of one direction, up to a frame, if these are given."""
+        findings = self.connection.findings
+        if not findings:
+            return None
         found = [
             one
-            for one in self.connection.findings
+            for one in findings
             if one.rule.id in rules
             and (direction is None or one.direction == direction)
             and (until is None or one.frame <= until)
@@ -76,8 +83,8 @@ class Circumstances(NamedTuple):
 
     @property
     def has_fpdus(self) -> bool:
-        """Whether an FPDU was captured."""
-        return any(self.connection.half(direction).counts.fpdus for direction in ROLES)
+        """True if an FPDU was captured."""
+        return self.connection.fpdu_count > 0
 
 
 def who(direction: str | None) -> str:

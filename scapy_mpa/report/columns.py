@@ -57,7 +57,7 @@ def schema_of(columns: Sequence[Column]) -> pyarrow.Schema:
 
 
 def _pandas_metadata(columns: Sequence[Column]) -> dict[str, Any]:
-    """What pandas reads of a schema, as it writes it itself: which of its types a column has."""
+    """Return the schema metadata that pandas reads, as pandas writes it: the pandas type of each column."""
     nullable = [
         {
             "name": column.name,
@@ -92,7 +92,7 @@ def check_pyarrow() -> None:
 def write_parquet(
     columns: Sequence[Column], rows: Iterable[Any], values: Callable[[Any], Sequence[Any]], file: BinaryIO
 ) -> None:
-    """Write rows, of each of which ``values`` has those of all columns. Raises OSError if that cannot be done."""
+    """Write rows; ``values`` returns the values of all columns for each. Raises OSError if that is impossible."""
     schema = schema_of(columns)
     from pyarrow import parquet
 
@@ -102,7 +102,7 @@ def write_parquet(
 
 
 def table_of(columns: Sequence[Column], rows: Iterable[Any], values: Callable[[Any], Sequence[Any]]) -> pyarrow.Table:
-    """Make a table of rows, of each of which ``values`` has those of all columns. Raises MPAError without pyarrow."""
+    """Make a table of rows; ``values`` returns the values of all columns for each. Raises MPAError without pyarrow."""
     schema = schema_of(columns)
     import pyarrow
 
@@ -142,7 +142,7 @@ def _tables(
 
 
 class _Sink:
-    """A file that can only be written, such as a pipe: what pyarrow asks for beside that is where it is."""
+    """A file that can only be written, such as a pipe: the only other thing that pyarrow asks for is its position."""
 
     closed = False
 
@@ -158,11 +158,11 @@ class _Sink:
         return len(octets)
 
     def tell(self) -> int:
-        """How many octets were written."""
+        """Return the number of octets written."""
         return self._at
 
     def flush(self) -> None:
-        """Nothing is kept here."""
+        """Do nothing: no octets are kept here."""
 
     def close(self) -> None:
         """Whoever opened the file closes it."""

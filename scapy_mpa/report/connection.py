@@ -1,4 +1,4 @@
-"""One MPA connection, as the report has it, and the line that says it to people."""
+"""One MPA connection as the report has it, and its one-line description."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import RULES
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.lifecycle import Lifecycle
-from scapy_mpa.values.segment import KeyedPath, Segment, addresses_of, path_of
+from scapy_mpa.values.segment import KeyedPath, Segment, addresses_of, endpoints, path_of
 from scapy_mpa.values.startup import StartupEvent, startup_fields
 from scapy_mpa.watches.startup import startup_events
 
@@ -68,11 +68,11 @@ class Connection:
         self.service_port: int | None = None
         #: What is said of others of the same hosts that ended within a short time, "" if none did.
         self.ended_with = ""
-        #: Whether another connection has the same addresses and ports in another network, as ``path`` tells.
+        #: True if another connection has the same addresses and ports in another network, as ``path`` tells.
         self.has_twin = False
         self.rejected = mpa.rejected
         self._request, self._reply = mpa.request, mpa.reply
-        #: The startup frame of which only a part came.
+        #: The startup frame that arrived only in part.
         self.part = mpa.part
         self.initiator = HalfConnection(mpa, "initiator", index)
         self.responder = HalfConnection(mpa, "responder", index)
@@ -84,7 +84,7 @@ class Connection:
         #: What the startup frames came to; None if neither was captured.
         self._judgement = mpa.judgement
         self.findings: list[Finding] = mpa.findings.sorted()
-        #: The ids of the rules that are looked at.
+        #: The ids of the rules that are examined.
         self.rules: Set[str] = _ALL_RULES
         #: The frames of the capture, to be read again, and what was assumed when they were read.
         self.index = index
@@ -97,13 +97,13 @@ class Connection:
         self.service_port = services.get((address, int.from_bytes(self.initiator.key[-2:], "big")))
 
     def take_number(self, number: int, index: FrameIndex) -> None:
-        """Be the connection of this number, in captures whose frames ``index`` finds."""
+        """Become the connection with this number, in captures whose frames ``index`` finds."""
         self.number, self.index = number, index
         for half in (self.initiator, self.responder):
             half.take_number(number, index)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the verdict, both directions, findings."""
+        """Return HTML for a notebook: the verdict, both directions, and findings."""
         from scapy_mpa.report.html import findings_html, paragraph_html, table_html
 
         headings = ("sent by", "FPDUs", "octets of ULPDUs", "Markers", "CRC errors")
@@ -160,21 +160,24 @@ class Connection:
         return self.initiator.counts.fpdus + self.responder.counts.fpdus
 
     def __repr__(self) -> str:
-        """What ``scapy-mpa analyze`` says in one line."""
+        """Return the line that ``scapy-mpa analyze`` prints."""
         return f"<{connection_line(self)}>"
 
     def _inference(self) -> dict[str, Any] | None:
-        halves: dict[str, Any] = {direction: inferred_as_dict(self.half(direction)) for direction in ROLES}
-        return halves if any(halves.values()) else None
+        if self.initiator.inferred is None and self.responder.inferred is None:
+            return None
+        return {direction: inferred_as_dict(self.half(direction)) for direction in ROLES}
 
     @property
     def network(self) -> str:
-        """What follows its addresses and ports if another one has the same in another network: its path, or nothing."""
+        """The path that distinguishes it from a connection with the same addresses and ports in another network; else
+        "".
+        """
         return f" ({self.path})" if self.has_twin else ""
 
     @property
     def name(self) -> str:
-        """Initiator and Responder, with the path where only that tells it from another connection."""
+        """Initiator and Responder, with the path where only that distinguishes it from another connection."""
         return f"{self.initiator.endpoint} > {self.responder.endpoint}{self.network}"
 
     @property
@@ -183,11 +186,11 @@ class Connection:
         return keyed_paths(*self._flow) - self.own_paths
 
     def is_foreign(self, seg: Segment) -> bool:
-        """Whether a segment, of its addresses and ports, came by a path that only other connections had."""
+        """Return True if a segment, of its addresses and ports, came by a path that only other connections had."""
         return bool(self.foreign_paths) and (seg.key, path_of(seg)) in self.foreign_paths
 
     def is_apart_from(self, other: Connection) -> bool:
-        """Whether it is in another network than a connection that has the same addresses and ports."""
+        """Return True if it is in another network than a connection that has the same addresses and ports."""
         keys = {key for key, _ in self.own_paths} & {key for key, _ in other.own_paths}
         shared = {key for key, _ in self.own_paths & other.own_paths}
         return keys > shared
@@ -195,8 +198,8 @@ class Connection:
     @property
     def revision(self) -> int | None:
         """Rev of the Reply, else of the Request."""
-        startup = self.reply or self.request
-        return startup.rev if startup is not None else None
+        found = self._reply or self._request
+        return found.startup.rev if found is not None else None
 
     @property
     def startup_events(self) -> list[StartupEvent]:
@@ -205,24 +208,31 @@ class Connection:
 
     @property
     def verdict(self) -> str:
-        """What became of it, in one sentence."""
-        return "; ".join(filter(None, (self.own_verdict, self.ended_with)))
+        """How the connection ended and why, in one sentence."""
+        return self._verdict(self.startup_events)
+
+    def _verdict(self, events: Sequence[StartupEvent]) -> str:
+        return "; ".join(filter(None, (self._own_verdict(events), self.ended_with)))
 
     @property
     def own_verdict(self) -> str:
-        """The same, without what is said of other connections."""
+        """The verdict without what is said about other connections."""
+        return self._own_verdict(self.startup_events)
+
+    def _own_verdict(self, events: Sequence[StartupEvent]) -> str:
         said = verdict(self, stated_limits(self.upper_layer))
-        return "; ".join((said, *remarkable_beginning(self.startup_events)))
+        return "; ".join((said, *remarkable_beginning(events)))
 
     @property
     def upper_layer(self) -> UpperLayer:
         """What runs above RDMAP, as far as startup frames and the first Sends show it."""
         if self._upper_layer is None:
-            self._upper_layer = upper_layer(self)
+            request, reply = [None if found is None else found.startup for found in (self._request, self._reply)]
+            self._upper_layer = upper_layer(request, reply, self.responder_port, self.initiator, self.responder)
         return self._upper_layer
 
     def said(self) -> Iterator[Said]:
-        """What both sides said, FPDU by FPDU, in the order of delivery; the frames of the capture are read again.
+        """Yield what both sides sent, FPDU by FPDU, in order of delivery; the frames of the capture are read again.
 
         Without the FPDUs (``analyze(..., fpdus=False)``) that is nothing.
         """
@@ -260,7 +270,7 @@ class Connection:
         return agreed(self.request, self.reply, self.responder_port).depths
 
     def _negotiation(self) -> dict[str, Any] | None:
-        if self.request is None and self.reply is None:
+        if self._request is None and self._reply is None:
             return None
         judgement = self.judgement
         return {
@@ -293,7 +303,7 @@ class Connection:
         dark: bool = False,
         stag: int | None = None,
     ) -> Figure:
-        """Draw the connection; the capture is read once more for it.
+        """Draw the connection; the capture is read again for it.
 
         Args:
             kind: One of "ladder", "lanes", "sequence", "latency", "reads", "held", "sizes", "throughput" and "memory".
@@ -317,10 +327,12 @@ class Connection:
 
     def as_dict(self, directions: Sequence[Role] = ROLES) -> dict[str, Any]:
         """The connection with the keys of the report's JSON, with these half connections."""
+        initiator, responder = endpoints(self.initiator.key)
+        events = self.startup_events
         return {
             "connection": self.number,
-            "initiator": self.initiator.endpoint,
-            "responder": self.responder.endpoint,
+            "initiator": initiator,
+            "responder": responder,
             "service_port": self.service_port,
             "path": self.path if self.has_twin else None,
             "profile": self.profile.name,
@@ -329,19 +341,19 @@ class Connection:
             "inferred": self.inferred,
             "inference": self._inference(),
             "rejected": self.rejected,
-            "request": _startup_as_dict(self.request, self.request_frame),
-            "reply": _startup_as_dict(self.reply, self.reply_frame),
+            "request": _startup_as_dict(self._request),
+            "reply": _startup_as_dict(self._reply),
             "part": self.part.as_dict() if self.part is not None else None,
             "halves": {direction: self.half(direction).as_dict() for direction in directions},
             "negotiation": self._negotiation(),
             "ulp": upper_as_dict(self.upper_layer),
-            "lifecycle": lifecycle_as_dict(self, self.verdict, self.startup_events),
+            "lifecycle": lifecycle_as_dict(self, self._verdict(events), events),
             "findings": [found.as_dict() for found in self.findings],
         }
 
 
 def mark_twins(connections: Sequence[Connection]) -> None:
-    """Have connections tell their path that have the same addresses and ports in two networks."""
+    """Have connections with the same addresses and ports in two networks show their paths."""
     if all(one.path is None for one in connections):
         return
     paths: dict[tuple[str, str], set[str | None]] = {}
@@ -357,7 +369,7 @@ class CapturedStartup(StartupFrame):
     __slots__ = ()
 
     def packet(self) -> Packet:
-        """It as a Scapy packet, an MPARequest or MPAReply."""
+        """Return it as a Scapy packet, an MPARequest or MPAReply."""
         from scapy_mpa.packet.mpa import startup_packet
 
         return startup_packet(self.encode())
@@ -376,14 +388,12 @@ def _startup(found: FoundFrame | None) -> CapturedStartup | None:
     return captured(found.startup)
 
 
-def _startup_as_dict(startup: StartupFrame | None, frame: int | None) -> dict[str, Any] | None:
-    if startup is None:
-        return None
-    return {"frame": frame, **startup_fields(startup)}
+def _startup_as_dict(found: FoundFrame | None) -> dict[str, Any] | None:
+    return None if found is None else {"frame": found.frame, **startup_fields(found.startup)}
 
 
 def connection_line(connection: Connection) -> str:
-    """One line that says who spoke, what was negotiated, and what came of it."""
+    """Return one line that says who talked, what was negotiated, and how it ended."""
     parts = [
         f"#{connection.number}",
         connection.name,
@@ -412,7 +422,7 @@ def _markers(half: HalfConnection) -> str:
 
 
 def _enhanced(connection: Connection) -> Iterator[str]:
-    """Whose IRD and ORD are what, and the RTR message that the Reply, else the Request, has (RFC 6581 §9)."""
+    """Yield IRD and ORD of each side, and the RTR message that the Reply, else the Request, has (RFC 6581 §9)."""
     request, reply = connection.request, connection.reply
     asked = request.enhanced if request is not None else None
     answered = reply.enhanced if reply is not None else None
@@ -430,7 +440,7 @@ def _enhanced(connection: Connection) -> Iterator[str]:
 
 
 def _kinds(connection: Connection) -> Iterator[str]:
-    """What kinds of RNIC the two can be, where one is not simply an IETF RNIC (RFC 5044 appendix C)."""
+    """Yield the kinds of RNIC that the two can be, where one is not simply an IETF RNIC (RFC 5044 appendix C)."""
     if connection.request is None and connection.reply is None:
         return
     judgement = connection.judgement

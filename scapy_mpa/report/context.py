@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def is_right(record: FPDURecord) -> Callable[[bytes], bool] | None:
-    """What says whether octets are those of an FPDU; None if its CRC does not: it is bad, or not in use."""
+    """Return a function that says whether octets are those of an FPDU; None if its CRC is bad or not in use."""
     if record.crc != "good" or record.deviation is not None:
         return None
     return lambda octets: crc32c(octets) == CRC_RESIDUE
 
 
 class HalfContext:
-    """One half connection of a capture: what it takes to read its FPDUs again."""
+    """One half connection of a capture, with what is needed to read its FPDUs again."""
 
     __slots__ = ("_crc", "_markers", "_origin", "_seq_start", "index")
 

@@ -27,7 +27,7 @@ from scapy_mpa.report.ulpdu import ulpdu_fields
 
 
 def deviations_in_words(names: str) -> str:
-    """What the deviations are whose names, joined by +, a record has."""
+    """Return the words for the deviations of a record, whose names are joined by +."""
     return ", and ".join(BY_NAME[name].text for name in names.split("+"))
 
 

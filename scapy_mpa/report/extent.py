@@ -1,4 +1,4 @@
-"""Which frames of a TCP connection are those of one MPA connection, where several use the same addresses and ports."""
+"""The frames of a TCP connection that belong to one MPA connection, where several use the same addresses and ports."""
 
 from __future__ import annotations
 

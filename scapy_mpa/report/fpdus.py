@@ -25,7 +25,7 @@ KEYS = tuple("time" if name == "time_ns" else name for name in FPDURecord._field
 #: Texts of FPDU sizes that are kept, and lines that are handed on together.
 _MOST_SIZES = 4096
 _LINES = 512
-#: An offset modulo 512 takes so many bits.
+#: An offset modulo 512 takes this many bits.
 _PHASE_BITS = 9
 
 

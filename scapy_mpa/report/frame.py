@@ -1,4 +1,4 @@
-"""What one frame of the capture brought to an MPA connection: ``scapy-mpa show --frame``."""
+"""What one frame of the capture carried of an MPA connection: ``scapy-mpa show --frame``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from scapy_mpa.values.words import plural
 
 
 def show_frame(report: Report, frame: int) -> Shown:
-    """All that the TCP segment of a frame brought to its MPA connection, in the order of its octets.
+    """Return everything that the TCP segment of a frame carried of its MPA connection, in the order of its octets.
 
     Raises as :func:`show_fpdu` does.
     """
@@ -123,7 +123,7 @@ def _overlap(seq: int, size: int, other: int, length: int) -> bool:
 
 
 def _in_frame(item: Item, seg: Segment) -> Item:
-    """The item with what a segment brought of it."""
+    """Return the item with what a segment carried of it."""
     begin, size = seg.seq + bool(seg.flags & SYN), seg.end - seg.start
     start = seq_diff(item.seq, begin)
     at, end = max(0, start), min(size, start + len(item.octets))
@@ -138,7 +138,7 @@ def _in_frame(item: Item, seg: Segment) -> Item:
 def _unlocated(
     connection: Connection, direction: Role, seg: Segment, items: list[Item], before: NumberedFPDU | None
 ) -> Iterator[Item]:
-    """What of a segment belongs to no FPDU and no startup frame that was located."""
+    """Yield the parts of a segment that belong to no located FPDU or startup frame."""
     begin, size = seg.seq + bool(seg.flags & SYN), seg.end - seg.start
     covered = sorted((item.part.at, item.part.at + item.part.end - item.part.first) for item in items if item.part)
     at = 0
@@ -183,14 +183,14 @@ def _octets(
             lacks = "the capture cut this frame"
         sentence = f"An FPDU begins here, {reason}; but {lacks}."
         if last is not None and last.record.crc == "bad":
-            sentence = f"An FPDU may begin here, {reason}; but it would have a bad CRC, and nothing else supports it."
+            sentence = f"An FPDU may begin here, {reason}; but its CRC would be bad, and nothing else supports it."
         fields = _supposed(octets, seq, stream)
     else:
         where = ""
         if last is not None and distance is not None:
             where = f", {plural(distance, 'octet')} behind the end of {fpdu_name(last.record, last.number)}"
         sentence = (
-            f"No FPDU was located here{where}: none that holds these octets was captured whole, or none was found."
+            f"No FPDU was located here{where}: none that holds these octets was captured in full, or none was found."
         )
         fields = unknown_fields(octets, seq, stream)
     findings = findings_in(connection, direction, seq, len(octets), {seg.frame}, tuple(fields))
@@ -198,7 +198,7 @@ def _octets(
 
 
 def _supposed(octets: bytes, seq: int, stream: StreamReading) -> list[Field]:
-    """The fields of an FPDU that may begin here, and what follows it; none of them is an error."""
+    """Return the fields of an FPDU that may begin here, and what follows it; none of them is an error."""
     fields = [field._replace(severity=None) for field in fpdu_fields(octets, seq, stream)]
     end = fields[-1].offset + fields[-1].length
     if end < len(octets):

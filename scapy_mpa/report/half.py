@@ -1,8 +1,9 @@
-"""One direction of a connection, as the report has it: what was counted, and its FPDUs."""
+"""One direction of a connection as the report has it: its counts, and its FPDUs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, overload
 
 from scapy_mpa.analyzer.connection import CapturedConnection
@@ -37,10 +38,11 @@ COUNT_KEYS = (
     "retransmitted_segments",
     "cut_fpdus",
 )
+_COUNTS_OF = attrgetter(*COUNT_KEYS)
 
 
 class FPDURun:
-    """FPDUs one behind the other that one frame brought.
+    """FPDUs one after the other that one frame carried.
 
     Attributes:
         row: announces them.
@@ -71,7 +73,7 @@ class FPDURun:
 
     @property
     def is_at_once(self) -> bool:
-        """Whether the frame that brought them placed and delivered them."""
+        """True if the frame that carried them also placed and delivered them."""
         return self.row.placed == self.row.delivered == self.frame
 
     def records(self) -> Iterator[FPDURecord]:
@@ -80,7 +82,7 @@ class FPDURun:
 
 
 class FPDURecords(Sequence[FPDURecord]):
-    """The FPDUs of one half connection, in the order of the stream; made when they are looked at.
+    """The FPDUs of one half connection, in the order of the stream; made when they are examined.
 
     ``log`` is what they are made of, None if none was kept.
     """
@@ -110,7 +112,7 @@ class FPDURecords(Sequence[FPDURecord]):
                 yield record_of(row, frames, self.connection, self.direction, self._context, self.deviation)
 
     def entries(self) -> Iterator[FPDURecord | FPDURun]:
-        """Yield the records, but FPDUs that one frame brought, placed and delivered together."""
+        """Yield the records, but as runs those FPDUs that one frame carried, placed and delivered together."""
         if self.log is None:
             return
         for row, frames, run in self.log.entries():
@@ -146,7 +148,7 @@ class FPDURecords(Sequence[FPDURecord]):
             yield record_of(row, frames, self.connection, self.direction, self._context, self.deviation)
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of records."""
         return self._count
 
     @overload
@@ -154,7 +156,7 @@ class FPDURecords(Sequence[FPDURecord]):
     @overload
     def __getitem__(self, index: slice) -> list[FPDURecord]: ...
     def __getitem__(self, index: int | slice) -> FPDURecord | list[FPDURecord]:
-        """One record, or some."""
+        """Return one record, or a slice of them."""
         return self._all()[index]
 
     def _all(self) -> list[FPDURecord]:
@@ -216,7 +218,7 @@ class HalfConnection:
 
     @property
     def endpoint(self) -> str:
-        """Who sent it, ``address:port``."""
+        """The sender, as ``address:port``."""
         return endpoints(self.key)[0]
 
     @property
@@ -239,18 +241,18 @@ class HalfConnection:
 
     @property
     def deviation(self) -> str | None:
-        """What its sender does wrong, by name; None if that is not known, or nothing."""
+        """The name of what its sender does wrong; None if nothing, or if that is unknown."""
         return self.diagnosis.candidate.name if self.diagnosis is not None else None
 
     @property
     def dialect(self) -> Dialect | None:
-        """How FPDUs of a sender that deviates are read."""
+        """How to read the FPDUs of a sender that deviates."""
         return self.diagnosis.candidate.dialect if self.diagnosis is not None else None
 
     def as_dict(self) -> dict[str, Any]:
         """The half connection with the keys of the report's JSON."""
-        counts = {key: getattr(self.counts, key) for key in COUNT_KEYS}
-        return {"markers": bool(self.markers), "deviation": self.deviation} | counts
+        counts = zip(COUNT_KEYS, _COUNTS_OF(self.counts), strict=True)
+        return {"markers": bool(self.markers), "deviation": self.deviation, **dict(counts)}
 
 
 def marker_phase(markers: bool | None, offset: int) -> int | None:
@@ -262,7 +264,7 @@ def marker_phase(markers: bool | None, offset: int) -> int | None:
 
 
 def inferred_as_dict(half: HalfConnection) -> dict[str, Any] | None:
-    """What a half connection was inferred to be, with the keys of the report's JSON."""
+    """Return what was inferred about a half connection, with the keys of the report's JSON."""
     found = half.inferred
     if found is None:
         return None

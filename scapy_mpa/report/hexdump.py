@@ -1,4 +1,4 @@
-"""What ``scapy-mpa show`` prints for people: what it is and why it is there, then its octets, field by field.
+"""The text of ``scapy-mpa show``: what an item is and why it is there, then its octets, field by field.
 
 The rows of octets are values too, for whoever shows them otherwise.
 """
@@ -34,7 +34,7 @@ _LINE = "{:>8} {:>10}  {}  {}  {}"
 _OCTETS_WIDTH, _ASCII_WIDTH = 47, 16
 #: The columns of a terminal from which on a row holds all, and from which on it has ASCII.
 _ALL_FROM, _ASCII_FROM = 112, 75
-#: Octets of a payload that is shortened: so many at its beginning, so many at its end.
+#: Octets of a payload that is shortened: this many at its beginning, this many at its end.
 _FIRST, _LAST, _SHORTENED = 32, 16, 128
 _FLAGS = ((SYN, "SYN"), (ACK_FLAG, "ACK"), (PSH, "PSH"), (FIN, "FIN"), (RST, "RST"))
 _SPECIFIED_IN = {
@@ -110,7 +110,7 @@ def _frame_lines(frame: Frame, items: list[Item]) -> Iterator[str]:
 
 
 def _part_line(item: Item, part: ItemPart, frame: int) -> str:
-    """Which octets of the frame are what."""
+    """Return a line that says what part of an item the octets of the frame are."""
     said = f"octets {part.at}-{part.at + part.end - part.first - 1}: "
     name = item.name if item.record is None else f"{item.name} ({item.record.opcode or 'no RDMAP message'})"
     if item.kind == "octets":
@@ -129,7 +129,7 @@ def _part_line(item: Item, part: ItemPart, frame: int) -> str:
     repeated = part.end - part.first - sum(end - first for first, end in part.new)
     if repeated:
         brought = {piece.frame for piece in item.pieces if piece.first < part.end and part.first < piece.end} - {frame}
-        first = f", {_frames(sorted(brought))} brought {'it' if repeated == 1 else 'them'} first" if brought else ""
+        first = f", {_frames(sorted(brought))} carried {'it' if repeated == 1 else 'them'} first" if brought else ""
         said += f"; {'all' if not part.new else plural(repeated, 'octet')} repeated{first}"
     return said + ("; THEY DIFFER from those kept" if part.differs else "")
 
@@ -180,7 +180,7 @@ def _narrow_lines(item: Item, full: bool, style: Styler, paint: Painter, columns
 
 
 def heading(item: Item) -> str:
-    """What it is, in a line."""
+    """Return the item's name and size, in one line."""
     size = plural(len(item.octets), "octet")
     record = item.record
     if record is not None:
@@ -197,7 +197,7 @@ def _about(item: Item, width: int) -> Iterator[str]:
     who = f"connection {item.connection.number}, {item.direction}: {source} > {destination}"
     yield f"{who}; {item.connection.profile.name}, {in_use}" + (" (inferred)" if item.connection.inferred else "")
     last = item.seq + len(item.octets) - 1 & SEQ_MASK
-    brought = f"; brought by {_frames(sorted({piece.frame for piece in item.pieces}))}" if item.pieces else ""
+    brought = f"; carried by {_frames(sorted({piece.frame for piece in item.pieces}))}" if item.pieces else ""
     after = "; after the first error of this direction" if item.record is not None and item.record.after_error else ""
     yield f"sequence {item.seq} to {last}{brought}{after}"
     yield from wrap(item.why.text, width - 2)
@@ -208,7 +208,9 @@ def _about(item: Item, width: int) -> Iterator[str]:
 
 
 def dump_rows(item: Item, full: bool = False) -> Iterator[DumpRow]:
-    """The octets, or those that the frame asked for brought, in rows; long payloads are shortened unless ``full``."""
+    """Yield the octets, or those that the requested frame carried, in rows; long payloads are shortened unless
+    ``full``.
+    """
     part = item.part
     first, end = (part.first, part.end) if part is not None and item.kind != "octets" else (0, len(item.octets))
     cut, before = item.cut, first
@@ -237,7 +239,7 @@ def dump_rows(item: Item, full: bool = False) -> Iterator[DumpRow]:
 
 
 def _elsewhere(first: int, end: int, cut: list[tuple[int, int]]) -> Iterator[DumpRow]:
-    """What is said in place of octets [first, end): they are in other frames, or the capture cut them."""
+    """Yield rows in place of octets [first, end), which are in other frames, or were cut by the capture."""
     lacking = sum(max(0, min(end, until) - max(first, begin)) for begin, until in cut)
     if end - first > lacking:
         yield _between(f"({plural(end - first - lacking, 'octet')} in other frames)")

@@ -1,4 +1,4 @@
-"""HTML for what a notebook shows of a report, a connection and a message: tables, of which each text is escaped."""
+"""HTML for what a notebook shows about a report, a connection and a message: tables in which every text is escaped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What ``scapy-mpa show`` shows, as values: an FPDU, a startup frame, octets without either, with all that is said."""
+"""The values that ``scapy-mpa show`` shows: an FPDU, a startup frame, or octets of neither, with all that is said about
+them.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ SCHEMA_VERSION = 1
 
 
 class ItemPart(NamedTuple):
-    """What of an item a frame brought: the octets [first, end) of it, which are those from ``at`` on of the segment.
+    """The part of an item that a frame carried: its octets [first, end), which begin at ``at`` in the segment.
 
     ``new`` are the ranges among them that no earlier frame had brought; ``differs`` tells that the others are not the
     octets that were kept.
@@ -67,7 +69,7 @@ class Item:
 
     @property
     def name(self) -> str:
-        """What it is called: an FPDU as ``--fpdu`` takes it."""
+        """Its name: for an FPDU, as ``--fpdu`` takes it."""
         if self.record is not None:
             return fpdu_name(self.record, self.number)
         if self.startup is not None:
@@ -84,7 +86,7 @@ class Item:
 
     @property
     def has_error(self) -> bool:
-        """Whether something in it is an error."""
+        """True if something in it is an error."""
         said = (*(field.severity for field in self.fields), *(found.severity for found in self.findings))
         return "error" in said
 
@@ -95,7 +97,7 @@ class Item:
 
     @property
     def ends(self) -> tuple[str, str]:
-        """Who sent it, and to whom."""
+        """Sender and receiver."""
         return endpoints(self.half.key)
 
     def layer(self, layer: str) -> dict[str, int | str] | None:
@@ -170,7 +172,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Frame:
-    """A frame of the capture, and what its segment brought to an MPA connection."""
+    """A frame of the capture, and what its segment carried of an MPA connection."""
 
     segment: Segment
     connection: Connection
@@ -178,7 +180,7 @@ class Frame:
 
     @property
     def checksum_is_wrong(self) -> bool:
-        """Whether its TCP checksum tells that the receiver dropped it."""
+        """True if its TCP checksum shows that the receiver dropped it."""
         return checksum_is_wrong(self.segment)
 
     @property
@@ -201,7 +203,7 @@ class Frame:
             )
             said.append(f"RST: {whose} aborts the connection{first}")
         if not said and not seg.length:
-            said.append("it does nothing but acknowledge")
+            said.append("it only acknowledges")
         if said and seg.frame in (life.ended_frame, life.reset_frame):
             said.append(f"how the connection ended: {self.connection.verdict}")
         return said
@@ -223,18 +225,18 @@ class Frame:
 
 
 class Shown(NamedTuple):
-    """What was found, and the frame, if one was asked for."""
+    """The items that were found, and the frame, if one was asked for."""
 
     items: list[Item]
     frame: Frame | None = None
 
     @property
     def has_error(self) -> bool:
-        """Whether something in it is an error."""
+        """True if something in it is an error."""
         return any(item.has_error for item in self.items)
 
     def as_dict(self, report: Report) -> dict[str, Any]:
-        """What ``scapy-mpa show --format json`` prints."""
+        """Return what ``scapy-mpa show --format json`` prints."""
         return {
             "schema": SCHEMA_VERSION,
             "captures": report.captures,

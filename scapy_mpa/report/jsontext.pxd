@@ -1,6 +1,16 @@
 cimport cython
 
-@cython.locals(inside=str, before=str)
-cpdef object _write(object value, str line, list texts)
-@cython.locals(inside=str, before=str, before_values=dict, is_first=cython.bint)
-cpdef object _write_object(dict values, str line, list texts)
+cdef dict _NUMBERS
+
+cdef class _Level:
+    cdef public _Level _inner
+    cdef public dict first_keys, next_keys
+    cdef public str _inside, end_list, end_object, first, next
+
+    cpdef _Level inner(self)
+
+cpdef object _write(object value, _Level level, list texts)
+@cython.locals(before=str, inner=_Level)
+cpdef object _write_list(object values, _Level level, list texts)
+@cython.locals(before=str, inner=_Level, keys=dict)
+cpdef object _write_object(dict values, _Level level, list texts)

@@ -4,31 +4,74 @@ there as a whole, and the library's encoder in C knows no indentation."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from json.encoder import encode_basestring_ascii
 from math import isfinite
 from typing import Any, Final
 
-_INDENT = "  "
-
-
-#: What comes before a value of an object, from the comma on, by the beginning of a line at its level and its key.  Keys
-#: are few, names of ours; more are not kept than this.
-_BEFORE_VALUES: dict[str, dict[str, str]] = {}
+_INDENT: Final = "  "
+#: Keys are few, names of ours; more are not kept of a level than this.
 _MOST_KEYS: Final = 4096
+#: Most numbers are counts of what did not happen, or happened once.
+_NUMBERS: Final = {number: repr(number) for number in range(256)}
 
 
-def indented(value: Any, level: int = 0) -> str:
-    """The text of a value that begins at a level; the keys of objects are strings."""
+class _Level:
+    """What is written around the values of a level; ``line`` begins a line at it.
+
+    Attributes:
+        first: what comes before the first item of a list.
+        next: what comes before any other item.
+        end_list: what comes after the last one.
+        end_object: what comes after the last value of an object.
+        first_keys: what comes before the first value of an object, by its key.
+        next_keys: what comes before any other value, by its key.
+    """
+
+    __slots__ = ("_inner", "_inside", "end_list", "end_object", "first", "first_keys", "next", "next_keys")
+
+    def __init__(self, line: str) -> None:
+        self._inside = line + _INDENT
+        self._inner: _Level | None = None
+        self.first, self.next = "[" + self._inside, "," + self._inside
+        self.end_list, self.end_object = line + "]", line + "}"
+        self.first_keys: dict[str, str] = {}
+        self.next_keys: dict[str, str] = {}
+
+    def inner(self) -> _Level:
+        """Return the level of the values within."""
+        if self._inner is None:
+            self._inner = _Level(self._inside)
+        return self._inner
+
+    def note(self, key: str) -> None:
+        """Note what comes before a value with a key."""
+        if len(self.next_keys) >= _MOST_KEYS:
+            self.first_keys.clear()
+            self.next_keys.clear()
+        text = f"{self._inside}{encode_basestring_ascii(key)}: "
+        self.first_keys[key], self.next_keys[key] = "{" + text, "," + text
+
+
+_OUTERMOST: Final = _Level("\n")
+
+
+def indented(value: Any, depth: int = 0) -> str:
+    """The text of a value that begins at a level so deep; the keys of objects are strings."""
     texts: list[str] = []
-    _write(value, "\n" + _INDENT * level, texts)
+    level = _OUTERMOST
+    for _ in range(depth):
+        level = level.inner()
+    _write(value, level, texts)
     return "".join(texts)
 
 
-def _write(value: Any, line: str, texts: list[str]) -> None:
-    """Append the text of a value in pieces; ``line`` begins a line at its level."""
+def _write(value: Any, level: _Level, texts: list[str]) -> None:
+    """Append the text of a value in pieces."""
     kind = type(value)
-    if kind is str:
+    if kind is int:
+        texts.append(_NUMBERS.get(value) or repr(value))
+    elif kind is str:
         texts.append(encode_basestring_ascii(value))
     elif value is None:
         texts.append("null")
@@ -36,44 +79,46 @@ def _write(value: Any, line: str, texts: list[str]) -> None:
         texts.append("true")
     elif value is False:
         texts.append("false")
-    elif kind is int or (kind is float and isfinite(value)):
+    elif kind is float and isfinite(value):
         texts.append(repr(value))
     elif isinstance(value, dict):
-        _write_object(value, line, texts)
+        _write_object(value, level, texts)
     elif isinstance(value, (list, tuple)):
-        inside = line + _INDENT
-        before = "["
-        for one in value:
-            texts.append(before + inside)
-            before = ","
-            _write(one, inside, texts)
-        texts.append(line + "]" if value else "[]")
+        _write_list(value, level, texts)
     elif isinstance(value, str):
         texts.append(encode_basestring_ascii(value))
     else:
         texts.append(json.dumps(value))
 
 
-def _write_object(values: dict[str, Any], line: str, texts: list[str]) -> None:
+def _write_list(values: Sequence[Any], level: _Level, texts: list[str]) -> None:
+    """Append the text of a list in pieces."""
+    if not values:
+        texts.append("[]")
+        return
+    before, inner = level.first, level.inner()
+    for one in values:
+        texts.append(before)
+        before = level.next
+        _write(one, inner, texts)
+    texts.append(level.end_list)
+
+
+def _write_object(values: dict[str, Any], level: _Level, texts: list[str]) -> None:
     """Append the text of an object in pieces."""
     if not values:
         texts.append("{}")
         return
-    inside = line + _INDENT
-    before_values = _BEFORE_VALUES.get(inside)
-    if before_values is None:
-        before_values = _BEFORE_VALUES[inside] = {}
-    is_first = True
+    keys, inner = level.first_keys, level.inner()
     for key, one in values.items():
-        before = before_values.get(key)
+        before = keys.get(key)
         if before is None:
-            if len(before_values) >= _MOST_KEYS:
-                before_values.clear()
-            before = before_values[key] = f",{inside}{encode_basestring_ascii(key)}: "
-        texts.append("{" + before[1:] if is_first else before)
-        is_first = False
-        _write(one, inside, texts)
-    texts.append(line + "}")
+            level.note(key)
+            before = keys[key]
+        texts.append(before)
+        keys = level.next_keys
+        _write(one, inner, texts)
+    texts.append(level.end_object)
 
 
 def pieces(values: Mapping[str, Any]) -> Iterator[str]:

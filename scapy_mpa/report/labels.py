@@ -91,7 +91,7 @@ def fpdu_fields(octets: bytes, seq: int, stream: StreamReading) -> list[Field]:
 
 
 def unknown_fields(octets: bytes, seq: int, stream: StreamReading) -> list[Field]:
-    """Octets in which no FPDU was located; where Markers are in use, these are known all the same."""
+    """Octets in which no FPDU was located; where Markers are in use, these are still known."""
     phase = None
     if stream.seq_start is not None:
         phase = (seq - stream.seq_start & SEQ_MASK) % MARKER_INTERVAL
@@ -131,7 +131,7 @@ def _marker_fields(octets: bytes, seq: int, phase: int, stream: StreamReading, i
         check = checks[at]
         parts = FieldValue("RESERVED", check.reserved), FieldValue("FPDUPTR", check.fpduptr)
         target = seq + at - (check.fpduptr & ~3) & SEQ_MASK
-        says = f"{'the' if in_fpdu else 'an'} FPDU begins {check.fpduptr & ~3} octets before, at sequence {target}"
+        says = f"{'the' if in_fpdu else 'an'} FPDU begins {check.fpduptr & ~3} octets earlier, at sequence {target}"
         severity: Severity | None = None
         if not check.fpduptr & ~3:
             says = "an FPDU begins here"
@@ -148,7 +148,7 @@ def _marker_fields(octets: bytes, seq: int, phase: int, stream: StreamReading, i
 
 
 def _on_wire(at: int, phase: int | None) -> int:
-    """Where the octet ``at`` of an FPDU without its Markers stands with them."""
+    """Return the wire position of octet ``at`` of an FPDU, which counts octets without Markers."""
     return at if phase is None else at + MARKER_LENGTH * marker_count(phase, at + 1)
 
 

@@ -1,4 +1,4 @@
-"""How a connection went from its first frame to its last: the keys of the JSON, and a line of the text."""
+"""The lifecycle of a connection, from its first frame to its last: the keys of the JSON, and a line of text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def lifecycle_as_dict(connection: JudgedConnection, verdict: str, events: Sequen
     """
     life = connection.lifecycle
     (first_frame, first_time), (last_frame, last_time) = life.first, life.last
-    ends = {role: life.half(role) for role in ROLES}
+    one, other = life.initiator, life.responder
+    again = [connection.half(role).counts.retransmitted_segments for role in ROLES]
     return {
         "first_frame": first_frame,
         "first_time": first_time / _NANOSECONDS,
@@ -33,17 +34,21 @@ def lifecycle_as_dict(connection: JudgedConnection, verdict: str, events: Sequen
         "ended_by": life.ended_by,
         "ended_frame": life.ended_frame,
         "unfinished": life.is_unfinished,
-        "unacknowledged_octets": {role: end.unacknowledged_octets for role, end in ends.items()},
-        "unacknowledged_messages": {role: end.unacknowledged_messages for role, end in ends.items()},
-        "closed": {role: end.closed for role, end in ends.items()},
-        "closed_frame": {role: end.closed_frame for role, end in ends.items()},
+        "unacknowledged_octets": _both(one.unacknowledged_octets, other.unacknowledged_octets),
+        "unacknowledged_messages": _both(one.unacknowledged_messages, other.unacknowledged_messages),
+        "closed": _both(one.closed, other.closed),
+        "closed_frame": _both(one.closed_frame, other.closed_frame),
         "reset_by": life.reset_by,
         "reset_frame": life.reset_frame,
-        "resets": {role: end.resets for role, end in ends.items()},
-        "retransmissions": {role: connection.half(role).counts.retransmitted_segments for role in ROLES},
+        "resets": _both(one.resets, other.resets),
+        "retransmissions": _both(*again),
         "verdict": verdict,
-        "startup": [event_as_dict(one) for one in events],
+        "startup": [event_as_dict(event) for event in events],
     }
+
+
+def _both(initiator: int | str | None, responder: int | str | None) -> dict[str, int | str | None]:
+    return {"initiator": initiator, "responder": responder}
 
 
 def lifecycle_line(connection: JudgedConnection, protocol: str | None = None) -> str:

@@ -36,7 +36,7 @@ _WORDS = {
 
 
 def message_fields(ulpdu: bytes) -> list[Field]:
-    """The fields of the message in an untagged DDP segment, behind DDP's header; none if it is too short for them."""
+    """The fields of the message in an untagged DDP segment, after DDP's header; none if it is too short for them."""
     from scapy.packet import Packet, Raw
 
     from scapy_mpa.packet import rdmap  # noqa: F401 - it binds the messages to the segments
@@ -57,7 +57,7 @@ def message_fields(ulpdu: bytes) -> list[Field]:
 
 
 def upper_fields(octets: bytes, at: int, header: UpperHeader) -> list[Field]:
-    """The fields of a Send that begins with these octets, ``at`` octets behind the ULPDU's first: those of the layers
+    """The fields of a Send that begins with these octets, ``at`` octets after the ULPDU's first: those of the layers
     that stand above RDMAP, as far as they are known; none if the octets end before.
     """
     from scapy_mpa.packet import rdmap  # noqa: F401 - it has the layers
@@ -146,7 +146,7 @@ def _elements(packets: list[Packet], name: str) -> Iterator[FieldValue]:
 
 
 def _several(parts: list[FieldValue]) -> str:
-    """What a run of bits is called."""
+    """Return the name of a run of bits."""
     names = [part.name for part in parts]
     return _CONTROLS.get(names[0], "/".join(names))
 
@@ -167,5 +167,5 @@ def _part(packet: Packet, field: AnyField) -> FieldValue:
 
 
 def _name(name: str) -> str:
-    """What a field is called."""
+    """Return the name of a field."""
     return " ".join(_WORDS.get(word, word.upper() if len(word) < 3 else word.title()) for word in name.split("_"))

@@ -1,4 +1,4 @@
-"""What :func:`scapy_mpa.analyze` returns: a report of connections and findings, and the line that sums it up."""
+"""The result of :func:`scapy_mpa.analyze`: a report of connections and findings, and its summary line."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ SCHEMA_VERSION = 1
 class Report:
     """The analysis of one or more captures.
 
-    ``packets`` counts the records read, ``tcp_connections`` the TCP connections met, MPA or not; ``findings`` are
-    those of no connection; ``damage`` has a line for each capture that could only be read in part. ``files`` says which
-    file a frame is of, and its number there, where ``index`` does not.
+    ``packets`` counts the records read, ``tcp_connections`` the TCP connections found, MPA or not; ``findings`` are
+    those that belong to no connection; ``damage`` has a line for each capture that could only be read in part.
+    ``files`` says which file a frame is in, and its number there, where ``index`` does not.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Report:
     ) -> None:
         self._index = index
         self._files = files
-        #: Whether the file of a frame is known.
+        #: True if the file of a frame is known.
         self._knows_files = index is not None and len(captures) > 1
         self.captures = captures
         #: How several captures became one, None if there is one.
@@ -61,7 +61,7 @@ class Report:
         return f"<{summary_line(self)}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: connections and findings."""
+        """Return HTML for a notebook: connections and findings."""
         from scapy_mpa.report.html import findings_html, paragraph_html, table_html
 
         headings = ("", "connection", "profile", "upper layer", "FPDUs", "what became of it")
@@ -73,7 +73,7 @@ class Report:
         return paragraph_html(summary_line(self)) + table_html(headings, rows) + findings
 
     def to_arrow(self) -> pyarrow.Table:
-        """The FPDUs of all connections as a table, with the columns of ``scapy-mpa fpdus --format parquet``.
+        """Return the FPDUs of all connections as a table, with the columns of ``scapy-mpa fpdus --format parquet``.
 
         Raises MPAError without pyarrow. Without the FPDUs (``analyze(..., fpdus=False)``) it has no rows.
         """
@@ -82,14 +82,14 @@ class Report:
         return fpdus_table(record for one in self.connections for side in ROLES for record in one.half(side).fpdus)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The FPDUs as a DataFrame: that of :meth:`to_arrow`. Raises MPAError without pandas or pyarrow."""
+        """Return the FPDUs as a DataFrame, as :meth:`to_arrow` has them. Raises MPAError without pandas or pyarrow."""
         from scapy_mpa.report.columns import data_frame
 
         return data_frame(self.to_arrow())
 
     @property
     def deviations(self) -> Deviations:
-        """What senders do wrong, for whoever reads the same traffic and cannot look at it twice."""
+        """What senders do wrong, for code that reads the same traffic and cannot look at it twice."""
         return deviations_of(self.connections)
 
     def select(
@@ -101,16 +101,17 @@ class Report:
         protocols: Collection[str] = (),
         frames: tuple[int, int | None] | None = None,
     ) -> None:
-        """Keep some connections, and of their findings those of these directions, times and frames.
+        """Keep only some connections, and their findings of these directions, times and frames.
 
         Args:
             connections: A number, or some; all, if there are none.
             directions: Whose findings are kept.
-            since: A time (nanoseconds since the epoch): connections that ended before, and findings before, go.
-            until: A time: connections that began later, and later findings, go.
+            since: A time (nanoseconds since the epoch): connections that ended before it, and earlier findings, are
+                dropped.
+            until: A time: connections that began later, and later findings, are dropped.
             protocols: Upper layers, by name; all, if there are none.
             frames: The first and the last one (None: no last one): connections that were not open then, and findings
-                of other frames, go.
+                of other frames, are dropped.
 
         Raises:
             IndexError: There is no connection of that number.
@@ -154,7 +155,7 @@ class Report:
         return [one for one in chosen if not protocols or one.upper_layer.name in protocols]
 
     def keep_severe(self, severity: Severity) -> None:
-        """Keep findings of this severity and graver ones, and the connections that have some."""
+        """Keep only findings of this severity and graver ones, and the connections that have them."""
         grave = SEVERITIES[: SEVERITIES.index(severity) + 1]
         self.findings = [found for found in self.findings if found.severity in grave]
         for connection in self.connections:
@@ -162,7 +163,7 @@ class Report:
         self.connections = [connection for connection in self.connections if connection.findings]
 
     def file_of(self, frame: int) -> tuple[str, int] | None:
-        """The capture that a frame is of and its number in that file; None if there is one capture, or nobody knows."""
+        """Return the capture that a frame is in and its number there; None for a single capture, or if unknown."""
         if self._files is not None and frame > 0:
             return self._files(frame)
         if not self._knows_files or frame < 1 or self._index is None:
@@ -175,32 +176,32 @@ class Report:
         return self.captures[which], number
 
     def _with_file(self, values: dict[str, Any], frame: int) -> dict[str, Any]:
-        """The same, and of which file it is, if there are several."""
+        """The same, and the file that it is in, if there are several."""
         if len(self.captures) < 2 and self._files is None:
             return values
         name, number = self.file_of(frame) or (None, None)
         return values | {"capture": name, "capture_frame": number}
 
     def keep_rules(self, rules: Set[str]) -> None:
-        """Keep what is said by the rules with these ids."""
+        """Keep only findings of the rules with these IDs."""
         self.findings = [found for found in self.findings if found.rule.id in rules]
         for connection in self.connections:
             connection.rules = rules
             connection.findings = [found for found in connection.findings if found.rule.id in rules]
 
     def all_findings(self) -> Iterator[Finding]:
-        """The findings of all connections and of none."""
+        """Yield the findings of all connections, and those that belong to none."""
         for connection in self.connections:
             yield from connection.findings
         yield from self.findings
 
     @property
     def has_errors(self) -> bool:
-        """Whether there is a finding of severity error."""
+        """True if there is a finding of severity error."""
         return self.has_findings("error")
 
     def has_findings(self, severity: Severity) -> bool:
-        """Whether there is a finding of this severity, or a graver one."""
+        """Return True if there is a finding of this severity, or a graver one."""
         grave = SEVERITIES[: SEVERITIES.index(severity) + 1]
         return any(found.severity in grave for found in self.all_findings())
 
@@ -225,8 +226,8 @@ class Report:
 
     def _connection(self, connection: Connection, directions: Sequence[Role]) -> dict[str, Any]:
         values = self._with_file(connection.as_dict(directions), connection.lifecycle.first[0])
-        findings = [self._with_file(found.as_dict(), found.frame) for found in connection.findings]
-        return values | {"findings": findings}
+        values["findings"] = [self._with_file(found.as_dict(), found.frame) for found in connection.findings]
+        return values
 
 
 def _bounds(since: int | None, until: int | None) -> tuple[int, int]:
@@ -260,7 +261,7 @@ def tally_of(report: Report) -> Tally:
 
 
 def deviations_of(connections: Sequence[Connection]) -> Deviations:
-    """What the senders of connections do wrong, by half connection."""
+    """Return what the senders of connections do wrong, by half connection."""
     halves = [half for one in connections for half in (one.initiator, one.responder)]
     return {
         (half.key, half.seq_start): half.diagnosis

@@ -37,7 +37,7 @@ _COLUMNS = (
 )
 #: What is left out first.
 _LEAST_NEEDED = ("frames", "octets", "by", "mark", "delivered", "ulpdu", "conn", "placed", "crc")
-#: Most opcodes are no longer; what is longer goes on in the next line.
+#: Most opcodes are no longer; a longer one continues on the next line.
 _USUAL_OPCODE = 18
 
 

@@ -1,4 +1,4 @@
-"""Request beside Reply, field by field: what was offered, what was answered, and what was agreed on, in words.
+"""Request and Reply side by side, field by field: what was offered, answered and agreed on, in words.
 
 RFC 5044 §7.1.1 (M, C, R, Rev), RFC 6581 §9 (IRD and ORD, Control Flags A to D), and the Private Data as far as they are
 known (:mod:`scapy_mpa.ulp.privatedata`).
@@ -33,7 +33,7 @@ _RTR_NAMES: dict[RtrType, str] = {"send": "Send", "write": "RDMA Write", "read":
 
 
 class NegotiatedField(NamedTuple):
-    """One field: what the Request says, what the Reply says, and what comes of it; "" where there is nothing."""
+    """One field: what the Request says, what the Reply says, and what was agreed; "" where there is nothing."""
 
     name: str
     offered: str
@@ -85,7 +85,7 @@ class Negotiated:
         yield self._both("C (CRC)", lambda frame: "prefers CRC" if frame.c else "does not require CRC", crc)
         rejected = "" if reply is None else "rejected" if reply.r else "accepted"
         yield NegotiatedField(
-            "R (rejected)", "set, which means nothing" if request is not None and request.r else "", rejected, rejected
+            "R (rejected)", "set, without effect" if request is not None and request.r else "", rejected, rejected
         )
         yield self._both(
             "S (RFC 6581)", lambda frame: "enhanced" if is_enhanced(frame) else "set" if frame.s else "plain", ""
@@ -126,10 +126,10 @@ class Negotiated:
         if common is not None:
             could = " or ".join(_RTR_NAMES[kind] for kind in common) or "nothing in common (error 7)"
             sent = f"{could}; {self._sent()}"
-        return NegotiatedField("ready to receive", offered, answered, sent)
+        return NegotiatedField("ready-to-receive", offered, answered, sent)
 
     def _sent(self) -> str:
-        """Which ready-to-receive message was sent."""
+        """Return which ready-to-receive message was sent."""
         half = self.connection.initiator
         if half.first_ulpdu is None:
             return "nothing was sent"
@@ -209,7 +209,7 @@ class Negotiated:
         }
 
     def lines(self, columns: int | None = None) -> Iterator[str]:
-        """The table for people, and a line above it, in so many columns of a terminal; None: as many as it takes."""
+        """The table for people, and a line above it, in this many columns of a terminal; None: as many as it takes."""
         connection = self.connection
         yield f"#{connection.number} {connection.name}"
         heads = []
@@ -309,11 +309,11 @@ def _rtr(data: EnhancedData | None, kind: RtrType) -> str:
         return ""
     flag = {"send": data.b, "write": data.c, "read": data.d}[kind]
     said = f"zero-length {_RTR_NAMES[kind]}" if flag else f"no {_RTR_NAMES[kind]}"
-    return said if data.a else f"{said} (means nothing without A)" if flag else "-"
+    return said if data.a else f"{said} (ignored without A)" if flag else "-"
 
 
 def _octets(octets: bytes) -> str:
-    """Private Data that nobody knows: all of it if it is short."""
+    """Unknown Private Data: all of it if it is short."""
     if len(octets) <= 16:
         return octets.hex(" ")
     return f"{octets[:12].hex(' ')} ... ({len(octets)} octets)"

@@ -1,8 +1,9 @@
-"""What implementations that we have watched do about what a capture holds: where they would end a connection, or go on.
+"""What implementations that we have observed do about what a capture holds: where they would end a connection, or
+continue.
 
 A row stands for something that a side sends, by the rule that it breaks or by a field of its startup frame, and for
 what the implementation did when it received that.  Each has a capture of the real implementation
-(``pcaps/siw-deviations``); nothing is said of what nobody has captured.
+(``pcaps/siw-deviations``); nothing is said about what nobody has captured.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ class Habit(NamedTuple):
 
     Attributes:
         sent: the rule that is broken, or what the startup frame has.
-        by: who sends it; None: either side.
+        by: its sender; None: either side.
         does: what the implementation does then, in words.
-        ends: it ends the connection, or refuses it; else it goes on.
+        ends: it ends the connection, or refuses it; else it continues.
         evidence: the case of ``probe`` that showed it, which names the capture.
     """
 
@@ -36,7 +37,7 @@ class Habit(NamedTuple):
     evidence: str
 
 
-#: What may be said of a startup frame in ``Habit.sent``.
+#: What may be said about a startup frame in ``Habit.sent``.
 _FRAMES: Mapping[str, Callable[[StartupFrame], bool]] = {
     "M in the Request": lambda frame: bool(frame.m),
     "more than 256 octets of Private Data": lambda frame: frame.pd_length > _SIW_PRIVATE_DATA,
@@ -51,11 +52,11 @@ RECEIVERS: Mapping[str, tuple[Habit, ...]] = {
               "request-private-data-257"),
         Habit("Rev 0", "initiator", "accepts it, and sends a Terminate at the first DDP Segment", True,
               "rev-0-without-m-and-c"),
-        Habit("an ORD of 0x3FFF", "initiator", "answers an IRD of 128, and goes on", False, "valid-ird-8-ord-16383"),
-        Habit("startup-enhanced-data", "responder", "goes on, and sends an FPDU", False, "reply-s-with-pd-length-3"),
-        Habit("enhanced-connection-model", "responder", "goes on, and sends nothing", False,
+        Habit("an ORD of 0x3FFF", "initiator", "answers an IRD of 128, and continues", False, "valid-ird-8-ord-16383"),
+        Habit("startup-enhanced-data", "responder", "continues, and sends an FPDU", False, "reply-s-with-pd-length-3"),
+        Habit("enhanced-connection-model", "responder", "continues, and sends nothing", False,
               "control-flag-a-in-the-reply-alone"),
-        Habit("crc", None, f"sends a Terminate for the CRC, or for what the DDP header has, {_LAYOUT}", True,
+        Habit("crc", None, f"sends a Terminate for the CRC, or for the fields of the DDP header, {_LAYOUT}", True,
               "crc-zero"),
         Habit("ddp-opcode", None, f"sends a Terminate, {_LAYOUT}, or for another error", True, "opcode-12"),
         Habit("ddp-queue", None, "sends a Terminate for another error", True, "queue-send-1"),
@@ -65,7 +66,7 @@ RECEIVERS: Mapping[str, tuple[Habit, ...]] = {
 
 
 class Would(NamedTuple):
-    """What a receiver would have done: at a frame of the capture, about what ``direction`` sent."""
+    """What a receiver would have done about what ``direction`` sent, and at which frame of the capture."""
 
     frame: int
     direction: Role

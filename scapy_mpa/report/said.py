@@ -1,6 +1,6 @@
-"""What both sides of a connection said: its ULPDUs, in the order in which a receiver could deliver them.
+"""What both sides of a connection sent: their ULPDUs, in the order in which a receiver could deliver them.
 
-How they were cut in segments, what was lost and came again is left behind. What is wrong about an FPDU is kept: PAD and
+How they were cut in segments, what was lost and came again is left out. What is wrong about an FPDU is kept: PAD and
 CRC where they are not what they should be.
 """
 
@@ -21,7 +21,7 @@ from scapy_mpa.values.records import FPDURecord
 
 
 class Said(NamedTuple):
-    """What a side said in one FPDU; PAD and CRC are None where they are right.
+    """What a side sent in one FPDU; PAD and CRC are None where they are right.
 
     ``time_ns`` is when it was placed (found bad), in nanoseconds since the epoch.
     """
@@ -34,14 +34,14 @@ class Said(NamedTuple):
 
 
 def said_in(record: FPDURecord, fpdu: Fpdu) -> Said:
-    """What was said in an FPDU."""
+    """Return what was sent in an FPDU."""
     is_zero = fpdu.pad == bytes(pad_length(fpdu.ulpdu_length))
     crc = fpdu.crc if record.crc == "bad" else None
     return Said(record.direction, fpdu.ulpdu, None if is_zero else fpdu.pad, crc, record.time_ns)
 
 
 def said_by(initiator: HalfConnection, responder: HalfConnection) -> Iterator[tuple[Said, int]]:
-    """What both sides said, and the octets of each FPDU; the halves have records.
+    """Yield what both sides sent, with the number of octets of each FPDU; the halves have records.
 
     Frames are read again; what cannot be is left out.
     """
@@ -50,7 +50,7 @@ def said_by(initiator: HalfConnection, responder: HalfConnection) -> Iterator[tu
 
 
 def _turns(half: HalfConnection) -> Iterator[tuple[int, Said, int]]:
-    """What a side said, each with the frame at which it and all before it was complete."""
+    """Yield what a side sent, each with the frame at which it and everything before it was complete."""
     turn = offset = 0
     seq = half.seq_start or 0
     for number, record in enumerate(half.fpdus):

@@ -43,7 +43,7 @@ _SHOWN_BY = {
 
 
 class NotFound(MPAError):
-    """What was asked for is not in the capture."""
+    """The capture does not hold what was asked for."""
 
 
 # --- what was asked for ---
@@ -113,7 +113,9 @@ def places(half: HalfConnection) -> Iterator[NumberedFPDU]:
 
 
 def fpdu_item(connection: Connection, direction: Role, place: NumberedFPDU) -> Item:
-    """An FPDU with all that is said of it. Raises :class:`~scapy_mpa.errors.CaptureError` as reading it again does."""
+    """Return an FPDU with all that is said about it. Raises :class:`~scapy_mpa.errors.CaptureError` if it cannot be
+    read again.
+    """
     record, half = place.record, connection.half(direction)
     stream = stream_of(connection, half)
     is_cut = record.crc == "cut"
@@ -151,7 +153,7 @@ def fpdu_item(connection: Connection, direction: Role, place: NumberedFPDU) -> I
 def _fields_behind(
     cut_at: int, octets: bytes, pieces: Sequence[FramePiece], seq: int, stream: StreamReading
 ) -> Iterator[Field]:
-    """The fields of what was captured of an FPDU behind the first octet that was not: Markers, and others."""
+    """The fields of what was captured of an FPDU after the first octet that was not: Markers, and others."""
     for piece in pieces:
         if piece.first >= cut_at:
             for field in unknown_fields(octets[piece.first : piece.end], seq + piece.first & SEQ_MASK, stream):
@@ -159,7 +161,7 @@ def _fields_behind(
 
 
 def stream_of(connection: Connection, half: HalfConnection) -> StreamReading:
-    """What it takes to read octets of a half connection."""
+    """Return what is needed to read octets of a half connection."""
     upper, is_initiator = connection.upper_layer, half is connection.initiator
     read_send = partial(upper.header, is_from_initiator=is_initiator)
     return StreamReading(half.seq_start if half.markers else None, connection.crc, connection.profile, read_send)
@@ -173,7 +175,9 @@ def findings_in(
     frames: set[int],
     fields: tuple[Field, ...],
 ) -> tuple[Finding, ...]:
-    """The findings that lie in these octets; of a rule broken often only one place is known, so the fields tell."""
+    """Return the findings in these octets; for a rule broken often only one place is known, so the fields show the
+    others.
+    """
     broken = {_SHOWN_BY.get((field.name, field.severity or "")) for field in fields}
     found = []
     for finding in connection.findings:
@@ -202,7 +206,7 @@ def startup_of(connection: Connection, direction: Role) -> tuple[StartupFrame, i
 
 
 def startup_item(connection: Connection, direction: Role) -> Item:
-    """The startup frame of a direction, which must be there, with all that is said of it."""
+    """Return the startup frame of a direction, which must exist, with all that is said about it."""
     found = startup_of(connection, direction)
     assert found is not None
     startup, seq, frame = found
@@ -220,7 +224,9 @@ def startup_item(connection: Connection, direction: Role) -> Item:
 
 
 def startup_frames(connection: Connection, direction: Role) -> list[int]:
-    """The frames that brought the startup frame of a direction, as far as they are found; none if there is none."""
+    """Return the frames that carried the startup frame of a direction, as far as they are found; none if there is
+    none.
+    """
     found = startup_of(connection, direction)
     if found is None:
         return []
@@ -230,5 +236,5 @@ def startup_frames(connection: Connection, direction: Role) -> list[int]:
 
 
 def _startup_pieces(connection: Connection, direction: Role, seq: int, length: int, frame: int) -> list[FramePiece]:
-    """Which frames brought a startup frame: the one that completed it, and others before it as far as it takes."""
+    """Return the frames that carried a startup frame: the one that completed it, and as many before it as needed."""
     return connection.index.latest_pieces(frame, _STARTUP_FRAMES, connection.half(direction).key, seq, length)

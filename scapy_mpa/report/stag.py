@@ -1,4 +1,4 @@
-"""The STag that the DDP header of an FPDU names, which is not among what a record of it tells."""
+"""The STag that the DDP header of an FPDU names, which its record does not have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What connections come to: how they ended, which rules are broken how often; counted one by one, and let go."""
+"""A tally of connections: how they ended, and how often each rule was broken; each is counted, then released."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scapy_mpa.values.words import plural
 
 
 class RuleCount(NamedTuple):
-    """How often a rule is broken, and in how many connections (0: those of no connection)."""
+    """How often a rule was broken, and in how many connections (0: findings that belong to no connection)."""
 
     rule: Rule
     times: int
@@ -22,7 +22,7 @@ class RuleCount(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What a report comes to: how connections ended, and the rules that are broken, the gravest first.
+    """The sum of a report: how connections ended, and the rules that were broken, the gravest first.
 
     ``unfinished``: how many ended before their work did, by what ended them. ``reset``: how many were reset after what
     ended them.
@@ -88,11 +88,11 @@ class Tally:
             self._times[found.rule.id] += found.count
 
     def has_findings(self, severity: Severity) -> bool:
-        """Whether there is a finding of this severity, or a higher one."""
+        """Return True if there is a finding of this severity, or a higher one."""
         return any(self._severities[one] for one in SEVERITIES[: SEVERITIES.index(severity) + 1])
 
     def summary(self) -> Summary:
-        """What was counted."""
+        """Return the counts as a summary."""
         rules = [RuleCount(RULES[rule], count, self._where[rule]) for rule, count in self._times.items()]
         rules.sort(key=lambda one: (SEVERITIES.index(one.rule.severity), -one.connections, -one.times, one.rule.id))
         ended, unfinished, reset = (
@@ -102,7 +102,7 @@ class Tally:
         return Summary(self.connections, ended, unfinished, reset, rules)
 
     def line(self) -> str:
-        """How many MPA connections, and how many findings of each severity."""
+        """Return the number of MPA connections, and of findings of each severity."""
         counts = self._severities
         counted = ", ".join(plural(counts[severity], severity) for severity in SEVERITIES if counts[severity])
         return f"{plural(self.connections, 'MPA connection')}, {counted or 'nothing to report'}"

@@ -20,12 +20,12 @@ from scapy_mpa.values.words import plural
 
 #: Given a severity and a text, the text as the terminal should show it.
 Styler = Callable[[str, str], str]
-#: Given a frame, of which file it is and its number there, or "".
+#: Given a frame, its file and its number there, or "".
 Where = Callable[[int], str]
 #: Given a connection, more lines about it.
 More = Callable[[Connection], Iterable[str]]
 
-#: So many connections are listed, unless all are asked for.
+#: This many connections are listed, unless all are asked for.
 MOST_CONNECTIONS = 50
 #: How connections ended, in words.
 ENDED_WORDS = {
@@ -37,11 +37,11 @@ ENDED_WORDS = {
     "open": "open",
 }
 
-#: A hint under a connection of which only the beginning was captured.
+#: A hint under a connection whose beginning only was captured.
 _OFFLOADED = "no octet after the startup frames was captured; if a card offloads the connection, see docs/capturing.md"
 #: What became of segments, in words: see :func:`order_and_loss`.
 _OUT_OF_ORDER = "out of order (reordered, or lost before the tap)"
-_SENT_AGAIN = "sent again (lost behind the tap, or duplicated)"
+_SENT_AGAIN = "sent again (lost after the tap, or duplicated)"
 #: Rules that are broken where a connection went on and the capture lacks its octets.
 _LACKS_OCTETS = frozenset(("capture-gap", "gap"))
 
@@ -113,7 +113,7 @@ def _report_lines(report: Report, style: Styler, every: bool, summary_only: bool
 
 
 def where_in(report: Report) -> Where:
-    """What says of which file a frame of a report is, if there are several."""
+    """Return a function that says which file a frame of a report is in, if there are several files."""
 
     def where(frame: int) -> str:
         place = report.file_of(frame) if report.streams is None else None
@@ -141,7 +141,7 @@ def order_and_loss(connection: Connection) -> str:
     """Return a line about segments that came out of order or again, and octets never captured; "" if there are none.
 
     A segment with new octets below the highest captured was reordered, or its octets were lost before the tap and sent
-    again. One without new octets had passed the tap before: it was lost behind the tap, or duplicated. The capture
+    again. One without new octets had passed the tap before: it was lost after the tap, or duplicated. The capture
     does not show which of the two it was.
     """
     if is_stream(connection.initiator.key):
@@ -194,13 +194,14 @@ def _left_out(report: Report, told: int) -> str:
     remarkable = sum(bool(one.findings) for one in report.connections)
     with_more = f", {remarkable} with something to report" if told < remarkable else " with something to report"
     return (
-        f"{told} of {len(report.connections)} connections follow{with_more}; --all shows all, --connection N one, "
-        "--rules ID those that break a rule, and `scapy-mpa rules ID` explains the rule"
+        f"{told} of {len(report.connections)} connections follow{with_more}; --all shows all, --connection N "
+        "one, "
+        "--rules ID those that break a rule; `scapy-mpa rules ID` explains the rule"
     )
 
 
 def ended_words(summary: Summary) -> Iterator[str]:
-    """How connections ended; how many of them before their work did, and were reset then, if the word does not say."""
+    """Yield how connections ended, how many before their work was done, and how many of these were reset."""
     for how, count in summary.ended.items():
         early = summary.unfinished.get(how, 0) if how in ("fin", "rst") else 0
         more = [f"{early} before everything was acknowledged"] if early else []
@@ -210,7 +211,7 @@ def ended_words(summary: Summary) -> Iterator[str]:
 
 
 def summary_lines(summary: Summary, style: Styler) -> Iterator[str]:
-    """How connections ended, and a line for each rule that is broken."""
+    """Yield how connections ended, and a line for each broken rule."""
     if summary.ended:
         yield "  ended: " + ", ".join(ended_words(summary))
     for rule, times, connections in summary.rules:
@@ -221,7 +222,7 @@ def summary_lines(summary: Summary, style: Styler) -> Iterator[str]:
 def finding_lines(
     found: Finding, style: Styler = _plain, file_of: Where = _nowhere, *, is_stream: bool = False
 ) -> Iterator[str]:
-    """The lines of one finding: where and what; then by which clause, and what was there if that is said apart.
+    """Yield the lines of one finding: where and what; then the clause, and what was there if that is said separately.
 
     Of octets without packets, where is which octet of a stream, from 0.
     """

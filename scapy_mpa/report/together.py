@@ -1,6 +1,6 @@
-"""What connections of the same hosts show together: ends within a short time, and buffers named that nobody offered.
+"""What connections of the same hosts show together: ends within a short time, and use of buffers that nobody offered.
 
-Nothing is remembered for that while the capture is read: the connections are at hand anyway.
+Nothing is remembered for that while the capture is read: the connections are available anyway.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scapy_mpa.watches.startup import FEWEST_OF_AN_ADDRESS
 
 #: Nanoseconds within which ends may have one cause: as long as the RTO after a lost segment at first (RFC 6298 §2.1).
 SHORT_TIME: Final = 1_000_000_000
-#: So many others are named, the nearest in time.
+#: This many others are named, the nearest in time.
 MOST_NAMED: Final = 3
 #: (layer, error type) of Terminates for a buffer that was not offered (RFC 5040 §4.8, RFC 5041 §7.2), and the error
 #: among them that is about the DDP version.
@@ -106,7 +106,7 @@ def report_buffers_not_offered(connections: Sequence[Connection], findings: Find
         places = sorted((one.lifecycle.ended_frame or 0, one.lifecycle.ended_time) for one, _ in some)
         first, role = some[0]
         address = first.half(role).endpoint.rpartition(":")[0].strip("[]")
-        detail = f"{plural(len(some), 'connection')} of {address}, each ended by a Terminate for a buffer that it names"
+        detail = f"{plural(len(some), 'connection')} of {address}, each ended by a Terminate about a buffer it named"
         seq = first.half(role).seq_start or 0
         findings.add("attack-buffer", None, *places[0], seq, detail, count=len(some), last_frame=places[-1][0])
 

@@ -1,7 +1,7 @@
-"""The segments of connections, read once more: where their octets lie, and what they acknowledge.
+"""The segments of connections, read again: where their octets lie, and what they acknowledge.
 
 An analysis keeps what came of FPDUs, not the segments that brought them. Whoever draws or counts these reads the
-capture a second time; which octets a frame brought first is what the receiver says of it (``frames`` of an FPDU's
+capture a second time; which octets a frame brought first is what the receiver says about it (``frames`` of an FPDU's
 record). Some 30 octets of memory a segment.
 """
 
@@ -24,7 +24,7 @@ _SIGNS = ((SYN, "SYN"), (FIN, "FIN"), (RST, "RST"))
 
 
 class Part(NamedTuple):
-    """So many octets of an FPDU, which a frame brought first."""
+    """A number of octets of an FPDU, and the frame that first carried them."""
 
     frame: int
     octets: int
@@ -127,7 +127,7 @@ class HalfTrack:
 
 
 class _Acknowledging:
-    """What one side acknowledges, and up to where it lets its peer send (RFC 9293 §3.8.6, RFC 7323 §2.2).
+    """What one side acknowledges, and how far it lets its peer send (RFC 9293 §3.8.6, RFC 7323 §2.2).
 
     ``ack`` is the highest acknowledgement number, ``edge`` the highest end of a window; -1 if not known.
     """
@@ -155,7 +155,7 @@ class _Acknowledging:
 
 
 class _Follower:
-    """A connection while its segments are read once more."""
+    """A connection while its segments are read again."""
 
     __slots__ = ("_first", "_halves", "_last", "_said", "_startup", "_wants_acks", "tracks")
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scapy_mpa.ulp.header import UpperHeader
 
 _QUEUES = {0: "Sends", 1: "RDMA Read Requests", 2: "Terminate", 3: "Atomic Responses"}
-#: Messages that have a header of their own behind DDP's (RFC 5040 §4, RFC 7306 §4).
+#: Messages that have a header of their own after DDP's (RFC 5040 §4, RFC 7306 §4).
 _WITH_HEADER = frozenset((1, 7, 8, 9, 10, 11))
 _INVALIDATING = frozenset(
     (OPCODE_NAMES.index("Send with Invalidate"), OPCODE_NAMES.index("Send with SE and Invalidate"))
@@ -33,7 +33,7 @@ ReadSend: TypeAlias = Callable[[bytes, int], "UpperHeader | None"]
 
 
 def ulpdu_fields(ulpdu: bytes, ulpdu_length: int, read_send: ReadSend | None = None) -> list[Field]:
-    """The fields of a ULPDU of ``ulpdu_length`` octets, of which these were captured.
+    """The fields of a ULPDU of ``ulpdu_length`` octets; these were captured.
 
     ``read_send`` knows the upper layer of the connection.
     """
@@ -85,6 +85,6 @@ def ulpdu_fields(ulpdu: bytes, ulpdu_length: int, read_send: ReadSend | None = N
     end = max(field.offset + field.length for field in fields)
     if end < ulpdu_length:
         rest = plural(ulpdu_length - end, "octet")
-        said = f"{rest} behind the header" if end > header else f"{rest}, {note}"
+        said = f"{rest} after the header" if end > header else f"{rest}, {note}"
         fields.append(Field(end, ulpdu_length - end, "payload", "payload", note=said))
     return fields

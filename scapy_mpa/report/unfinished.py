@@ -21,7 +21,7 @@ def address_of(connection: Connection) -> str:
 
 
 def _only_began(connections: Iterable[Connection]) -> dict[str, list[Connection]]:
-    """The connections of which no more than a part of a Request came, by address, of which each has many."""
+    """The connections with only a part of a Request, by address; each address has many."""
     found: dict[str, list[Connection]] = {}
     for connection in connections:
         part = connection.part
@@ -42,7 +42,7 @@ def report_unfinished(connections: Sequence[Connection], findings: Findings) -> 
 
 
 def alike(connections: Sequence[Connection]) -> dict[int, int]:
-    """Which connections text need not tell, as one before them is like them: by number, 0.
+    """Return the connections that the text need not list, because they are like an earlier one: 0 for each number.
 
     For the first of them, which is listed, it is how many more there are like it.
     """

@@ -1,4 +1,4 @@
-"""What became of a connection, in one sentence, by a table of causes.
+"""How a connection ended and why, in one sentence, from a table of causes.
 
 The first row that fits has the word: what a Terminate says goes before the FIN that follows it.  A row knows the
 connection with its findings, how it went (:class:`~scapy_mpa.values.lifecycle.Lifecycle`), and what the upper layers
@@ -21,10 +21,10 @@ from scapy_mpa.values.words import plural
 
 #: Octets of Private Data that are quoted.
 _MOST_QUOTED = 32
-#: Rules of severity error that a sentence names by itself.
+#: Rules of severity error that a sentence already names.
 _TOLD = frozenset(("crc", "marker-length", "connection-lost"))
 
-#: Rules that a startup frame breaks which its receiver must refuse, and those of who does not.
+#: Rules that a startup frame breaks which its receiver must refuse, and those of one that does not.
 _WRONG_FRAME = frozenset(
     (
         "startup-enhanced-data", "startup-frame", "startup-key", "startup-pd-length", "startup-private-data-limit",
@@ -33,7 +33,7 @@ _WRONG_FRAME = frozenset(
 )  # fmt: skip
 _ACCEPTED = frozenset(("startup-invalid-answered", "startup-not-closed"))
 
-#: Rules that octets in the place of a Reply break which are none.
+#: Rules broken by octets in place of a Reply that are not one.
 _NO_REPLY = ("startup-key", "startup-role")
 
 #: (layer, error type, error code) of a Terminate: what the message that it quotes did (RFC 5040 §4.8, RFC 5041 §7.2).
@@ -59,14 +59,18 @@ _DID: dict[tuple[int, int, int], str] = {
     (1, 2, 0x05): "found a buffer that was too small",
     (1, 2, 0x06): "had a DDP version that is not valid",
 }
-#: Those of which a limit that the peer stated may be the cause.
+#: Those that a limit stated by the peer may cause.
 _TOO_LONG = ((1, 2, 0x05), (1, 2, 0x02))
 
 
 def verdict(connection: JudgedConnection, limits: StatedLimits) -> str:
-    """What became of a connection; ``limits`` are what the upper layers stated."""
+    """Return how a connection ended and why; ``limits`` are what the upper layers stated."""
     known = Circumstances(connection, connection.lifecycle, limits)
-    row = next(row for row in CAUSES if row.fits(known))
+    for row in CAUSES:
+        if row.fits(known):
+            break
+    if not connection.findings:
+        return row.says(known)  # all else is about findings
     said = "; ".join(filter(None, (went_on(known), row.says(known))))
     return said + _accepted(known) + _errors(known)
 
@@ -101,7 +105,7 @@ def _named_by(known: Circumstances, found: Terminated, direction: Role) -> Findi
 
 
 def _why(known: Circumstances, found: Terminated, sender: Role) -> str:
-    """What a Terminate says, and what the capture shows of that."""
+    """Return what a Terminate says, and what the capture shows about it."""
     limit = _limit(known, found, sender)
     shown = limit or weighed(known, found, sender)
     return _claim(known, found, sender) + (f"; {shown}" if shown else "")
@@ -204,9 +208,10 @@ def _says_beginning(known: Circumstances) -> str:
 
 
 def _is_unanswered(known: Circumstances) -> bool:
-    if is_stream(known.connection.half("initiator").key):
-        return False  # the octets of one side say nothing of the other
-    return known.connection.request is not None and known.connection.reply is None and not known.has_fpdus
+    connection = known.connection
+    if connection.request_frame is None or connection.reply_frame is not None or known.has_fpdus:
+        return False
+    return not is_stream(connection.half("initiator").key)  # the octets of one side say nothing of the other
 
 
 def _says_unanswered(known: Circumstances) -> str:
@@ -217,7 +222,7 @@ def _says_unanswered(known: Circumstances) -> str:
     if wrong:
         return f"the Responder answered {request} with octets that are not a Reply (frame {min(wrong)})" + _ended(known)
     if not known.end("responder").is_captured:
-        return f"nothing that the Responder sent was captured, so its answer to {request} is not known" + _ended(known)
+        return f"nothing that the Responder sent was captured, so its answer to {request} is unknown" + _ended(known)
     # Who gave up stands in what is remarkable about the beginning.
     return f"the Responder did not answer {request}" + ("" if known.life.ended in ("fin", "rst") else _ended(known))
 
@@ -235,7 +240,7 @@ def _did(ended: str) -> str:
     return "closed" if ended == "fin" else "reset it"
 
 
-# --- nobody answers any more ---
+# --- nobody answers ---
 
 
 def _is_lost(known: Circumstances) -> bool:
@@ -243,7 +248,7 @@ def _is_lost(known: Circumstances) -> bool:
 
 
 def _in_vain(known: Circumstances) -> tuple[Role, HalfEnd]:
-    """Whose octets were sent again in vain, and how that half connection ended."""
+    """Return the side whose octets were retransmitted in vain, and how that half connection ended."""
     return next((one, known.end(one)) for one in ROLES if known.end(one).in_vain)
 
 
@@ -259,7 +264,7 @@ def _times(count: int) -> str:
 
 
 def _left(end: HalfEnd) -> str:
-    """What was not acknowledged."""
+    """Return what was not acknowledged."""
     octets = plural(end.unacknowledged_octets, "octet", thousands=True)
     if not end.unacknowledged_messages:
         return octets
@@ -270,8 +275,7 @@ def _left(end: HalfEnd) -> str:
 
 
 def _is_cut(known: Circumstances) -> bool:
-    found = known.finding("connection-lost")
-    return known.life.ended in ("fin", "rst") and found is not None
+    return known.life.ended in ("fin", "rst") and known.finding("connection-lost") is not None
 
 
 def _says_cut(known: Circumstances) -> str:
@@ -309,16 +313,16 @@ def _beginning(known: Circumstances) -> str:
 
 
 def _idle(known: Circumstances) -> str:
-    """That nothing was sent, if that is known: no octet came, and none is missing."""
-    counts = [known.connection.half(direction).counts for direction in ROLES]
-    is_known = all(known.end(direction).is_captured for direction in ROLES)
-    is_lacking = known.finding("gap", "capture-gap") or any(one.missing_octets for one in counts)
-    is_idle = is_known and not is_lacking and not any(one.stream_octets for one in counts)
-    return " before any FPDU was sent" if is_idle else ""
+    """Return a note that nothing was sent, if that is certain: no octet arrived, and none is missing."""
+    for direction in ROLES:
+        counts = known.connection.half(direction).counts
+        if counts.stream_octets or counts.missing_octets or not known.end(direction).is_captured:
+            return ""
+    return "" if known.finding("gap", "capture-gap") else " before any FPDU was sent"
 
 
 def _unacknowledged(known: Circumstances) -> str:
-    """What either side sent that was not acknowledged."""
+    """Return what either side sent that was not acknowledged."""
     left = [(side, known.end(side)) for side in ROLES if known.end(side).unacknowledged_octets]
     if not left:
         return ""
@@ -346,7 +350,7 @@ def _says_closed(known: Circumstances) -> str:
 def _says_open(known: Circumstances) -> str:
     life = known.life
     if is_stream(known.connection.half("initiator").key):
-        return "how it ended is not known: octets without packets do not show it"
+        return "how it ended is unknown: octets without packets do not show it"
     return f"still open when the capture ends{_idle(known)} (last frame {life.last[0]})" + _unacknowledged(known)
 
 
@@ -354,7 +358,7 @@ def _says_open(known: Circumstances) -> str:
 
 
 def _close(known: Circumstances) -> str:
-    """How the TCP connection of a rejected connection ended."""
+    """Return how the TCP connection of a rejected connection ended."""
     closed = [(end.closed_frame, role, end.closed) for role in ROLES if (end := known.end(role)).closed]
     if not closed:
         return ""
@@ -365,7 +369,7 @@ def _close(known: Circumstances) -> str:
 
 
 def _after(known: Circumstances, frame: int) -> str:
-    """What followed the end at a frame: FIN, RST, and what was not acknowledged."""
+    """Return what followed the end at a frame: FIN, RST, and unacknowledged octets."""
     then = []
     for role in ROLES:
         end = known.end(role)
@@ -390,7 +394,7 @@ def _accepted(known: Circumstances) -> str:
     )
     kind = "Request" if by.direction == "responder" else "Reply"
     detail = f": {wrong.detail} (frame {wrong.frame})" if wrong is not None else f" ({by.detail})"
-    return f"; {who(by.direction)} accepted the {kind} although it is wrong{detail}"
+    return f"; {who(by.direction)} accepted the {kind} although it is invalid{detail}"
 
 
 def _acceptance(known: Circumstances) -> Finding | None:
@@ -424,7 +428,7 @@ def _told_by_terminate(known: Circumstances) -> frozenset[str]:
 
 
 class Cause(NamedTuple):
-    """A row: whether it fits what is known of a connection, and what it says then."""
+    """A row: whether it fits what is known about a connection, and what it says then."""
 
     name: str
     fits: Callable[[Circumstances], bool]

@@ -86,7 +86,7 @@ def _why_deviating(connection: Connection, record: FPDURecord, previous: Neighbo
     from scapy_mpa.report.deviating import deviations_in_words
 
     profile = connection.profile.name
-    by = f"Its sender deviates ({deviations_in_words(record.deviation or '')}), and it is read accordingly."
+    by = f"Its sender deviates ({deviations_in_words(record.deviation or '')}), so it is read accordingly."
     if record.located_by == "start":
         return Why([_start(connection, record), by], clause(profile, "receiver"))
     if record.located_by == "length" and previous is not None:
@@ -98,7 +98,7 @@ def _why_deviating(connection: Connection, record: FPDURecord, previous: Neighbo
 
 
 def why_placed(connection: Connection, record: FPDURecord) -> str:
-    """When an FPDU was complete, placed and delivered, in a sentence."""
+    """Return a sentence that says when an FPDU was complete, placed and delivered."""
     startup = [] if connection.inferred else [connection.request_frame or 0, connection.reply_frame or 0]
     complete = max(record.frames[-1], *startup, 0)
     placed, delivered = record.placed_frame, record.delivered_frame
@@ -183,4 +183,4 @@ def _marker(marker: NamingMarker) -> str:
     if not marker.fpduptr:
         return f"{said}: an FPDU begins with it."
     what = "its ULPDU_Length" if marker.origin == "header" else "its first octet, from which the drafts count"
-    return f"{said}: that many octets before it, at sequence {marker.points_to}, is {what}."
+    return f"{said}: that many octets earlier, at sequence {marker.points_to}, is {what}."

@@ -8,19 +8,19 @@ ALIGNMENT_RULES = (
     Rule(
         "alignment", "note", "SHOULD", None, "segmentation",
         "segments begin with an FPDU and hold whole ones",
-        "An aligned segment can be placed as it arrives. Others have to be held back until the rest of the FPDU is "
+        "An aligned segment can be placed as it arrives. Any other has to be held back until the rest of its FPDU is "
         "there.",
     ),
     Rule(
         "alignment-lost", "note", "SHOULD", None, "segmentation",
         "a sender that lost alignment regains it after a pause",
-        "It begins a new segment with the next FPDU once its send buffer is empty; one that never does cuts FPDUs for "
-        "the rest of the connection.",
+        "Such a sender starts a new segment with the next FPDU once its send buffer is empty; one that never does "
+        "splits FPDUs for the rest of the connection.",
     ),
     Rule(
         "alignment-retransmission", "note", "SHOULD", None, "segmentation",
         "a retransmission keeps the boundaries of the segments that were sent before",
-        "New boundaries split FPDUs, just when the receiver is waiting for octets.",
+        "New boundaries split FPDUs just when the receiver is waiting for octets.",
     ),
     Rule(
         "fpdu-above-emss", "note", "SHOULD", None, "segmentation",

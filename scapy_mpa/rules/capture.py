@@ -1,4 +1,4 @@
-"""Rules that judge the capture, not the peers: what it lacks, and what was not looked at."""
+"""Rules that judge the capture, not the peers: what it lacks, and what was not examined."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ CAPTURE_RULES = (
     ),
     Rule(
         "capture-cut", "note", "", None, "",
-        "packets are captured whole",
-        "A snap length cut them. FPDUs whose ULPDU_Length was captured are placed and delivered as if whole, with crc "
-        "cut.",
+        "packets are captured in full",
+        "A snap length cut them. FPDUs whose ULPDU_Length was captured are placed and delivered as if complete, with "
+        "crc cut.",
     ),
     Rule(
         "ip-fragments", "note", "", None, "",
         "the fragments of an IP datagram do not overlap",
         "The analysis leaves out a datagram whose fragments overlap, since it may mean one thing to a filter and "
-        "another to a host. A receiver of IPv6 drops it; one of IPv4 may put it together, with the octets that came "
+        "another to a host. An IPv6 receiver drops it; an IPv4 receiver may reassemble it with the octets that came "
         "last (RFC 791 §3.2).",
         clause="RFC 8200 §4.5",
     ),
     Rule(
         "ip-fragmented", "note", "", None, "",
         "IP does not fragment the segments of a connection",
-        "Most senders set Don't Fragment. A receiver may drop fragments, and it needs a buffer of its own to put them "
-        "together, which no acknowledgement controls.",
+        "Most senders set Don't Fragment. A receiver may drop fragments, and it needs a separate buffer to reassemble "
+        "them, which no acknowledgement controls.",
         clause="RFC 5044 §A.5.1",
     ),
     Rule(
@@ -45,15 +45,15 @@ CAPTURE_RULES = (
     ),
     Rule(
         "startup-in-data", "note", "", None, "",
-        "a Key begins startup frames alone",
-        "A file or a message holds octets that begin like a startup frame. Nobody answers them, and what follows is "
-        "nothing of MPA, so the connection is not taken for one.",
+        "a Key begins nothing but a startup frame",
+        "A file or a message holds octets that begin like a startup frame. Nobody answers them, and no MPA follows, "
+        "so the connection is not taken for an MPA connection.",
         clause="RFC 5044 §7.1.1",
     ),
     Rule(
         "not-read", "note", "", None, "",
-        "packets are in encapsulations that are read",
-        "There may be TCP, and MPA, in these packets: nothing is known of it. --decode names the UDP ports of VXLAN, "
+        "packets are in encapsulations that the analysis can read",
+        "These packets may carry TCP, and MPA: the analysis cannot tell. --decode names the UDP ports of VXLAN, "
         "VXLAN-GPE and Geneve; docs/captures.md lists what is read.",
     ),
     Rule(
@@ -65,7 +65,7 @@ CAPTURE_RULES = (
     Rule(
         "esp-sa", "note", "", None, "",
         "there is a security association for each ESP packet",
-        "None of the given keys is for its addresses and SPI, so the packet is not examined.",
+        "None of the given keys matches its addresses and SPI, so the packet is not examined.",
         clause="RFC 4303 §3.4.2",
     ),
     Rule(
@@ -76,23 +76,23 @@ CAPTURE_RULES = (
     ),
     Rule(
         "esp-payload", "warning", "", None, "",
-        "an ESP packet is consistent with its algorithm and its padding, and is captured whole",
-        "The key or the algorithm is wrong, or the capture cut the packet: nothing more of it can be read.",
+        "an ESP packet is consistent with its algorithm and its padding, and is captured in full",
+        "The key or the algorithm is wrong, or the capture cut the packet: the rest of it cannot be read.",
         clause="RFC 4303 §2.4",
     ),
     Rule(
         "esp-replay", "note", "", None, "",
         "the sequence number of an ESP packet has not been used before",
-        "A receiver drops a packet that comes twice, and so does the analysis. The capture may also simply hold the "
-        "packet twice.",
+        "A receiver drops a packet that arrives a second time, and so does the analysis. Or the capture merely holds "
+        "the packet twice.",
         clause="RFC 4303 §3.4.3",
     ),
     Rule(
         "capture-twice", "note", "", None, "",
         "each packet was captured once",
-        "Two captures at one tap hold each packet twice. One capture does, too, if it is of all interfaces of a host, "
-        "or of a mirror of what comes in and what goes out. Copies count once; packets that one of two captures lost "
-        "are taken from the other. No action is needed.",
+        "Two captures at one tap hold each packet twice. So does a single capture of all interfaces of a host, or of "
+        "a mirror of both incoming and outgoing traffic. Copies count once; packets that one of two captures lost are "
+        "taken from the other. No action is needed.",
     ),
     Rule(
         "capture-taps", "note", "", None, "",
@@ -103,11 +103,11 @@ CAPTURE_RULES = (
     Rule(
         "assumption", "note", "", None, "",
         "what --assume and --profile say about a connection fits the capture",
-        "A start of Full Operation that --assume names but that is not in the capture has no effect.",
+        "A start of Full Operation that --assume gives has no effect if it is not in the capture.",
     ),
     Rule(
         "limit", "note", "", None, "",
-        "what is held back stays within the limits of the analysis (--limit NAME=NUMBER sets another)",
+        "what is held back stays within the limits of the analysis (--limit NAME=NUMBER changes one)",
         "The limits keep a hostile capture from using all memory. Where a limit was reached, part of the capture was "
         "not examined; the finding names it.",
     ),

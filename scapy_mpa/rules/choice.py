@@ -1,4 +1,4 @@
-"""Which rules are asked for, by id or by the beginning of one."""
+"""The rules that are asked for, by ID or by the beginning of one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scapy_mpa.rules.table import RULES
 
 
 class UnknownRule(MPAError):
-    """No rule has this id, and none begins with it."""
+    """No rule has this ID, and none begins with it."""
 
 
 def chosen(rules: Iterable[str] = (), ignored: Iterable[str] = ()) -> frozenset[str]:
@@ -23,7 +23,7 @@ def chosen(rules: Iterable[str] = (), ignored: Iterable[str] = ()) -> frozenset[
 
 
 def named(name: str) -> tuple[str, ...]:
-    """The rule with this id, else those whose ids begin with it; raises :class:`UnknownRule` if there are none."""
+    """Return the rule with this ID, else those whose IDs begin with it; raises :class:`UnknownRule` for none."""
     found = (name,) if name in RULES else tuple(rule for rule in RULES if name and rule.startswith(name))
     if not found:
         raise UnknownRule(f"there is no rule {name!r}, and no rule begins with it; {near(name)}")
@@ -31,7 +31,7 @@ def named(name: str) -> tuple[str, ...]:
 
 
 def near(name: str) -> str:
-    """Which rules may have been meant by what is none."""
+    """Return the rules that may have been meant by an unknown name."""
     from difflib import get_close_matches
 
     matches = get_close_matches(name, RULES, n=3, cutoff=0.5) or [rule for rule in RULES if name and name in rule][:3]

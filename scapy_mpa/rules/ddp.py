@@ -14,12 +14,12 @@ DDP_RULES = (
     Rule(
         "ddp-version", "error", "MUST", None, "",
         "all DDP Segments of a half connection have the same DDP version, and RDMAP's is the same as DDP's",
-        "A version that changes in mid-stream is a sign that these octets are not DDP headers.",
+        "A version that changes in mid-stream suggests that these octets are not DDP headers.",
         clause="RFC 5041 §4.1",
     ),
     Rule(
         "ddp-opcode", "error", "MUST", None, "",
-        "the opcode is one that RDMAP defines, and T is right for that message",
+        "the opcode is one that RDMAP defines, and T is right for its message",
         "A receiver ends the stream at a message it does not know.",
         clause="RFC 5040 §4.1",
     ),
@@ -33,7 +33,7 @@ DDP_RULES = (
     Rule(
         "ddp-msn", "error", "MUST", None, "",
         "MSN counts the messages of each queue from 1, without a gap",
-        "The receiver takes its buffers by MSN, and ends the stream or waits for the one that is missing. Some "
+        "The receiver picks buffers by MSN, and ends the stream or waits for the missing message. Some "
         "user-space stacks count across queues, which works only among themselves.",
         clause="RFC 5041 §4.3",
     ),
@@ -46,18 +46,18 @@ DDP_RULES = (
     Rule(
         "ddp-last", "warning", "MUST", None, "",
         "L is set in the last DDP Segment of a message and in no other",
-        "Delivery depends on L: a message without it is never complete; one that has it too early is too short.",
+        "Delivery depends on L: without it, a message is never complete; with L too early, it is too short.",
         clause="RFC 5041 §4.1",
     ),
     Rule(
         "ddp-unfinished", "error", "MUST", None, "",
         "a message has all of its DDP Segments, up to the one with L, before its sender closes",
-        "What came of the message was placed, and is never delivered.",
+        "The Segments that arrived were placed, and are never delivered.",
         clause="RFC 5041 §5.2",
     ),
     Rule(
         "ddp-to-wraps", "error", "MUST", None, "",
-        "TO and the length of a tagged DDP Segment do not pass 2^64",
+        "TO plus the length of a tagged DDP Segment does not exceed 2^64",
         "No buffer holds these octets. The receiver places none of them and ends the stream.",
         clause="RFC 5041 §7.1",
     ),
@@ -65,8 +65,8 @@ DDP_RULES = (
         "ddp-reserved", "note", "MUST", None, "",
         "the reserved bits of the DDP and RDMAP control fields are zero, and so is the Invalidate STag of a message "
         "that invalidates none",
-        "Receivers do not check them, nor the Invalidate STag (RFC 5040 §4.1), in which some stacks leave what was "
-        "there before. If bits are set in many FPDUs, the octets are probably not DDP headers.",
+        "Receivers check neither these bits nor the Invalidate STag (RFC 5040 §4.1), in which some stacks leave old "
+        "octets. If bits are set in many FPDUs, the octets are probably not DDP headers.",
         clause="RFC 5041 §4.1",
     ),
     Rule(

@@ -1,6 +1,6 @@
 """Rules of receivers that a capture of conforming traffic never shows.
 
-Whoever talks to an implementation sees them: each names something to send, or to leave out, and what must come of it.
+Only a peer of the implementation sees them: each names something to send, or to leave out, and what must happen then.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ ENDPOINT_RULES = (
     ),
     Rule(
         "receiver-alignment", "error", "MUST NOT", None, "receiver",
-        "a receiver finds FPDUs wherever the segment boundaries are",
+        "a receiver finds FPDUs regardless of segment boundaries",
         "Send FPDUs cut at every octet, and several in one segment: all must be accepted.",
         observable="endpoint",
     ),
     Rule(
         "receiver-whole-fpdu", "error", "MUST", None, "receiver",
-        "a receiver passes on nothing of an FPDU before all of it has arrived",
-        "Send an FPDU without its last octets and wait: it must have no effect yet.",
+        "a receiver passes on no part of an FPDU before all of it has arrived",
+        "Send an FPDU without its last octets, and wait: it must have no effect yet.",
         observable="endpoint",
     ),
     Rule(
@@ -77,7 +77,7 @@ ENDPOINT_RULES = (
     Rule(
         "receiver-revision", "error", "MUST", 4, "startup-frame",
         "a receiver checks Rev and closes the connection if it cannot work with it",
-        "Send a Request of each Rev: each must lead to a connection that works, or be answered by a close.",
+        "Send a Request of each Rev: each must lead to a working connection, or to a close.",
         observable="endpoint", profiles=WITH_STARTUP,
     ),
     Rule(
@@ -96,40 +96,40 @@ ENDPOINT_RULES = (
     Rule(
         "receiver-ddp-reserved", "error", "MUST", None, "",
         "a receiver ignores the reserved bits of DDP and RDMAP, and an Invalidate STag where nothing is invalidated",
-        "Send FPDUs with each of them set: they must be accepted. RDMAP's are those of RFC 5040 §4.1.",
+        "Send FPDUs with each of them set: they must be accepted. Those of RDMAP are in RFC 5040 §4.1.",
         clause="RFC 5041 §4.1", observable="endpoint",
     ),
     Rule(
         "receiver-ddp-tagged", "error", "MUST", None, "",
-        "a receiver ends the stream at a tagged DDP Segment whose STag, TO or DV is not valid, and says so in a "
+        "a receiver ends the stream at a tagged DDP Segment whose STag, TO or DV is not valid, and reports it in a "
         "Terminate",
         "Send one of each kind: a Terminate must name the error, and nothing from there on may have an effect.",
         clause="RFC 5041 §7.1", observable="endpoint",
     ),
     Rule(
         "receiver-ddp-untagged", "error", "MUST", None, "",
-        "a receiver ends the stream at an untagged DDP Segment whose QN, MSN, MO or DV is not valid, and says so in a "
-        "Terminate",
+        "a receiver ends the stream at an untagged DDP Segment whose QN, MSN, MO or DV is not valid, and reports it "
+        "in a Terminate",
         "Send one of each kind: a Terminate must name the error, and nothing from there on may have an effect.",
         clause="RFC 5041 §7.1", observable="endpoint",
     ),
     Rule(
         "receiver-zero-length", "error", "MUST NOT", None, "",
         "a receiver does not check STag and TO of an RDMA Write or an RDMA Read of 0 octets",
-        "Send both with an STag and a TO of no buffer: the Write must be accepted, the Read answered.",
+        "Send both with an STag and a TO that belong to no buffer: the Write must be accepted, and the Read answered.",
         clause="RFC 5041 §5.2", observable="endpoint",
     ),
     Rule(
         "receiver-delivery", "error", "MUST", None, "",
-        "a receiver acts on a message only when all of it and all messages before it have come",
+        "a receiver acts on a message only when all of it, and every message before it, has arrived",
         "Leave out an MSN: a Read Request after it must not be answered.",
         clause="RFC 5041 §5.4", observable="endpoint",
     ),
     Rule(
         "receiver-rdmap", "error", "MUST", None, "",
-        "a receiver ends the stream at an RDMAP message that is not valid, and says so in a Terminate",
-        "Send unknown opcodes, other versions, requests for memory that it has not offered: a Terminate must name the "
-        "error, and nothing from there on may have an effect.",
+        "a receiver ends the stream at an RDMAP message that is not valid, and reports it in a Terminate",
+        "Send unknown opcodes, other versions, and requests for memory that it has not offered: a Terminate must name "
+        "the error, and nothing from there on may have an effect.",
         clause="RFC 5040 §7.2", observable="endpoint",
     ),
 )  # fmt: skip

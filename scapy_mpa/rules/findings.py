@@ -13,7 +13,7 @@ from scapy_mpa.rules.table import RULES, SEVERITIES, Rule, Severity
 
 
 class Told(NamedTuple):
-    """What is reported of one breach; ``expected`` and ``seen`` are "" where the rule and ``detail`` say it."""
+    """What is reported about one breach; ``expected`` and ``seen`` are "" where the rule and ``detail`` say it."""
 
     frame: int
     time_ns: int
@@ -69,11 +69,11 @@ class Finding:
             self._begin_with(told)
 
     def follow(self, profile: str) -> None:
-        """Be of a connection that follows this profile."""
+        """Use the clauses of this profile."""
         self.profile = profile
 
     def __reduce__(self) -> tuple[Callable[..., Finding], tuple[object, ...]]:
-        """What is sent to another process: of the rule, its name."""
+        """Reduce it for another process: the rule by its name."""
         first = Told(self.frame, self.time_ns, self.seq, self.detail, self._expected, self._seen)
         where = self.rule.id, self.profile, self.direction
         return _again, (*where, first, self.count, self.last_frame, self.code, self.topic)
@@ -90,12 +90,12 @@ class Finding:
 
     @property
     def expected(self) -> str:
-        """What had to be on the wire at this place; in general if the breach did not say it."""
+        """What had to be on the wire at this place; what the rule expects if the breach did not say it."""
         return self._expected or self.rule.expected
 
     @property
     def seen(self) -> str:
-        """What was on the wire instead; ``detail`` if the breach did not tell it apart."""
+        """What was on the wire instead; ``detail`` if the breach did not say it separately."""
         return self._seen or self.detail
 
     def as_dict(self) -> dict[str, object]:
@@ -139,7 +139,7 @@ class Quota:
         self.refused = 0
 
     def take(self) -> bool:
-        """Whether one more may be kept."""
+        """Return True if one more may be kept."""
         if self.left <= 0:
             self.refused += 1
             return False
@@ -147,7 +147,7 @@ class Quota:
         return True
 
     def give_back(self) -> None:
-        """One that was kept is forgotten."""
+        """Make room for one more: a finding was forgotten."""
         self.left += 1
 
 
@@ -163,7 +163,7 @@ class Findings:
         self._found: dict[tuple[str, str | None, str], Finding] = {}
 
     def judge_by(self, profile: str) -> None:
-        """The clauses of this profile hold for all of them."""
+        """Use the clauses of this profile for all of them."""
         self.profile = profile
 
     def add(
@@ -224,7 +224,7 @@ class Findings:
         )
 
     def has(self, direction: str | None, *rules: str) -> bool:
-        """Whether one of these rules was found broken in a direction."""
+        """Return True if one of these rules was found broken in a direction."""
         return any((rule, direction, "") in self._found for rule in rules)
 
     def forget(self, direction: str | None, rules: Set[str]) -> None:

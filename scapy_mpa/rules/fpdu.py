@@ -1,4 +1,4 @@
-"""Rules of FPDUs: their length, PAD and CRC, what follows an error, and the sender who does it differently."""
+"""Rules of FPDUs: their length, PAD and CRC, what follows an error, and senders that deviate."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ FPDU_RULES = (
     Rule(
         "fpdu-format", "error", "MUST", None, "fpdu-format",
         "every octet of Full Operation belongs to an FPDU or to a Marker in it",
-        "A receiver finds the next FPDU by the length of the one before; once octets do not fit, it finds none after "
+        "A receiver finds each FPDU by the length of the one before; once octets do not fit, it finds no FPDU after "
         "them.",
     ),
     Rule(
         "deviating-sender", "error", "MUST", None, "fpdu-format",
         "FPDUs and Markers are formatted as the specification says",
         "All FPDUs of the sender become readable if one or two deviations known from implementations are assumed. A "
-        "conforming peer reads none of them.",
+        "conforming peer cannot read any of them.",
     ),
     # --- ULPDU_Length ---
     Rule(
@@ -38,11 +38,11 @@ FPDU_RULES = (
     Rule(
         "mulpdu-filled", "note", "SHOULD", None, "mulpdu",
         "a DDP Segment that is not the last of its message fills MULPDU",
-        "Smaller ones cost a header, a CRC and a segment each.",
+        "Smaller ones each cost a header, a CRC and a segment.",
     ),
     Rule(
         "mulpdu-minimum", "note", "MUST NOT", None, "mulpdu",
-        "MULPDU is never below 128 octets: no message is cut into ULPDUs shorter than that",
+        "MULPDU is never below 128 octets: no message is split into ULPDUs shorter than that",
         "A path MTU that was forced down, perhaps by an attack, would otherwise turn a message into a flood of tiny "
         "FPDUs.",
     ),
@@ -60,7 +60,7 @@ FPDU_RULES = (
     Rule(
         "crc-field", "error", "MUST", None, "crc",
         "the CRC field is present, with its four octets, even where CRCs are not in use",
-        "Without it every FPDU is four octets shorter than its receiver expects, and the second one is never found. "
+        "Without it, every FPDU is four octets shorter than its receiver expects, and the second one is never found. "
         "The finding is reported as deviating-sender.",
         told_as="deviating-sender",
     ),
@@ -80,13 +80,13 @@ FPDU_RULES = (
     ),
     Rule(
         "error-closed", "note", "MUST NOT", None, "errors",
-        "after an error of code 2 or 3 MPA does not close the connection; its ULP does",
+        "after an error of code 2 or 3, MPA does not close the connection; its ULP does",
         "This allows a last message that says what was wrong, such as a Terminate.",
     ),
     Rule(
         "error-went-on", "note", "MUST NOT", None, "errors",
-        "after an error of code 2 or 3 nothing more is passed on, and the ULP closes the connection",
-        "A receiver that goes on as if nothing had happened did not find the error, or ignores it: octets were damaged "
-        "on the way to the capture alone, or nobody checks them.",
+        "after an error of code 2 or 3, nothing more is passed on, and the ULP closes the connection",
+        "A receiver that carries on as if nothing had happened did not find the error, or ignores it: either the "
+        "octets were damaged only on the way to the capture, or nobody checks them.",
     ),
 )  # fmt: skip

@@ -24,15 +24,15 @@ MARKER_RULES = (
     Rule(
         "marker-position", "error", "MUST", 3, "markers",
         "there is a Marker at every 512th octet of the stream, counted from the first, Markers included",
-        "A receiver of out-of-order segments knows where Markers are by sequence number alone; a Marker elsewhere "
-        "cannot be found. If it is known how the sender counts, the finding is reported as deviating-sender.",
+        "A receiver of out-of-order segments locates Markers by sequence number alone; it cannot find a Marker "
+        "elsewhere. If it is known how the sender counts, the finding is reported as deviating-sender.",
         told_as="deviating-sender",
     ),
     Rule(
         "marker-length", "error", "MUST", 3, "markers",
-        "every Marker and the chain of lengths give the same start of an FPDU",
-        "One of the two is wrong, and only the CRC shows which one; a receiver that places out of order "
-        "would write to the wrong place.",
+        "every Marker and the chain of lengths agree on where an FPDU starts",
+        "One of the two is wrong, and only the CRC shows which; a receiver that places out of order would write to "
+        "the wrong place.",
     ),
     Rule(
         "marker-agree", "error", "MUST", 3, "markers",

@@ -15,8 +15,8 @@ NEGOTIATION_RULES = (
     Rule(
         "rnic-foreign-revision", "note", "", None, "rnic-negotiation",
         "Rev 0 and a later Rev meet only if one side can follow the other's revision",
-        "A permissive IETF RNIC adapts. A non-permissive one answers with its own Rev and then closes, which is no "
-        "fault of either side.",
+        "A permissive IETF RNIC adapts. A non-permissive one answers with its own Rev and then closes, which is the "
+        "fault of neither side.",
         profiles=WITH_STARTUP,
     ),
     Rule(
@@ -32,15 +32,15 @@ NEGOTIATION_RULES = (
     # --- enhanced connection establishment (RFC 6581 §10) ---
     Rule(
         "enhanced-reply", "error", "MUST", None, "interoperability",
-        "an enhanced Request gets an enhanced Reply, a plain one a plain Reply",
-        "An Initiator that asked for IRD and ORD finds none in a plain Reply; one that did not ask takes them for the "
-        "ULP's Private Data.",
+        "an enhanced Request gets an enhanced Reply, and a plain one gets a plain Reply",
+        "An Initiator that asked for IRD and ORD finds none in a plain Reply; one that did not ask takes them for "
+        "Private Data of the ULP.",
         profiles=ENHANCED,
     ),
     Rule(
         "enhanced-unused", "note", "MUST NOT", None, "interoperability",
         "a Request is enhanced only if something enhanced is asked for",
-        "An enhanced Request that asks for nothing gains nothing, and peers that know only RFC 5044 refuse it.",
+        "An enhanced Request that asks for nothing has no benefit, and peers that know only RFC 5044 refuse it.",
         profiles=ENHANCED,
     ),
     Rule(
@@ -78,7 +78,7 @@ NEGOTIATION_RULES = (
     ),
     Rule(
         "rtr-not-closed", "error", "MUST", 7, "peer-to-peer",
-        "without a type of RTR message in common the Initiator sends a Terminate with code 7 and no other FPDU",
+        "without a type of RTR message in common, the Initiator sends a Terminate with code 7 and no other FPDU",
         "The two have no way to begin: the Responder cannot tell that its peer is ready.",
         profiles=ENHANCED,
     ),
@@ -86,14 +86,14 @@ NEGOTIATION_RULES = (
     Rule(
         "ird-ord-responder-ord", "error", "MUST", 6, "ird-ord",
         "ORD in the Reply is at most IRD in the Request",
-        "The Responder would have more RDMA Reads under way than the Initiator has room for.",
+        "The Responder could have more RDMA Reads outstanding than the Initiator has room for.",
         profiles=ENHANCED,
     ),
     Rule(
         "ird-ord-responder-ird", "note", "", None, "ird-ord",
         "IRD in the Reply is at least ORD in the Request",
-        "The Initiator lowers its ORD to this IRD. This is correct, but it will have fewer RDMA Reads under way than "
-        "it asked for.",
+        "The Initiator lowers its ORD to this IRD. This is correct, but it will have fewer RDMA Reads outstanding "
+        "than it asked for.",
         profiles=ENHANCED,
     ),
     Rule(
@@ -104,8 +104,8 @@ NEGOTIATION_RULES = (
     ),
     Rule(
         "ird-ord-exceeded", "warning", "MUST", None, "ird-ord",
-        "an endpoint has no more RDMA Reads and Atomics under way than its ORD after negotiation",
-        "The peer reserved that many and no more; it may end the stream at the next one.",
+        "an endpoint has no more RDMA Reads and Atomics outstanding than its ORD after negotiation",
+        "The peer reserved resources for that many and no more; it may end the stream at the next one.",
         profiles=ENHANCED,
     ),
     Rule(
@@ -117,7 +117,7 @@ NEGOTIATION_RULES = (
     Rule(
         "rtr-read-depth", "note", "", None, "ird-ord",
         "where an RTR Read is agreed on, IRD in the Reply is at least 1",
-        "Otherwise the Responder has no room for the very message that is to open the connection.",
+        "Otherwise the Responder has no room for the very message that opens the connection.",
         profiles=ENHANCED,
     ),
 )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Final
 from scapy_mpa.rules.alignment import ALIGNMENT_RULES
 from scapy_mpa.rules.tcp import TCP_RULES
 
-#: Not reported of the octets of streams (:mod:`scapy_mpa.capture.streams`).
+#: Not reported about the octets of streams (:mod:`scapy_mpa.capture.streams`).
 NEED_PACKETS: Final = frozenset(
     (
         *(rule.id for rule in (*ALIGNMENT_RULES, *TCP_RULES)),

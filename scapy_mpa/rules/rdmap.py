@@ -8,39 +8,40 @@ RDMAP_RULES = (
     Rule(
         "rdmap-message-changes", "error", "MUST", None, "",
         "all DDP Segments of a message have the same opcode and the same Invalidate STag",
-        "DDP hands the receiver these fields of any one of them, so that it may take the message for another.",
+        "DDP passes on these fields from any one of them, so the receiver may take the message for a different one.",
         clause="RFC 5041 §4.3",
     ),
     Rule(
         "read-response-unasked", "error", "MUST", None, "",
         "an RDMA Read is one Request and one Response",
-        "Nobody waits for these octets, and they are placed where memory may have another use by now.",
+        "Nobody waits for these octets, and they are placed in memory that may have another use by now.",
         clause="RFC 5040 §5.2",
     ),
     Rule(
         "read-response-differs", "error", "MUST", None, "",
-        "RDMA Reads are answered in their order, each with the STag, TO and number of octets of its Request",
-        "The requester completes its oldest Read with it: the octets are others than it asked for, or elsewhere.",
+        "RDMA Reads are answered in order, each with the STag, TO and number of octets of its Request",
+        "The requester completes its oldest Read with it: the octets are not those that it asked for, or are in the "
+        "wrong place.",
         clause="RFC 5040 §5.2.2",
     ),
     Rule(
         "request-unanswered", "error", "MUST", None, "",
         "each valid RDMA Read and Atomic Request gets a Response",
-        "The requester waits for it, and nothing tells it that it never comes.",
+        "The requester waits for a Response that never comes, and is not told.",
         clause="RFC 5040 §5.2.1",
     ),
     Rule(
         "atomic-response", "error", "MUST", None, "",
-        "Atomic Requests are answered in their order, each once, by its Request ID",
-        "The requester cannot tell which operation was done, and which value was there before.",
+        "Atomic Requests are answered in order, each once, by its Request ID",
+        "The requester cannot tell which operation was done, or which value was there before.",
         clause="RFC 7306 §5.2.2",
     ),
     Rule(
         "atomic-alignment", "error", "MUST", None, "",
         "the memory that an Atomic Request names is aligned to 64 bits",
-        "The peer must not do it, and ends the stream. What has to be aligned is the address, of which a capture shows "
-        "TO: that is the address, or is added to the base of the buffer. TO is judged, as if the base were aligned; "
-        "the sender is right if the base of its peer's buffer makes up for TO.",
+        "The peer must not do it, and ends the stream. It is the address that has to be aligned; a capture shows TO, "
+        "which is the address, or is added to the base of the buffer. TO is judged as if the base were aligned; the "
+        "sender is right if the base of its peer's buffer makes up for TO.",
         clause="RFC 7306 §5.2.1",
     ),
     Rule(
@@ -57,8 +58,8 @@ RDMAP_RULES = (
     ),
     Rule(
         "stag-invalidated", "error", "MUST", None, "",
-        "nothing is sent to an STag that was invalidated before its owner names it anew",
-        "The STag names no memory any more. The receiver ends the stream.",
+        "nothing is sent to an invalidated STag before its owner names it again",
+        "The STag no longer names any memory. The receiver ends the stream.",
         clause="RFC 5041 §7.1",
     ),
 )  # fmt: skip

@@ -18,7 +18,7 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 
 Requirement: TypeAlias = Literal["MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "REQUIRED", "MAY", ""]
 
-#: Where a breach shows: in a capture, or only to whoever talks to the implementation and sees what it makes of it.
+#: Where a breach shows: in a capture, or only to a peer that talks to the implementation and sees its reaction.
 Observable: TypeAlias = Literal["capture", "endpoint"]
 
 ALL = tuple(PROFILES)

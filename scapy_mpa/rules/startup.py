@@ -36,14 +36,14 @@ STARTUP_RULES = (
     Rule(
         "startup-pd-length", "error", "MUST", 4, "startup-fields",
         "PD_Length is the number of octets of Private Data that follow",
-        "With a PD_Length that is too small the rest of the Private Data is taken for FPDUs; with one that is too "
-        "large the receiver waits for octets that never come.",
+        "If PD_Length is too small, the rest of the Private Data is taken for FPDUs; if it is too large, the receiver "
+        "waits for octets that never come.",
         profiles=WITH_STARTUP,
     ),
     Rule(
         "startup-enhanced-data", "error", "MUST", 4, "enhanced-frame",
         "with S set, Private Data begins with the four octets of IRD, ORD and the Control Flags",
-        "S announces these octets. Without them the receiver takes the ULP's own Private Data for depths and flags.",
+        "S announces these octets. Without them, the receiver takes the ULP's own Private Data for depths and flags.",
         profiles=("rfc6581",),
     ),
     Rule(
@@ -87,7 +87,7 @@ STARTUP_RULES = (
     ),
     Rule(
         "startup-octets-before-reply", "error", "MUST", 4, "startup-rules",
-        "nothing comes from the Responder between the Request it has received and its Reply",
+        "the Responder sends nothing between receiving the Request and its Reply",
         "The Initiator takes the first octets it receives after its Request for the Key of the Reply, and closes if "
         "they are anything else.",
         profiles=WITH_STARTUP,
@@ -108,14 +108,14 @@ STARTUP_RULES = (
     ),
     Rule(
         "startup-stream-data", "note", "SHOULD", None, "dual-stack",
-        "no streaming data is under way when MPA is started",
+        "no streaming data is in flight when MPA is started",
         "Octets of the streaming mode that arrive after a connection was handed to the stack that speaks MPA are "
         "lost, or taken for startup frames.",
         profiles=WITH_STARTUP,
     ),
     Rule(
         "startup-unanswered", "note", "SHOULD", None, "startup-rules",
-        "a valid Request is answered by a Reply",
+        "a valid Request is answered with a Reply",
         "A Responder that does not accept the Private Data says so with R; silence makes the Initiator wait for its "
         "timeout.",
         profiles=WITH_STARTUP,
@@ -135,7 +135,7 @@ STARTUP_RULES = (
     ),
     Rule(
         "startup-not-closed", "error", "MUST", 4, "startup-rules",
-        "an endpoint that receives an improperly formatted startup frame closes the connection and sends no FPDU",
+        "an endpoint that receives an improperly formatted startup frame closes the connection, and sends no FPDU",
         "An error of code 4 ends the connection at once. An FPDU after it shows an implementation that does not "
         "validate what it receives.",
         profiles=WITH_STARTUP,
@@ -143,7 +143,7 @@ STARTUP_RULES = (
     Rule(
         "startup-fpdu-after-rejection", "error", "MUST", None, "startup-rules",
         "after a Reply with R neither side sends FPDUs",
-        "Both endpoints have left MPA by then. Octets that follow belong to whatever the ULP uses the connection for.",
+        "Both endpoints have left MPA by then. Later octets belong to whatever the ULP uses the connection for.",
         profiles=WITH_STARTUP,
     ),
     Rule(

@@ -7,7 +7,7 @@ from scapy_mpa.rules.rule import WITH_STARTUP, Rule
 TCP_RULES = (
     Rule(
         "overlap", "warning", "MUST", None, "",
-        "a retransmission has the same octets that were sent before",
+        "a retransmission has the same octets as the original",
         "It is not known which of the two versions the receiver took. Either a segment was damaged, or someone wrote "
         "into the stream.",
         clause="RFC 9293 §3.7",
@@ -41,14 +41,14 @@ TCP_RULES = (
     Rule(
         "late-duplicate", "note", "MUST", None, "",
         "no segment of an earlier connection on the same ports arrives in this one",
-        "Its sequence numbers lie outside the window, so its receiver drops it, and it belongs to neither connection's "
-            "stream.",
+        "Its sequence numbers lie outside the window, so its receiver drops it, and it belongs to the stream of "
+        "neither connection.",
         clause="RFC 9293 §3.4.3",
     ),
     Rule(
         "path-mtu", "note", "", None, "",
         "no router on the path drops a packet because it is too long",
-        "Segments are smaller from then on: FPDUs that were made before are cut, those made later are smaller. A "
+        "Segments are smaller from then on: FPDUs that were made before are split, and later ones are smaller. A "
         "message that quotes no outstanding octet, or gives an MTU that no path has, did not come from such a router.",
         clause="RFC 5044 §A.5.1",
     ),
@@ -61,8 +61,8 @@ TCP_RULES = (
     Rule(
         "tcp-refused", "note", "", None, "",
         "a SYN is sent to a port on which somebody is listening",
-        "Nothing is listening at that address and port, or something on the way blocks the SYN: the RST says so, and "
-        "there is no connection that could carry MPA.",
+        "Nothing is listening at that address and port, or something on the path blocks the SYN: the RST says so, and "
+        "there is no connection to carry MPA.",
         clause="RFC 9293 §3.10.7.1",
     ),
     Rule(
@@ -84,14 +84,14 @@ TCP_RULES = (
     ),
     Rule(
         "attack-buffer", "note", "", None, "security",
-        "a host does not name, on one connection after another, buffers that its peers have not offered",
-        "A Terminate for a buffer mostly answers an ordinary error. If most connections of a host end so, it is "
-        "looking for memory that was not offered, or never works.",
+        "a host does not address, on one connection after another, buffers that its peers have not offered",
+        "A Terminate about a buffer usually answers an ordinary error. If most connections of a host end this way, "
+        "the host is looking for memory that was not offered, or does not work at all.",
     ),
     Rule(
         "attack-path-mtu", "note", "", None, "security",
         "segments do not become tiny in the middle of a connection",
-        "A forged ICMP message can lower the path MTU so far that nothing but headers is sent.",
+        "A forged ICMP message can lower the path MTU so far that little but headers is sent.",
     ),
     Rule(
         "attack-unfinished-startup", "note", "", None, "security",

@@ -7,10 +7,9 @@ from scapy_mpa.rules.rule import Rule
 TEARDOWN_RULES = (
     Rule(
         "connection-lost", "error", "MUST", 1, "errors",
-        "a half connection ends at the end of an FPDU, and what was sent is acknowledged",
-        "An FPDU that was begun is lost: the receiver drops the octets that it has and reports code 1. Also lost is "
-        "what was sent again and again while the peer no longer answered: too many retries also mean a lost "
-        "connection.",
+        "a half connection ends at the end of an FPDU, with everything acknowledged",
+        "An unfinished FPDU is lost: the receiver drops the octets that it has and reports code 1. Octets that were "
+        "retransmitted while the peer no longer answered are lost, too: too many retries also mean a lost connection.",
     ),
     Rule(
         "teardown-unacknowledged", "warning", "", None, "teardown",
@@ -30,16 +29,17 @@ TEARDOWN_RULES = (
     ),
     Rule(
         "terminate-layout", "warning", "MUST", None, "",
-        "the Terminate control word is laid out from the most significant bit, and what M, D and R announce follows",
+        "the Terminate control word is laid out from the most significant bit, and is followed by what M, D and R "
+        "announce",
         "Laid out the other way round, layer and type change places, and the receiver reports a different error from "
-        "the one that was found. Bits that do not fit what follows have it read headers that are none.",
+        "the one that was found. If the bits do not fit what follows, it reads other octets as headers.",
         clause="RFC 5040 §4.8",
     ),
     Rule(
         "terminate-headers", "warning", "SHOULD", None, "",
-        "M, D and R of a Terminate are set where figure 10 has them",
-        "Its receiver does not look for a header where that error has none, and misses the one by which it would find "
-        "the message in error.",
+        "M, D and R of a Terminate are set as figure 10 has them",
+        "Its receiver does not look for a header that this error should not have, and misses the one by which it "
+        "would find the faulty message.",
         clause="RFC 5040 §4.8",
     ),
     Rule(
@@ -51,15 +51,15 @@ TEARDOWN_RULES = (
     Rule(
         "terminate-quote", "warning", "MUST", None, "",
         "the DDP header that a Terminate quotes is one that its receiver sent",
-        "Its receiver looks there for the message that was in error, and blames the wrong one or finds none. It is "
-        "reported only where all that this side sent was captured.",
+        "Its receiver looks there for the faulty message, and blames the wrong one or finds none. This is reported "
+        "only if everything that this receiver sent was captured.",
         clause="RFC 5040 §4.8",
     ),
     Rule(
         "terminate-length", "warning", "MUST", None, "",
         "the DDP Segment Length that a Terminate quotes is that of the segment whose header it quotes",
-        "Its receiver looks for what was wrong with a length that its message never had. Lengths of the payload alone, "
-        "as siw quotes them, and of the whole FPDU are taken for right.",
+        "Its receiver is told a length that its message never had. The length of the payload alone, as siw quotes it, "
+        "and that of the whole FPDU are accepted.",
         clause="RFC 5040 §4.8",
     ),
     Rule(
@@ -70,9 +70,9 @@ TEARDOWN_RULES = (
     ),
     Rule(
         "terminate-code", "warning", "MUST", None, "",
-        "a Terminate has a layer, an error type and an error code that are defined; after a failed negotiation layer "
+        "a Terminate has a layer, an error type and an error code that are defined; after a failed negotiation, layer "
         "2, type 0 and code 5, 6 or 7",
-        "Its receiver cannot tell from other numbers what is wrong. After a failed negotiation (RFC 6581 §8) the code "
+        "Other numbers do not tell its receiver what is wrong. After a failed negotiation (RFC 6581 §8), the code "
         "tells the Responder what to offer next time: more IRD, or another type of RTR message.",
         clause="RFC 5040 §4.8",
     ),

@@ -1,4 +1,4 @@
-"""A capture written anew without payload, Private Data and addresses.
+"""A copy of a capture without payload, Private Data and addresses.
 
 Frames, their order, times and lengths stay, and so does what :mod:`~scapy_mpa.scrub.stream` and
 :mod:`~scapy_mpa.scrub.frame` keep of them. Comments, names, secrets and descriptions of interfaces that a pcapng file
@@ -27,7 +27,7 @@ class Scrubbed(NamedTuple):
 
     Attributes:
         frames: How many.
-        connections: MPA connections, of which headers are kept.
+        connections: MPA connections, whose headers are kept.
         payload: Octets of TCP payload in which all but headers was replaced.
         replaced: What was replaced whole, as nothing of it is kept, and in how many frames.
         damage: A line for what could not be read.

@@ -106,7 +106,7 @@ class FrameScrubber:
         return bytes(one.out)
 
     def put_in_place(self, what: str, octets: memoryview) -> bytes:
-        """Return what takes the place of octets that are not looked into; ``what`` they are is counted."""
+        """Return what takes the place of octets that are not examined; ``what`` they are is counted."""
         if not octets:
             return b""
         self.replaced[what] += 1
@@ -116,7 +116,7 @@ class FrameScrubber:
 
     @property
     def noise(self) -> Noise:
-        """What makes octets and addresses."""
+        """What generates octets and addresses."""
         return self._noise
 
     @property
@@ -276,7 +276,7 @@ class _Frame:
             place = value + length
 
     def _inner_addresses(self, low: int, at: int) -> None:
-        """Replace MAC addresses of an Ethernet header that ends where an IP packet begins, behind VLAN tags or not."""
+        """Replace MAC addresses of an Ethernet header that ends where an IP packet begins, after VLAN tags or not."""
         ether_type = at - 2
         if ether_type - 2 * _MAC < low:
             return
@@ -344,7 +344,7 @@ class _Frame:
             self._tunnel(packet, end, depth)
 
     def _tunnel(self, packet: Packet, end: int, depth: int) -> None:
-        """Replace what is in a tunnel, or all of what is none."""
+        """Replace the content of a tunnel, or everything if it is not a tunnel."""
         at, protocol = packet.at, packet.protocol
         inner = None
         if depth + 1 < MAX_NESTING:

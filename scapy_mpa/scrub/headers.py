@@ -1,7 +1,7 @@
-"""How many octets of an upper layer's header are left readable where ``--keep headers`` asks for that.
+"""How many octets of an upper layer's header stay readable with ``--keep headers``.
 
 Headers say what was asked for, of which memory; they hold no data of a user, but block addresses (NVMe, iSCSI) and file
-handles (SMB2) do. What stands behind them, such as the arguments of an NFS operation, is replaced.
+handles (SMB2) do. What stands after them, such as the arguments of an NFS operation, is replaced.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.ulp.rpcrdma import transport_header
 
-#: Octets of an RPC call up to the procedure, of which a reply has fewer (RFC 5531 §9).
+#: Octets of an RPC call up to the procedure; a reply has fewer (RFC 5531 §9).
 _RPC: Final = 24
-#: Octets that are looked at of a Send: more than the chunk lists of any RPC that was captured.
+#: Octets that are examined of a Send: more than the chunk lists of any RPC that was captured.
 _NVME_COMMAND, _NVME_RESPONSE = 64, 16
 #: SMB Direct's header with its padding, and SMB2's (MS-SMBD §2.2, MS-SMB2 §2.2.1); negotiation has less.
 _SMB: Final = 24 + 64
@@ -48,9 +48,9 @@ def kept_protocol(connection: Connection, *, keeps_headers: bool) -> str | None:
 
 
 def kept_upper_header(protocol: str, ulpdu: bytes, length: int, *, is_from_initiator: bool) -> int:
-    """Return how many octets behind the DDP header of an untagged segment are the header of an upper layer.
+    """Return how many octets after the DDP header of an untagged segment are the header of an upper layer.
 
-    ``length`` is that of the ULPDU, of which a snapshot length may have cut some.
+    ``length`` is that of the ULPDU, some of which a snapshot length may have cut.
     """
     mo = int.from_bytes(ulpdu[14:UNTAGGED_HEADER_LENGTH], "big")
     queue = int.from_bytes(ulpdu[6:10], "big")

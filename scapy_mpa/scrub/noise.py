@@ -1,4 +1,4 @@
-"""What takes the place of octets that are not to be passed on: pseudo-random ones, the same for the same seed.
+"""Replacements for octets that are not to be passed on: pseudo-random ones, the same for the same seed.
 
 Addresses are permuted within their kind: a private address stays private, and no two become one. Without a seed the key
 is random and nobody keeps it, so nothing of this can be undone. Whoever knows a seed can undo it.

@@ -1,4 +1,4 @@
-"""Where the FPDUs of a capture lie, and what of each is a header: rows of one size in a temporary file.
+"""Where the FPDUs of a capture lie, and which part of each is a header: rows of one size in a temporary file.
 
 Every FPDU that was placed, or found bad, has a row, half connection by half connection, in the order of the stream. One
 that is bad may claim octets in which others were found: its row ends where theirs begin.
@@ -28,7 +28,7 @@ from scapy_mpa.system.temporary import temporary_file
 from scapy_mpa.values.records import FPDURow
 
 _OPCODE: Final = 0x0F
-#: Octets behind the DDP header that RDMAP's own headers have, by opcode: of a Read Request in its longest form, of a
+#: Octets after the DDP header that RDMAP's own headers have, by opcode: of a Read Request in its longest form, of a
 #: Terminate all it may quote, of an Atomic Request up to what is to be swapped, of an Atomic Response up to the value
 #: (RFC 5040 §4, RFC 7306 §5).
 _RDMAP_HEADERS: Final = {1: 32, TERMINATE_OPCODE: 52, 10: 20, 11: 4}
@@ -36,7 +36,7 @@ _ROW: Final = Struct("<qIHHHBBB")
 
 
 class Place(NamedTuple):
-    """Where an FPDU lies.
+    """The position of an FPDU.
 
     Attributes:
         offset: Of its first octet, in the stream.
@@ -118,7 +118,7 @@ class Places(CaptureListener):
         self._events.add((*where, self._octets.keep(octets), len(octets), row.wire_length))
 
     def delivered(self, operation: FullOperation, row: FPDURow) -> None:
-        """When it was delivered does not matter here."""
+        """Do nothing: the time of delivery does not matter here."""
 
     def _write(self, *, keeps_headers: bool) -> None:
         """Write a row for each FPDU."""

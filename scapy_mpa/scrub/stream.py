@@ -1,4 +1,4 @@
-"""What of the octets of a half connection is replaced: a mask that is added to them, modulo 2, by sequence number.
+"""Which octets of a half connection are replaced: a mask that is added to them, modulo 2, by sequence number.
 
 A mask depends on nothing but the place in the stream. So a retransmission stays one, and copies that differ still do,
 in the same octets. CRCs are linear: what a mask changes in the CRC of an FPDU is the same for every content, so the
@@ -45,7 +45,7 @@ class HalfMasks:
 
     Args:
         connection: The connection.
-        direction: Who sends.
+        direction: The sender.
         noise: What makes the masks.
         places: Where its FPDUs lie.
         remembered: The masks made last, of all half connections.
@@ -212,7 +212,7 @@ class StreamMasks:
 
 
 def kept_key(octets: bytes | memoryview) -> int:
-    """Return how many octets of a segment are kept as those of a startup frame that is none of a connection.
+    """Return how many octets of a segment are kept as those of a startup frame outside any connection.
 
     Such as a second one, or one that nobody answers: its header, without the Private Data.
     """

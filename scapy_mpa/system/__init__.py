@@ -1,1 +1,1 @@
-"""What is asked of the operating system: files that are written, temporary ones, programs, signals, names."""
+"""Services of the operating system: files that are written, temporary ones, programs, signals, names."""

@@ -1,4 +1,4 @@
-"""How often the interpreter looks for objects that refer to each other in a circle, and frees them."""
+"""How often the interpreter looks for reference cycles, and frees them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def goes_with_process() -> bool:
 
 
 def leave(what: object) -> None:
-    """Have something go with the process: who refers to itself is freed only if somebody looks for cycles."""
+    """Have something go with the process: what refers to itself is freed only by a search for cycles."""
     ring = [what]
     ring.append(ring)
 
@@ -50,7 +50,7 @@ class _Raised:
         self._before = _USUAL
 
     def begin(self) -> None:
-        """One more reads: the first one raises the threshold, unless it is higher, or zero: then nobody looks."""
+        """Note one more reader: the first one raises the threshold, unless it is higher, or zero (never look)."""
         with self._lock:
             self._readers += 1
             if self._readers == 1:
@@ -59,7 +59,7 @@ class _Raised:
                     gc.set_threshold(_MANY, *self._before[1:])
 
     def end(self) -> None:
-        """One reads no more: the last one puts the threshold back, unless somebody else has set it since."""
+        """Note one reader less: the last one restores the threshold, unless somebody else has set it since."""
         with self._lock:
             self._readers -= 1
             if not self._readers and gc.get_threshold()[0] == _MANY:
@@ -71,7 +71,7 @@ _RAISED = _Raised()
 
 @contextmanager
 def looking_seldom() -> Iterator[None]:
-    """What :func:`look_seldom` does, for a while: for functions that read captures, in whatever program.
+    """Do what :func:`look_seldom` does for a while: for functions that read captures, in any program.
 
     Contexts may be within one another, and in several threads: the threshold is put back when the last one ends.
     """

@@ -1,4 +1,4 @@
-"""How the command ends when a signal ends it: nothing that it made for a while stays, and nothing that it started.
+"""How the command ends when a signal ends it: nothing temporary that it made or started stays.
 
 Python turns SIGINT into an exception that may come between any two steps: after a file was made, and before anybody
 knew its name; in a destructor, where it is lost. So nothing is left to exceptions here. What is to go is written down
@@ -40,7 +40,7 @@ class Killable(Protocol):
 
 
 class _Ending:
-    """What is to go when the command is ended, and whether a signal has to wait."""
+    """What must go when the command is ended, and whether a signal has to wait."""
 
     def __init__(self) -> None:
         self._begin()
@@ -94,7 +94,7 @@ class _Ending:
         os._exit(STATUS + number)
 
     def forget(self) -> None:
-        """In a process that was forked off: nothing here is its own."""
+        """Forget everything in a forked process: nothing here is its own."""
         taken = self.taken
         self._begin()
         for number, handler in taken.items():

@@ -74,7 +74,7 @@ class Program:
         return self._process.poll()
 
     def wait(self, seconds: float) -> None:
-        """Let it run for so long at most."""
+        """Let it run for at most this long."""
         try:
             self._process.wait(seconds)
         except TimeoutExpired:
@@ -83,7 +83,7 @@ class Program:
     def end(self, patience: float = 0.2) -> None:
         """Have it end, by SIGTERM and then by SIGKILL, with all that it started; its streams are closed.
 
-        What a program that has ended by itself left running is left: that may be a server.
+        What a program that ended on its own left running is not stopped: that may be a server.
         """
         process = self._process
         if process.poll() is None:

@@ -20,7 +20,7 @@ from typing import BinaryIO
 
 from scapy_mpa.system.ending import remove_at_end
 
-#: Of symbolic links one behind the other, as many as the kernel follows.
+#: Of symbolic links one after the other, as many as the kernel follows.
 _MOST_LINKS = 40
 
 

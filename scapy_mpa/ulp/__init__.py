@@ -1,1 +1,1 @@
-"""What runs above RDMAP, in a word: which protocol, what its headers and its Private Data say, which STags it names."""
+"""Upper layers above RDMAP: the protocol, its headers and Private Data, and the STags it names."""

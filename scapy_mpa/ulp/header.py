@@ -26,7 +26,7 @@ class NamedMemory(NamedTuple):
 
 
 class Naming(NamedTuple):
-    """What the header of a message says of memory; the fields are those of :class:`UpperHeader`."""
+    """What the header of a message says about memory; the fields are those of :class:`UpperHeader`."""
 
     protocol: Protocol
     named: tuple[NamedMemory, ...] = ()

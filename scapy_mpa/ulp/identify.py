@@ -1,8 +1,8 @@
-"""Which upper layer a connection carries: by Private Data, by port, and by headers that agree.
+"""The upper layer that a connection carries: by Private Data, by port, and by headers that agree.
 
 A candidate that Private Data or the port names is confirmed by the first Send that fits it, and dropped by one that
 cannot be its own; octets that the capture cut refute nothing. Without a candidate, headers decide that no other
-protocol's look like: those of SMB Direct's negotiation, of an RPC message behind its transport header, perftest's
+protocol's look like: those of SMB Direct's negotiation, of an RPC message after its transport header, perftest's
 version, rping's memory once the peer uses it.
 """
 
@@ -32,11 +32,11 @@ PORTS: dict[int, Protocol] = {
 _WITHOUT_HEADERS = ("perftest",)
 #: All that can be asked for by name.
 PROTOCOLS = tuple(PORTS.values())
-#: Octets of a Send that are looked at.
+#: Octets of a Send that are examined.
 LOOKED_AT = 4096
 #: In place of the length of a Send that is not known: none is so long, since MO has 32 bits (RFC 5041 §4.3).
 UNKNOWN_LENGTH = 1 << 32
-#: Octets of a Send with which any of these headers is whole: a command of NVMe has so many, the others have fewer.
+#: Octets of a Send that complete any of these headers: a command of NVMe has this many, the others have fewer.
 _LONGEST_HEADER = 64
 
 _Found = TypeVar("_Found", bound=Naming | UpperHeader)
@@ -52,7 +52,7 @@ _PARSERS: dict[Protocol, _Parse[UpperHeader]] = {
     "rping": lambda octets, length, *_: rping_header(octets, length),
     "perftest": lambda octets, length, *_: perftest_header(octets, length),
 }
-#: The same for what headers say of memory.
+#: The same for what headers say about memory.
 _NAMINGS: dict[Protocol, _Parse[Naming | UpperHeader]] = {
     **_PARSERS,
     "SMB Direct": lambda octets, length, by_initiator, first, _: smbdirect.naming(octets, length, by_initiator, first),
@@ -92,7 +92,7 @@ class UpperLayer:
         self._request: smbdirect.NegotiateRequest | None = None
         #: Sends of the Initiator, of the Responder.
         self._sent = [0, 0]
-        #: Whether the candidate still stands.
+        #: True if the candidate still stands.
         self._stated = True
         self.limits: SmbDirectLimits | None = None
 
@@ -103,7 +103,7 @@ class UpperLayer:
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether headers showed it."""
+        """True if headers showed it."""
         return self._confirmed is not None
 
     @property
@@ -118,7 +118,7 @@ class UpperLayer:
 
     @property
     def grounds(self) -> list[str]:
-        """What says so."""
+        """The grounds for it."""
         protocol = self.protocol
         said = (self._by_private, "Private Data"), (self._by_port, "port"), (self._confirmed, "headers")
         return [ground for named, ground in said if protocol is not None and named == protocol]
@@ -133,7 +133,7 @@ class UpperLayer:
         return None if protocol is None else header_of(protocol, octets, length, is_from_initiator, self._queue)
 
     def see_naming(self, octets: bytes, length: int, is_from_initiator: bool) -> Naming | UpperHeader | None:
-        """As :meth:`see_send`; returns what its header says of memory."""
+        """Do as :meth:`see_send`, but return what its header says about memory."""
         return self._see(octets, length, is_from_initiator, _NAMINGS)
 
     def _see(
@@ -171,7 +171,7 @@ class UpperLayer:
                 self.limits = limits_of(self._request, response) if response is not None else None
 
     def _recognise(self, octets: bytes, length: int, is_from_initiator: bool) -> UpperHeader | None:
-        """The header of a first Send, if nobody but one protocol sends such."""
+        """The header of a first Send, if only one protocol sends such a header."""
         found = smbdirect.header(octets, length, is_from_initiator, True)
         if found is None and is_perftest_version(octets, length):
             found = perftest_header(octets, length)
@@ -188,7 +188,8 @@ class UpperLayer:
         return None
 
     def most_octets(self, direction: str) -> int | None:
-        """How many octets a Send of this direction ("initiator": sent by the Initiator) may have, if the peer said so.
+        """Return the most octets that a Send of this direction ("initiator": sent by the Initiator) may have, if the
+        peer said so.
 
         SMB Direct's negotiation says it, and the Private Data of RPC-over-RDMA (RFC 8797).
         """
@@ -262,7 +263,7 @@ def _parts(frame: StartupFrame | None, responder_port: int) -> list[PrivateDataP
 def header_of(
     protocol: Protocol, octets: bytes, length: int, is_from_initiator: bool, queue: int | None = None
 ) -> UpperHeader | None:
-    """The header of a Send of a protocol, of which it is not known which Sends came before; None if it is none.
+    """The header of a Send of a protocol, with unknown earlier Sends; None if there is none.
 
     The first Send of either side may be another message than those that follow.
     """

@@ -14,7 +14,7 @@ CONTROL = Struct(">B3sIQIQ")
 CONTROL_TYPE, HELLO, HELLO_REPLY = 1, 2, 3
 _W, _R = 0x08, 0x04
 HELLO_LENGTH = 28
-#: An iSCSI PDU begins with a Basic Header Segment of so many octets (RFC 7143 §11.2).
+#: An iSCSI PDU begins with a Basic Header Segment of this many octets (RFC 7143 §11.2).
 BASIC_HEADER_LENGTH = 48
 _SCSI_COMMAND, _OPCODE = 0x01, 0x3F
 #: RFC 7143 §11.2.1.2.
@@ -58,7 +58,7 @@ def header(octets: bytes, length: int) -> UpperHeader | None:
 
 
 def naming(octets: bytes, length: int) -> Naming | None:
-    """What such a header says of memory; as :func:`header`."""
+    """Return what such a header says about memory, as :func:`header`."""
     if len(octets) < CONTROL.size:
         return None
     flags, reserved, write_stag, write_to, read_stag, read_to = CONTROL.unpack_from(octets)
@@ -78,7 +78,7 @@ def naming(octets: bytes, length: int) -> Naming | None:
 
 
 def _expected(octets: bytes) -> int:
-    """The Expected Data Transfer Length of a SCSI Command, 0 if it is none or not at hand."""
+    """The Expected Data Transfer Length of a SCSI Command, 0 if it is not one, or not available."""
     at = CONTROL.size + _EXPECTED_AT
     if len(octets) < at + _EXPECTED.size or octets[CONTROL.size] & _OPCODE != _SCSI_COMMAND:
         return 0

@@ -29,7 +29,7 @@ _NAMES: tuple[str, ...] = (
 )
 #: By number, from 3 on.
 OPERATIONS = dict(enumerate(_NAMES, 3))
-#: Octets of arguments that always have so many.
+#: Arguments that always have this many octets.
 _FIXED = {
     **dict.fromkeys(("PUTROOTFH", "PUTPUBFH", "GETFH", "SAVEFH", "RESTOREFH", "LOOKUPP", "READLINK"), 0),
     "ACCESS": 4,
@@ -88,6 +88,6 @@ def _operations(octets: bytes, at: int) -> Iterator[str]:
 
 
 def _behind_opaque(octets: bytes, at: int) -> int:
-    """Where what follows an opaque begins: it has its length before it, and fills words (RFC 4506 §4.10)."""
+    """Return where the data after an opaque begin: its length precedes it, and it fills words (RFC 4506 §4.10)."""
     (length,) = _WORD.unpack_from(octets, at)
     return at + _WORD.size + int(length) + -int(length) % _WORD.size

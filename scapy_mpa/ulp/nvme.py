@@ -101,26 +101,26 @@ def header(octets: bytes, length: int, is_from_initiator: bool, queue: int | Non
 def naming(
     octets: bytes, length: int, is_from_initiator: bool, queue: int | None = None
 ) -> Naming | UpperHeader | None:
-    """What such a capsule says of memory; as :func:`header`."""
+    """Return what such a capsule says about memory, as :func:`header`."""
     if is_from_initiator:
         return _naming(octets) if _is_command(octets, length) else None
     return header(octets, length, is_from_initiator, queue)
 
 
 def connect_queue(octets: bytes) -> int | None:
-    """The number of the queue that a Connect command is for, None if these octets are none."""
+    """The number of the queue that a Connect command is for, None for other octets."""
     if len(octets) < COMMAND_LENGTH or octets[0] != FABRICS or octets[4] != CONNECT:
         return None
     return int(_CONNECT_QUEUE.unpack_from(octets)[0])
 
 
 def _is_command(octets: bytes, length: int) -> bool:
-    """Whether a Send is a command, of which enough is at hand: bits 7:6 of its flags, PSDT, are 0 or 1."""
+    """Return True if a Send is a command, with enough octets available: bits 7:6 of its flags, PSDT, are 0 or 1."""
     return length >= COMMAND_LENGTH and len(octets) >= _COMMAND.size and octets[1] >> 6 in (0, 1)
 
 
 def _naming(octets: bytes) -> Naming:
-    """What a command says of memory."""
+    """Return what a command says about memory."""
     opcode, _, cid, third = _COMMAND.unpack_from(octets)
     if len(octets) < _POINTER_AT + _POINTER.size:
         return Naming("NVMe-oF", (), cid, False, True)
@@ -154,7 +154,7 @@ def _command(octets: bytes, queue: int | None) -> UpperHeader:
 
 
 def command_name(opcode: int, fabrics: int | None, queue: int | None) -> str:
-    """What a command is called on a queue; by its opcode if the queue is not known, or the opcode has no name."""
+    """Return the name of a command on a queue; its opcode if the queue is unknown, or the opcode has no name."""
     if fabrics is not None:
         return f"Fabrics {FABRICS_COMMANDS.get(fabrics, f'type {fabrics:#04x}')}"
     names = {} if queue is None else IO_COMMANDS if queue else ADMIN_COMMANDS

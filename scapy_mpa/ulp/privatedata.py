@@ -1,7 +1,7 @@
 """What the Private Data of startup frames say, part by part, where that is known.
 
 RFC 6581's enhanced data, or the older form of SMB Direct, come first; what follows is the upper layer's: RFC 8797's of
-RPC-over-RDMA, NVMe-oF's, iSER's. rdma_cm puts no header of its own in front of these on iWARP.
+RPC-over-RDMA, NVMe-oF's, iSER's. rdma_cm puts no header of its own before these on iWARP.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def enhanced_text(data: EnhancedData) -> str:
 
 
 def upper_part(octets: bytes, frame: StartupFrame, responder_port: int) -> PrivateDataPart | None:
-    """What the upper layer's own Private Data are; None if they are none that is known."""
+    """Return what the upper layer's own Private Data are; None if they are unknown."""
     return _rpc_over_rdma(octets) or _nvme(octets, frame, responder_port) or _iser(octets, responder_port)
 
 

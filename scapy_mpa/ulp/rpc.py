@@ -28,7 +28,7 @@ _PROCEDURES = {
 
 
 def call_name(program: int, version: int, procedure: int) -> str:
-    """What a call asks for, such as "NFS 3 READ"; numbers where there is no name."""
+    """Return what a call asks for, such as "NFS 3 READ"; numbers where there is no name."""
     known = _PROCEDURES.get((program, version), ())
     # Procedure 0 of any program does nothing (RFC 5531 §12.1).
     named = known[procedure] if procedure < len(known) else f"procedure {procedure}" if procedure else "NULL"

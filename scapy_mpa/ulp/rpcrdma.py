@@ -1,4 +1,4 @@
-"""RPC-over-RDMA version 1 (RFC 8166 §4): the transport header, its chunk lists, and the RPC message behind it.
+"""RPC-over-RDMA version 1 (RFC 8166 §4): the transport header, its chunk lists, and the RPC message after it.
 
 A chunk's handle is an STag: it names memory of the sender to its peer. Private Data are RFC 8797's.
 """
@@ -17,7 +17,7 @@ from scapy_mpa.values.octets import place, word
 _FIXED = Struct(">IIII")
 #: Octets of a number, and of a segment: handle, length and, of 64 bits, offset.
 _WORD_LENGTH, _SEGMENT_LENGTH = 4, 16
-#: How an RPC message begins: its XID and what it is; behind that a call has the version of RPC, 2, its program, the
+#: How an RPC message begins: its XID and what it is; after that a call has the version of RPC, 2, its program, the
 #: version of that and the procedure.
 _MESSAGE, _CALL = Struct(">II"), Struct(">12xIII")
 _VERSION = 1
@@ -65,7 +65,7 @@ class _Reader:
         return value
 
     def flag(self) -> bool:
-        """Whether an entry of a list follows."""
+        """Return True if an entry of a list follows."""
         value = self.word()
         if value > 1:
             raise ValueError("neither an entry nor the end of a list")
@@ -118,7 +118,7 @@ def header(octets: bytes, length: int) -> UpperHeader | None:
 
 
 def naming(octets: bytes, length: int) -> Naming | None:
-    """What such a header says of memory; as :func:`header`."""
+    """Return what such a header says about memory, as :func:`header`."""
     found = transport_header(octets, length)
     return None if found is None else _naming(found, _rpc(octets, found))
 
@@ -161,7 +161,7 @@ def transport_header(octets: bytes, length: int) -> TransportHeader | None:
 
 
 def _naming(found: TransportHeader, kind: str | None) -> Naming:
-    """What a transport header says of memory, whose RPC message is a call, a reply or neither."""
+    """Return what a transport header says about memory; its RPC message is a call, a reply or neither."""
     xid, _, procedure, reads, writes, reply, _, is_cut, _ = found
     named = (*reads, *(one for chunk in writes for one in chunk), *(reply or ()))
     is_reply = kind == "reply" if kind is not None else True if procedure == ERROR else None
@@ -169,7 +169,7 @@ def _naming(found: TransportHeader, kind: str | None) -> Naming:
 
 
 def _rpc(octets: bytes, found: TransportHeader) -> str | None:
-    """Whether the RPC message behind a header is a call or a reply; None if it is neither, or not at hand."""
+    """Return whether the RPC message after a header is a call or a reply; None if neither, or not available."""
     if found.is_cut or found.procedure != RPC_MESSAGE or len(octets) < found.end + _MESSAGE.size:
         return None
     xid, kind = _MESSAGE.unpack_from(octets, found.end)

@@ -33,7 +33,7 @@ _MOST_COMPOUNDED = 64
 
 
 class NegotiateRequest(NamedTuple):
-    """What the Initiator asks for; sizes in octets."""
+    """What the Initiator asks for; sizes are in octets."""
 
     min_version: int
     max_version: int
@@ -49,7 +49,7 @@ class NegotiateRequest(NamedTuple):
 
 
 class NegotiateResponse(NamedTuple):
-    """What the Responder answers; sizes in octets."""
+    """What the Responder answers; sizes are in octets."""
 
     min_version: int
     max_version: int
@@ -85,7 +85,7 @@ class DataTransfer(NamedTuple):
 
 
 class SmbDirectLimits(NamedTuple):
-    """What both sides agreed on, in octets: how large a Send to each of them may be at most (MS-SMBD §3.1.5).
+    """What both sides agreed on, in octets: the largest Send to each of them (MS-SMBD §3.1.5).
 
     A side's Sends are no longer than what its peer can receive, whatever it prefers.
     """
@@ -97,12 +97,12 @@ class SmbDirectLimits(NamedTuple):
     max_fragmented_to_responder: int
 
     def most_received(self, direction: str) -> int:
-        """How many octets a Send of this direction ("initiator": sent by the Initiator) may have."""
+        """Return the most octets that a Send of this direction ("initiator": sent by the Initiator) may have."""
         return self.to_responder if direction == "initiator" else self.to_initiator
 
 
 def negotiate_request(octets: bytes) -> NegotiateRequest | None:
-    """A Negotiate Request, or None if these octets are none."""
+    """A Negotiate Request, or None for other octets."""
     if len(octets) != NEGOTIATE_REQUEST.size or int.from_bytes(octets[:2], "little") != _VERSION:
         return None
     found = NegotiateRequest(*NEGOTIATE_REQUEST.unpack(octets))
@@ -111,7 +111,7 @@ def negotiate_request(octets: bytes) -> NegotiateRequest | None:
 
 
 def negotiate_response(octets: bytes) -> NegotiateResponse | None:
-    """A Negotiate Response, or None if these octets are none."""
+    """A Negotiate Response, or None for other octets."""
     if len(octets) != NEGOTIATE_RESPONSE.size:
         return None
     found = NegotiateResponse(*NEGOTIATE_RESPONSE.unpack(octets))
@@ -120,7 +120,7 @@ def negotiate_response(octets: bytes) -> NegotiateResponse | None:
 
 
 def data_transfer(octets: bytes, length: int) -> DataTransfer | None:
-    """The Data Transfer that begins with ``octets`` and has ``length`` octets, or None if it is none."""
+    """The Data Transfer that begins with ``octets`` and has ``length`` octets, or None if there is none."""
     if len(octets) < DATA_TRANSFER.size:
         return None
     found = DataTransfer(*DATA_TRANSFER.unpack_from(octets))
@@ -133,7 +133,7 @@ def data_transfer(octets: bytes, length: int) -> DataTransfer | None:
 
 
 def limits_of(request: NegotiateRequest, response: NegotiateResponse) -> SmbDirectLimits:
-    """What a Request and its Response come to."""
+    """Return the limits that a Request and its Response agree on."""
     return SmbDirectLimits(
         request.max_receive_size,
         response.max_receive_size,
@@ -168,7 +168,7 @@ def header(octets: bytes, length: int, is_from_initiator: bool, is_first: bool) 
 
 
 def naming(octets: bytes, length: int, is_from_initiator: bool, is_first: bool) -> Naming | UpperHeader | None:
-    """What such a header says of memory; as :func:`header`."""
+    """Return what such a header says about memory, as :func:`header`."""
     if is_first:
         return header(octets, length, is_from_initiator, is_first)
     found = data_transfer(octets, length)
@@ -176,7 +176,7 @@ def naming(octets: bytes, length: int, is_from_initiator: bool, is_first: bool) 
 
 
 def _naming(octets: bytes, found: DataTransfer) -> Naming:
-    """What a Data Transfer says of memory."""
+    """Return what a Data Transfer says about memory."""
     if not found.data_length:
         return Naming("SMB Direct")
     end = found.data_offset + found.data_length
@@ -186,7 +186,7 @@ def _naming(octets: bytes, found: DataTransfer) -> Naming:
 
 
 def _descriptors(octets: bytes) -> tuple[list[NamedMemory], bool]:
-    """The memory that SMB2 messages name, and whether all of them can be read: encrypted ones cannot."""
+    """Return the memory that SMB2 messages name, and whether all of them can be read: encrypted ones cannot."""
     named: list[NamedMemory] = []
     at = 0
     for _ in range(_MOST_COMPOUNDED):

@@ -39,7 +39,7 @@ def rping_message(stag: int = 0, address: int = 0, size: int = 0) -> bytes:
 
 
 def rping_text(iteration: int, size: int) -> bytes:
-    """What rping's client has in its buffer in an iteration, from 0: as many octets as ``size``, the last one zero."""
+    """Return the buffer of an rping client in an iteration, from 0: ``size`` octets, the last one zero."""
     text = b"rdma-ping-%d: " % iteration
     letters = _LETTERS[iteration % len(_LETTERS) :] + _LETTERS[: iteration % len(_LETTERS)]
     wanted = max(0, size - len(text))
@@ -47,7 +47,7 @@ def rping_text(iteration: int, size: int) -> bytes:
 
 
 def is_perftest_version(octets: bytes, length: int) -> bool:
-    """Whether a message is the version that perftest begins with."""
+    """Return True if a message is the version that perftest begins with."""
     return length == _VERSION_LENGTH and _PERFTEST_VERSION.fullmatch(octets[:length]) is not None
 
 

@@ -1,1 +1,1 @@
-"""What the rooms hand each other: segments, records of FPDUs, and what the user asks for (limits, assumptions)."""
+"""Values that the rooms exchange: segments, records of FPDUs, and what the user asks for (limits, assumptions)."""

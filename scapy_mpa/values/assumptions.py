@@ -1,4 +1,4 @@
-"""What the user says of a connection because no startup frame does ("decode as")."""
+"""What the user says about a connection because no startup frame does ("decode as")."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _CRC = {"yes": True, "no": False}
 
 
 class Assumptions(NamedTuple):
-    """What the user says, not read off the traffic; None, or nothing, where nobody says it.
+    """What the user says instead of the traffic; None, or nothing, where the user says nothing.
 
-    ``profile`` names the specification every connection follows.  ``markers`` and ``crc`` hold for connections whose
-    startup frames do not say it: the directions that carry Markers, and whether CRCs are in use.  ``start`` are TCP
-    sequence numbers of the first octet of Full Operation of half connections: of the first Marker, where there are
+    ``profile`` names the specification that every connection follows. ``markers`` and ``crc`` apply to connections
+    whose startup frames do not say it: the directions that carry Markers, and whether CRCs are in use.  ``start`` holds
+    TCP sequence numbers of the first octet of Full Operation of half connections: of the first Marker, where there are
     Markers.
     """
 
@@ -35,23 +35,23 @@ class Assumptions(NamedTuple):
 
     @property
     def begins_behind_syn(self) -> bool:
-        """Whether the profile told has no startup frames: Full Operation begins with the first octet of TCP."""
+        """True if the given profile has no startup frames: Full Operation begins with the first octet of TCP."""
         return self.profile is not None and not PROFILES[self.profile].startup_frames
 
     @property
     def is_without_startup_frames(self) -> bool:
-        """Whether Full Operation begins, as the user says, without startup frames."""
+        """True if Full Operation begins, as the user says, without startup frames."""
         return bool(self.start) or self.begins_behind_syn
 
     @property
     def crc_told(self) -> bool | None:
-        """Whether CRCs are in use, None if it is not told: some profiles leave no choice."""
+        """True if CRCs are in use, None if that is not given: some profiles leave no choice."""
         if self.profile is not None and not PROFILES[self.profile].crc_negotiated:
             return True
         return self.crc
 
     def markers_of(self, direction: str) -> bool | None:
-        """Whether a direction ("initiator" or "responder") carries Markers, None if it is not told."""
+        """Return True if a direction ("initiator" or "responder") carries Markers, None if that is not given."""
         if self.profile is not None and not PROFILES[self.profile].markers_negotiated:
             return True
         if self.markers is None:
@@ -59,7 +59,7 @@ class Assumptions(NamedTuple):
         return self.markers in (direction, "both")
 
     def profile_instead_of(self, found: Profile) -> Profile:
-        """The profile told, else the one found."""
+        """The given profile, else the one found."""
         return PROFILES[self.profile] if self.profile is not None else found
 
 

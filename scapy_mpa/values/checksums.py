@@ -1,6 +1,6 @@
-"""Whether the TCP checksums of the segments of a half connection are right: each is computed once.
+"""The TCP checksums of the segments of a half connection, right or wrong: each is computed once.
 
-A checksum is looked at only where copies differ or an FPDU is bad, but there again and again: for each copy that comes.
+A checksum is examined only where copies differ or an FPDU is bad, but there again and again: for each copy that comes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from scapy_mpa.values.segment import Segment, checksum_is_right, checksum_is_wrong
 
-#: So many are remembered before it is asked which segments are still there.
+#: This many are remembered before stale ones are looked for.
 _FEW = 1024
 
 
@@ -23,27 +23,27 @@ class Checksums:
         self._wrong: dict[int, bool] = {}
 
     def is_wrong(self, seg: Segment) -> bool:
-        """Whether a receiver would have dropped this segment for its TCP checksum."""
+        """Return True if a receiver would have dropped this segment for its TCP checksum."""
         return _look_up(self._wrong, seg, checksum_is_wrong)
 
     def is_right(self, seg: Segment) -> bool:
-        """Whether the TCP checksum of a segment, all of which was captured, is right."""
+        """Return True if the TCP checksum of a segment, all of which was captured, is right."""
         return _look_up(self._right, seg, checksum_is_right)
 
     @property
     def are_many(self) -> bool:
-        """Whether so many are remembered that it is worth while to forget some."""
+        """True if enough are remembered to make it worthwhile to forget some."""
         return len(self._right) + len(self._wrong) > _FEW
 
     def forget_others(self, segments: Iterable[Segment]) -> None:
-        """No other segments than these are at hand any more."""
+        """Forget all segments but these."""
         frames = {seg.frame for seg in segments}
         self._right = {frame: known for frame, known in self._right.items() if frame in frames}
         self._wrong = {frame: known for frame, known in self._wrong.items() if frame in frames}
 
 
 def _look_up(known: dict[int, bool], seg: Segment, compute: Callable[[Segment], bool]) -> bool:
-    """What is known of a segment, by its frame; it is computed if nothing is."""
+    """Return what is known about a segment, by its frame; compute it if nothing is."""
     if seg.tcp < 0:
         return False
     found = known.get(seg.frame)

@@ -1,4 +1,4 @@
-"""How a connection went from its first frame to its last: values that the watches make and the report says."""
+"""The lifecycle of a connection from its first frame to its last: values from the watches for the report."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _Moment: TypeAlias = tuple[int, int]
 
 
 class Quoted(NamedTuple):
-    """The message that a Terminate quotes, as far as it was captured and its octets were still at hand.
+    """The message that a Terminate quotes, as far as it was captured and its octets were still available.
 
     Attributes:
         octets: of its payload, without headers.
         is_whole: whether these are all of it.
-        first_frame: the frame that brought its first octet that was at hand.
+        first_frame: the frame that brought its first octet that was available.
         last_frame: the frame that brought the last one.
         segments: DDP Segments.
         misaligned_to: the TO of an Atomic Request that is not 64-bit aligned (RFC 7306 §8.2), None if it is.
@@ -89,7 +89,7 @@ class Lifecycle(NamedTuple):
         first: the first frame of its TCP connection, or of its own, if there was another on that before.
         last: the last frame.
         ended: what ended it: what came first.
-        ended_by: who did that, None if nobody is known to have.
+        ended_by: the side that did that, None if unknown.
         ended_frame: the frame that did; of ``lost`` the last retransmission.
         reset_by: who sent the first RST that counts, None without one.
         reset_frame: its frame.
@@ -113,7 +113,7 @@ class Lifecycle(NamedTuple):
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether it ended before its work did.
+        """True if it ended before its work did.
 
         A Terminate, a rejection and retransmissions in vain say so, and a RST while octets were not acknowledged.
         """

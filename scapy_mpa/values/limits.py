@@ -1,4 +1,4 @@
-"""How much of a capture is held back and followed at most.
+"""Limits on how much of a capture is held back and followed.
 
 Every limit is on by default, and no capture of a hundred well-behaved connections meets one.  Where one bites, the
 report says so (finding ``limit``).
@@ -16,13 +16,13 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 class Limits(NamedTuple):
-    """What the analysis holds back and follows at most.
+    """The most that the analysis holds back and follows.
 
     ``held_octets`` and ``held_segments``: out of order in one half connection, or waiting there for a startup frame;
-    ``total_octets``: the same of all half connections together.  ``connections``: TCP connections followed at a time,
-    SYNs that nobody answered included.  ``mpa_connections`` and ``findings``: kept for the report.  ``datagrams`` and
-    ``fragment_octets``: IP datagrams that wait for fragments, and what these hold.  ``decompression``: octets that may
-    come of next to nothing when a capture is decompressed.
+    ``total_octets``: the same for all half connections together. ``connections``: TCP connections followed at once,
+    including unanswered SYNs. ``mpa_connections`` and ``findings``: kept for the report. ``datagrams`` and
+    ``fragment_octets``: IP datagrams that wait for fragments, and their octets. ``decompression``: octets that may
+    expand from next to nothing when a capture is decompressed.
     """
 
     held_octets: int = 16 << 20

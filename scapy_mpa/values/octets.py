@@ -1,4 +1,4 @@
-"""What is read off captured octets in the hot loops, where nothing is compiled: numbers, CRC32c, known fields.
+"""Reads captured octets in the hot loops, where nothing is compiled: numbers, CRC32c, known fields.
 
 What is compiled reads by ``_octets.pyx``, whose functions have the same names; a test compares them.  Each of them
 raises an exception if what it has to read does not lie in the octets.
@@ -48,17 +48,17 @@ def sum_of(octets: Octets, at: int, end: int) -> int:
 
 
 def append_octets(taken: bytearray, octets: Octets, at: int, count: int) -> None:
-    """Append so many octets from an index on."""
+    """Append this many octets from an index on."""
     taken += octets[at : at + count]
 
 
 def put_octets(taken: bytearray, at: int, octets: Octets, first: int, count: int) -> None:
-    """Put so many octets, from the index ``first`` on, at an index of others, which may be their end."""
+    """Put this many octets, from the index ``first`` on, at an index of others, which may be their end."""
     taken[at : at + count] = octets[first : first + count]
 
 
 def is_zero(octets: Octets, at: int, count: int) -> bool:
-    """Return True if so many octets from an index on are zero."""
+    """Return True if this many octets from an index on are zero."""
     return not any(octets[at : at + count])
 
 

@@ -1,6 +1,6 @@
-"""What routers say of the path MTU: ICMP Fragmentation Needed, ICMPv6 Packet Too Big (RFC 1191 §4, RFC 4443 §3.2).
+"""What routers say about the path MTU: ICMP Fragmentation Needed, ICMPv6 Packet Too Big (RFC 1191 §4, RFC 4443 §3.2).
 
-Such a message quotes the packet that was too long, at least its IP header and the first eight octets behind it: ports
+Such a message quotes the packet that was too long, at least its IP header and the first eight octets after it: ports
 and sequence number.  It travels with the segments of the capture, in their order, as one that has the key of the quoted
 packet and no payload, so that whatever tells segments apart by connection, port or frame does the same with it.
 """
@@ -14,7 +14,7 @@ from scapy_mpa.values.segment import PATH_MTU, Segment
 
 #: No path takes less, so that no host believes less: IPv4 (RFC 1191 §3), IPv6 (RFC 8201 §4); octets.
 LEAST_MTU_IPV4, LEAST_MTU_IPV6 = 68, 1280
-#: So many messages are kept of a half connection; others are counted.
+#: This many messages are kept per half connection; others are counted.
 MOST_KEPT = 16
 
 #: Octets of the headers of IP and TCP, and of the longest TCP options.
@@ -24,7 +24,7 @@ _VALUES = Struct("!IIB")
 
 
 class PathMTUMessage(NamedTuple):
-    """What one message says.
+    """The content of one message.
 
     Attributes:
         frame: its frame.
@@ -51,7 +51,7 @@ class PathMTUMessage(NamedTuple):
 
     @property
     def detail(self) -> str:
-        """What it says, and what is odd about that."""
+        """What it says, and what is odd about it."""
         mtu = f"a next-hop MTU of {self.mtu}" if self.mtu else "no next-hop MTU"
         said = f"{self.router} reports {mtu} for a packet of {self.size} octets"
         if 0 < self.mtu < self.least:
@@ -61,7 +61,7 @@ class PathMTUMessage(NamedTuple):
         return f"{said}; {self.unfit}" if self.unfit else said
 
     def explains(self, longest: int, octets: int) -> bool:
-        """Whether segments of ``octets`` of payload may come of it, ``longest`` having been the most; 0: of any."""
+        """True if segments of ``octets`` of payload may come of it, ``longest`` having been the most; 0: of any."""
         most = self.mtu - (_IPV6_TCP if ":" in self.router else _IPV4_TCP)
         fits = not octets or most - _TCP_OPTIONS <= octets <= most
         return not self.unfit and self.mtu > 0 and most < longest and fits
@@ -103,14 +103,14 @@ class PathMTUMessages:
         self.last: PathMTUMessage | None = None
 
     def take(self, message: PathMTUMessage) -> None:
-        """One more came."""
+        """Count one more message."""
         if len(self.kept) < MOST_KEPT:
             self.kept.append(message)
         else:
             self.more, self.last = self.more + 1, message
 
     def explanation(self, frame: int, longest: int, octets: int = 0) -> str:
-        """What to add to what is said of segments from ``frame`` on, "" if no message before explains them.
+        """Return what to add to findings about segments from ``frame`` on, "" if no earlier message explains them.
 
         They have ``octets``, 0 if any number, and the longest one before them had ``longest``.
         """

@@ -1,4 +1,4 @@
-"""What is recorded of each FPDU, and a compact log of it.
+"""The record of each FPDU, and a compact log of records.
 
 :class:`FPDURecord` is what callers see.  A capture holds millions, so a half connection keeps its own in a
 :class:`FPDULog`: packed octets, in the order of the stream.
@@ -73,10 +73,10 @@ class FPDURecord(_FPDUFields):
     of them off, so that it cannot be checked.  ``placed_frame`` is None if its CRC is bad, ``delivered_frame`` if it
     is, or if octets before it were never captured.  ``time`` is in seconds since the epoch, of the placed frame, else
     of the frame that completed it; ``time_ns`` the same in nanoseconds.
-    ``deviation`` names what the sender does wrong, if the FPDU was read by that.
+    ``deviation`` names what the sender does wrong, if the FPDU was read accordingly.
     """
 
-    #: Where its octets are; None for a record that stands alone.
+    #: Where its octets are; None for a record on its own.
     context: FPDUContext | None = None
 
     @property
@@ -85,22 +85,22 @@ class FPDURecord(_FPDUFields):
         return self.time_ns / 1_000_000_000
 
     def octets(self) -> bytes:
-        """All octets of the FPDU as they are in the capture, Markers, PAD and CRC included.
+        """Return all octets of the FPDU as captured, including Markers, PAD and CRC.
 
-        If a snapshot length cut some of them off (``crc`` is "cut"), it is those before the first that is missing.  The
-        frames that brought them are read again.  Raises :class:`~scapy_mpa.errors.MPAError` if that cannot be.
+        If a snapshot length cut some of them off (``crc`` is "cut"), these are the octets before the first missing one.
+        The frames that carried them are read again. Raises :class:`~scapy_mpa.errors.MPAError` if that is impossible.
         """
         return self._context().octets(self)
 
     def ulpdu(self) -> bytes:
-        """The ULPDU of the FPDU, without Markers, as far as :meth:`octets` has it.
+        """Return the ULPDU of the FPDU, without Markers, as far as :meth:`octets` has it.
 
         Raises as :meth:`octets` does, and if its sender deviates.
         """
         return self._context().ulpdu(self)
 
     def packet(self) -> Packet:
-        """The FPDU as a Scapy packet; nothing else of the capture is dissected.  Raises as :meth:`octets` does."""
+        """Return the FPDU as a Scapy packet; nothing else is dissected. Raises as :meth:`octets` does."""
         return self._context().packet(self)
 
     def belong_to(self, context: FPDUContext) -> FPDURecord:
@@ -114,7 +114,7 @@ class FPDURecord(_FPDUFields):
         return self.context
 
     def as_dict(self) -> dict[str, object]:
-        """The record with the keys, in the order, of ``scapy-mpa fpdus``."""
+        """Return the record with the keys of ``scapy-mpa fpdus``, in their order."""
         values = self._asdict()
         return {
             ("time" if name == "time_ns" else name): (
@@ -178,7 +178,7 @@ def pack_frames(frames: tuple[int, ...]) -> bytes:
 
 
 class Size(NamedTuple):
-    """How large an FPDU is: octets of its ULPDU, octets on the wire, Markers; and whether one of these begins it."""
+    """The size of an FPDU: octets of its ULPDU, octets on the wire, Markers, and whether it begins with one."""
 
     ulpdu_length: int
     wire_length: int
@@ -223,7 +223,7 @@ class FPDULog:
         frames: Sequence[int],
         times: Sequence[int],
     ) -> None:
-        """Add FPDUs one behind the other, of which each of several frames brought some whole.
+        """Add FPDUs one after the other, of which each of several frames brought some whole.
 
         A row without frames announces them.  Each is delivered by the frame that brought it, or none is.
 

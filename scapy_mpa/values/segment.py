@@ -1,4 +1,4 @@
-"""What the receiver is handed: one captured TCP segment.
+"""The input of the receiver: one captured TCP segment.
 
 One is made for every packet of a capture, so where it is compiled its numbers are C's.
 """
@@ -116,7 +116,7 @@ def path_of(seg: Segment) -> tuple[str, ...]:
 _NO_OCTETS = memoryview(b"")
 
 FIN, SYN, RST, PSH, ACK_FLAG = 0x01, 0x02, 0x04, 0x08, 0x10
-#: Beyond TCP's own flags: no segment, but what a router says of one (``values/pathmtu.py``).
+#: Beyond TCP's own flags: no segment, but what a router says about one (``values/pathmtu.py``).
 PATH_MTU = 0x100
 #: A segment with one of these changes the state of the TCP connection; all others only bring octets.
 STATE_FLAGS = FIN | SYN | RST | PATH_MTU
@@ -156,7 +156,7 @@ def renumbered(seg: Segment, frame: int) -> Segment:
 
 
 def detached(seg: Segment) -> Segment:
-    """The same segment over a buffer of its own, so that the one it was read in can be let go."""
+    """Return the same segment over a buffer of its own, so that the one it was read into can be released."""
     first = seg.start if seg.tcp < 0 else seg.tcp
     frame, time, key, seq, ack, flags, buffer, start, end, tcp, length = seg
     octets = memoryview(bytes(buffer[first:end]))
@@ -164,7 +164,7 @@ def detached(seg: Segment) -> Segment:
 
 
 def bare(seg: Segment) -> Segment:
-    """The same segment without its octets, which are let go."""
+    """The same segment without its octets, which are released."""
     return seg.replace(buffer=_NO_OCTETS, start=0, end=0, tcp=-1)
 
 
@@ -173,7 +173,7 @@ STREAM_KEYS: dict[str, bytes] = {"initiator": bytes((0, 1, 0, 0, 0, 0)), "respon
 
 
 def is_stream(key: bytes) -> bool:
-    """Whether octets with this key came without packets."""
+    """Return True if octets with this key came without packets."""
     return key in STREAM_KEYS.values()
 
 
@@ -217,7 +217,7 @@ def endpoints(key: bytes) -> tuple[str, str]:
 
 
 def checksum_is_right(seg: Segment) -> bool:
-    """Whether the TCP checksum of a segment, all of which was captured, is right."""
+    """Return True if the TCP checksum of a segment, all of which was captured, is right."""
     tcp, end = seg.tcp, seg.end
     return tcp >= 0 and end - seg.start == seg.length and _sum(seg) == 0
 
@@ -232,7 +232,7 @@ def _sum(seg: Segment) -> int:
 
 
 def checksum_is_wrong(seg: Segment) -> bool:
-    """Whether a receiver would have dropped this segment for its TCP checksum.
+    """Return True if a receiver would have dropped this segment for its TCP checksum.
 
     True only where that can be known: the whole segment was captured, and its checksum is neither right, nor
     zero, nor the sum over the pseudo-header alone that a host with checksum offload leaves in the field.

@@ -1,4 +1,4 @@
-"""Startup frames as values: the keys of one in JSON; one of which only a part came (RFC 5044 §7.1.1)."""
+"""Startup frames as values: the keys of one in JSON; one that arrived only in part (RFC 5044 §7.1.1)."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ class PartOfFrame(NamedTuple):
 
     @property
     def kind(self) -> Kind:
-        """Which it is; the first octets of a Reply's Key, which both have, are taken for a Request's."""
+        """Its kind; the first octets of a Reply's Key, which both Keys share, are taken for a Request's."""
         is_reply = len(self.octets) > len(KEY_PREFIX) and REPLY_KEY.startswith(self.octets[:KEY_LENGTH])
         return "reply" if is_reply else "request"
 
     @property
     def has_header(self) -> bool:
-        """Whether PD_Length came, so that only Private Data are missing."""
+        """True if PD_Length came, so that only Private Data are missing."""
         return len(self.octets) >= STARTUP_HEADER_LENGTH
 
     @property
@@ -84,7 +84,7 @@ class PartOfFrame(NamedTuple):
         return STARTUP_HEADER_LENGTH + int.from_bytes(pd_length, "big") if self.has_header else None
 
     def __str__(self) -> str:
-        """How many octets came, and of how many."""
+        """Return how many octets arrived, and of how many."""
         whole = f"{STARTUP_HEADER_LENGTH} or more" if self.wire_length is None else str(self.wire_length)
         return f"{len(self.octets)} of {whole} octets of an MPA {self.kind.capitalize()}"
 

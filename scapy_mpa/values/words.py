@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def plural(count: int, noun: str, *, thousands: bool = False) -> str:
-    """A number of things; with ``thousands`` these are set apart."""
+    """Return a number of things; with ``thousands``, thousands are separated."""
     return (f"{count:,}" if thousands else f"{count}") + f" {noun}" + ("" if count == 1 else "s")

@@ -7,10 +7,10 @@ cdef class _Passed:
     cdef public long long crc, end, last_frame, offset
 
 cdef class CopyWatch:
-    cdef public dict _differing, _doubtful, _dropped, _keep_alives
+    cdef public dict _doubtful
     cdef public list _fpdus, _starts
     cdef public long long _count, _highest
-    cdef public object _layout, _startup_frame
+    cdef public object _differing, _dropped, _keep_alives, _layout, _startup_frame
 
     cpdef arrived(self, Arrival arrival)
     cpdef arrived_aligned(self, long long end)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from scapy_mpa.framing.startup import REPLY_KEY, REQUEST_KEY
 from scapy_mpa.receiver.plain import PlainRun
@@ -26,7 +26,7 @@ from scapy_mpa.watches.lifecycle import after, distance
 #: FPDUs that are remembered: of a copy of anything before them it is not known whether it fits an FPDU.  A bound of
 #: memory: 1 MiB.
 REMEMBERED: Final = 4096
-#: Doubtful segments that are remembered until it is known what became of them.  A bound of time: all are looked at
+#: Doubtful segments that are remembered until it is known what became of them.  A bound of time: all are examined
 #: for what is left out.
 MOST_DOUBTFUL: Final = 1024
 
@@ -46,6 +46,10 @@ class _Passed:
 
 def _count_of(passed: _Passed | PlainRun) -> int:
     return len(passed.starts) if isinstance(passed, PlainRun) else 1
+
+
+#: Frames, in the order in which they were remembered; no dict is made before there is one.
+_Frames: TypeAlias = "dict[int, None] | tuple[()]"
 
 
 class CopyWatch:
@@ -68,22 +72,24 @@ class CopyWatch:
         self._fpdus: list[_Passed | PlainRun] = []
         self._count = 0
         self._starts: list[int] = []
-        self._doubtful: dict[int, Arrival] = {}
+        self._doubtful: dict[int, Arrival] | None = None
         #: Frames of segments that were reported as dropped, and of keep-alives.
-        self._dropped: dict[int, None] = {}
+        self._dropped: _Frames = ()
         #: Frames whose copies differ from others: the first place of each is reported.
-        self._differing: dict[int, None] = {}
-        self._keep_alives: dict[int, None] = {}
+        self._differing: _Frames = ()
+        self._keep_alives: _Frames = ()
         #: The offset after the highest octet of segments without a reason to be dropped.
         self._highest = 0
 
     def arrived(self, arrival: Arrival) -> None:
         """Remember a segment that its receiver may have dropped, and a keep-alive."""
         if arrival.reason:
+            if self._doubtful is None:
+                self._doubtful = {}
             if len(self._doubtful) < MOST_DOUBTFUL:
                 self._doubtful[arrival.frame] = arrival
         elif not arrival.new and arrival.end == arrival.start + 1 == self._highest:
-            _remember(self._keep_alives, arrival.frame)
+            self._keep_alives = _remember(self._keep_alives, arrival.frame)
         elif arrival.end > self._highest:
             self._highest = arrival.end
 
@@ -131,7 +137,7 @@ class CopyWatch:
             fpdu = self._fpdu_at(rival.start if at is None else at)
             if rival.decided_by == "reason":
                 if (at is not None or rival.other < rival.chosen) and rival.other[0] not in self._dropped:
-                    _remember(self._dropped, rival.other[0])
+                    self._dropped = _remember(self._dropped, rival.other[0])
                     yield self._drop(rival)
             elif rival.other[0] in self._keep_alives:
                 continue  # it may bring an octet of anything (RFC 9293 §3.8.4)
@@ -140,17 +146,17 @@ class CopyWatch:
                 if before is None or before[0].other < rival.other:
                     dropped[fpdu.offset] = rival, fpdu
             elif at is not None and (late := max(rival.chosen, rival.other)[0]) not in self._differing:
-                _remember(self._differing, late)
+                self._differing = _remember(self._differing, late)
                 yield from self._overlap(rival, at, fpdu)
         for rival, fpdu in dropped.values():
             bad, good = rival.other[0], rival.chosen
-            detail = f"frame {bad} brought the FPDU with a bad CRC, frame {good[0]} with a good one"
+            detail = f"frame {bad} carried the FPDU with a bad CRC, frame {good[0]} with a good one"
             yield Breach("crc-dropped", fpdu.offset, *good, detail)
 
     def _drop(self, rival: Rival) -> Breach:
         """Report a segment whose receiver dropped it for another one."""
-        arrival = self._doubtful.pop(rival.other[0], None)
-        instead = f"; frame {rival.chosen[0]} brought its octets"
+        arrival = None if self._doubtful is None else self._doubtful.pop(rival.other[0], None)
+        instead = f"; frame {rival.chosen[0]} carried its octets"
         if rival.other_reason == DropReason.CHECKSUM:
             at = rival.start if rival.differs_at is None else rival.differs_at
             return Breach("tcp-checksum", at, *rival.other, DROPPED + instead)
@@ -165,7 +171,7 @@ class CopyWatch:
         if at < 0:
             is_late = rival.decided_by == "acknowledged"
             why = _KEY if rival.decided_by == "validity" else _FIRST
-            detail = f"a startup frame differs from the copy in frame {early[0]}; {why}"
+            detail = f"a startup frame differs from its copy in frame {early[0]}; {why}"
             if is_late:
                 detail = (
                     f"octets of a startup frame differ from those in frame {self._startup_frame or early[0]}: this "
@@ -182,12 +188,12 @@ class CopyWatch:
                 why = f"neither is right, {_FIRST}"
             elif fpdu.crc == GOOD and not fits:
                 why = "the CRC says which is right"
-        yield Breach("overlap", at, *late, f"an octet differs from the copy in frame {early[0]}: {why}")
+        yield Breach("overlap", at, *late, f"an octet differs from its copy in frame {early[0]}: {why}")
         if fpdu is None or not self._layout.crc or not rival.has_right_checksums:
             return
         is_good = fpdu.crc == GOOD
         if is_good and fits:
-            detail = f"frames {early[0]} and {late[0]} brought different FPDUs, both with good CRCs"
+            detail = f"frames {early[0]} and {late[0]} carried different FPDUs, both with good CRCs"
         elif is_good or fits:
             good, bad = (rival.chosen, rival.other) if is_good else (rival.other, rival.chosen)
             detail = f"the octets of frame {bad[0]} fit TCP but no FPDU, unlike those of frame {good[0]}"
@@ -211,13 +217,14 @@ class CopyWatch:
 
         ``fin_frame`` is that of the FIN, 0 without one; ``start`` the first offset after the SYN.
         """
+        doubtful = self._doubtful or {}
         inside = [
             one
-            for one in self._doubtful.values()
+            for one in doubtful.values()
             if one.start < octets.end and one.end > octets.start and one.frame <= octets.until
         ]
         for one in inside:
-            del self._doubtful[one.frame]
+            del doubtful[one.frame]
             what = one.start, one.end, one.reason, one.tsval
             yield self._leave_out(octets, *what, (one.frame, one.time), fin_frame, start)
         if not inside:
@@ -243,11 +250,13 @@ class CopyWatch:
         return Breach(rule, begin, *moment, detail)
 
 
-def _remember(frames: dict[int, None], frame: int) -> None:
-    """Remember one more frame; beyond MOST_DOUBTFUL the first one is forgotten."""
-    frames[frame] = None
-    if len(frames) > MOST_DOUBTFUL:
-        del frames[next(iter(frames))]
+def _remember(frames: _Frames, frame: int) -> dict[int, None]:
+    """Return frames with one more; beyond MOST_DOUBTFUL the first one is forgotten."""
+    known = frames or {}
+    known[frame] = None
+    if len(known) > MOST_DOUBTFUL:
+        del known[next(iter(known))]
+    return known
 
 
 def is_silent_drop(rival: Rival, fpdu: _Passed) -> bool:
@@ -263,7 +272,8 @@ def why_dropped(
     if reason == DropReason.CHECKSUM:
         return "tcp-checksum", DROPPED
     if reason == DropReason.PAWS:
-        return "old-timestamp", f"timestamp {tsval} is older than that of octets accepted before"
+        stamp = "its timestamp" if tsval is None else f"timestamp {tsval}"
+        return "old-timestamp", f"{stamp} is older than that of octets accepted before"
     return "outside-window", f"{what}, {distance(ahead, after_start)}"
 
 
@@ -290,7 +300,7 @@ def other_fins(fins: Sequence[tuple[int, int, int]], fin: tuple[int, int, int] |
 def stray(
     one: Stray, offset: int, expected: int | None, edge: int | None, start: int | None, has_right_checksums: bool
 ) -> Breach:
-    """Report a segment that came in the midst of a connection, and is none of its own.
+    """Report a segment that arrived in the middle of a connection, and does not belong to it.
 
     Args:
         one: the segment.

@@ -1,4 +1,4 @@
-"""What the report counts of one direction: FPDUs, octets, segments, and how segments lie (RFC 5044 §2, appendix A.3).
+"""Counts of one direction for the report: FPDUs, octets, segments, and their alignment (RFC 5044 §2, appendix A.3).
 
 In: segments as they are captured, FPDUs and gaps in stream order.  Out: counts, and segments that do not begin with an
 FPDU, once the FPDUs around them are known.
@@ -32,7 +32,7 @@ COUNT_KEYS: Final = (
 
 
 class Sent(NamedTuple):
-    """What was sent after a frame: the offset and frame of the first segment, the last frame, how many octets."""
+    """What was sent after a frame: offset and frame of the first segment, the last frame, and the number of octets."""
 
     offset: int
     first_frame: int
@@ -59,7 +59,7 @@ class UnalignedSegment:
     repeats: tuple[int, int] | None
 
 
-#: What nobody adds to: numbers of which there are none.
+#: An empty set of numbers that nobody adds to.
 _NONE: Final = array("q")
 #: The same of segments.
 _NOTHING: Final[list[Any]] = []
@@ -174,7 +174,7 @@ class Counts:
             self._bring(start, end, arrival.frame)
 
     def arrived_aligned(self, start: int, end: int, frame: int, time: int) -> None:
-        """Count a segment that goes on where all octets end, and holds whole FPDUs, which are passed next."""
+        """Count a segment that continues where all octets end, and holds whole FPDUs, which are passed next."""
         self.segments += 1
         self.header_aligned_segments += 1
         self.fpdu_aligned_segments += 1
@@ -183,7 +183,7 @@ class Counts:
         self._bring(start, end, frame)
 
     def _bring(self, start: int, end: int, frame: int) -> None:
-        """Remember what a segment in order brought."""
+        """Remember what a segment in order carried."""
         remembered = REMEMBERED
         if self._brought is _NONE:
             self._brought, self._brought_end, self._brought_by = array("q"), array("q"), array("q")
@@ -245,7 +245,7 @@ class Counts:
             self.undelivered += count
 
     def lost(self, gap: Gap) -> None:
-        """Count octets that no frame brought."""
+        """Count octets that no frame carried."""
         self.missing_octets += gap.end - gap.start
         if NOWHERE != self._next < gap.start:
             self.cut_fpdus += 1
@@ -255,7 +255,7 @@ class Counts:
         self._next = NOWHERE
 
     def left_out(self, octets: LeftOut) -> None:
-        """Take out octets that were not believed, and the segments that brought no others; ranges come ascending."""
+        """Take out octets that were not believed, and the segments that carried no others; ranges are ascending."""
         self.stream_octets -= octets.end - octets.start
         if self._left_out_starts is _NONE:
             self._left_out_starts, self._left_out_ends = array("q"), array("q")
@@ -328,7 +328,7 @@ class Counts:
         return Sent(self._brought[index], first, last, count - index, self._brought_end[-1] - self._brought[index])
 
     def _repeated(self, offset: int) -> tuple[int, int] | None:
-        """Return offset and frame of the segment that brought the octet at ``offset`` and began with an FPDU."""
+        """Return offset and frame of the segment that carried the octet at ``offset`` and began with an FPDU."""
         index = index_in(self._brought, offset + 1) - 1
         if index < 0 or self._brought_end[index] <= offset or self._is_boundary(offset):
             return None

@@ -15,8 +15,8 @@ cdef long long _READ_REQUEST, _READ_RESPONSE, _RSVDULP, _TAGGED, _TO_AT, _VERSIO
 cpdef ulpdu_of(object fpdu, long long most=*)
 
 cdef class DDPWatch:
-    cdef public dict _messages, _open
-    cdef public list _breaches, related
+    cdef public dict _open
+    cdef public list _breaches, _messages, related
     cdef public long long _expected, _placed, _versions, answers, end, longest_part, losses, requests, resumed, terminated
     cdef public long long untagged_frame
     cdef public object _answer, _response, _write, first_part

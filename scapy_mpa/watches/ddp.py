@@ -38,8 +38,9 @@ IMMEDIATE_LENGTH: Final = 8
 MOST_RELATED: Final = 1 << 12
 
 _READ_REQUEST, _READ_RESPONSE, _ATOMIC_REQUEST, _ATOMIC_RESPONSE = 1, 2, 10, 11
-#: The MSN of the last message of each queue before the first one (RFC 5041 §4.3: MSN begins with one).
-_NO_MESSAGES: Final = dict.fromkeys(QUEUE_OF.values(), 0)
+#: The MSN of the last message of each queue, before the first one (RFC 5041 §4.3: MSN begins with one), and unknown.
+_NO_MESSAGES: Final[tuple[int | None, ...]] = (0,) * (max(QUEUE_OF.values()) + 1)
+_UNKNOWN: Final[tuple[int | None, ...]] = (None,) * len(_NO_MESSAGES)
 #: Of which RFC 5040 §4.1 has the Invalidate STag zero: Read Request, Send, Send with SE, Terminate.
 _WITHOUT_STAG = (1, 3, 5, 7)
 _PLAIN_SENDS, _INVALIDATING, _IMMEDIATES = (3, 5), (4, 6), (8, 9)
@@ -185,9 +186,9 @@ class DDPWatch:
         #: DV and RV of the first segment, -1 before it.
         self._versions = -1
         #: The MSN of the last message of each queue.
-        self._messages: dict[int, int] = _NO_MESSAGES.copy() if is_beginning else {}
+        self._messages = [*(_NO_MESSAGES if is_beginning else _UNKNOWN)]
         #: Messages that are not complete: by queue; STag and next TO of a Read Response and of a Write.
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, _Open] | None = None
         self._response: tuple[int, int] | None = None
         #: STag, TO and first frame of the Read Response that is not complete, None if they are not known.
         self._answer: tuple[int, int, int] | None = None
@@ -221,7 +222,7 @@ class DDPWatch:
         return self._take_breaches()
 
     def _place_run(self, run: PlainRun) -> None:
-        """Take a run of which segments were placed before others of their message."""
+        """Take a run whose segments were placed before others of their message."""
         goes_on, placed, number = self._write is not None, self._placed, -1
         firsts, frames, headers = run.firsts, run.frames, run.headers
         for index in range(len(run.starts)):
@@ -243,11 +244,11 @@ class DDPWatch:
         """The last octet of a message, before TO ``after``, was placed before others of it (RFC 5040 §5.5)."""
         last = f"the last octet of an {name}, at TO {after - 1 & _LAST_TO:#x} of STag {stag:#010x}"
         detail = f"{last}, was placed at frame {moment[0]}, others at frame {self._placed}"
-        stale = "in between whoever polls the last octet reads stale data"
+        stale = "in between, whoever polls the last octet reads stale data"
         self._breaches.append(Breach("placement-early", offset, *moment, f"{detail}: {stale}"))
 
     def passed(self, fpdu: LocatedFPDU, ulpdu: Octets) -> Sequence[Breach]:
-        """Inspect the ULPDU of an FPDU, of which ``ulpdu`` are the first INSPECTED_OCTETS."""
+        """Inspect the ULPDU of an FPDU; ``ulpdu`` holds its first INSPECTED_OCTETS."""
         if fpdu.offset != self.end:
             self._lose(fpdu.offset)
         self.end, length = fpdu.end, fpdu.ulpdu_length
@@ -294,10 +295,10 @@ class DDPWatch:
         self._breaches.append(Breach(rule, fpdu.offset, *fpdu.known, detail))
 
     def _lose(self, offset: int) -> None:
-        """Octets before an offset are missing: which messages are under way is not known any more."""
+        """Octets before an offset are missing: the open messages are no longer known."""
         self.losses += 1
         self.resumed = offset
-        self._messages, self._open, self._response, self._write, self._answer = {}, {}, None, None, None
+        self._messages, self._open, self._response, self._write, self._answer = [*_UNKNOWN], None, None, None, None
         self._expect()
 
     def _expect(self) -> None:
@@ -336,14 +337,14 @@ class DDPWatch:
     def _next_place(
         self, name: str, expected: tuple[int, int] | None, control: int, fpdu: LocatedFPDU, ulpdu: Octets
     ) -> tuple[int, int] | None:
-        """Inspect a tagged segment; return STag and TO at which its message goes on, None after its last segment."""
+        """Inspect a tagged segment; return STag and TO at which its message continues, None after its last segment."""
         stag, to = place(ulpdu, 2)
         goes_on, octets = expected == (stag, to), fpdu.ulpdu_length - TAGGED_HEADER_LENGTH
         if expected is not None and not goes_on:
             self._find("ddp-last", fpdu, f"another {name} begins before the last segment of the one before")
         after, frame = to + octets & _LAST_TO, fpdu.known[0]
         if _wraps(to, fpdu.ulpdu_length):
-            self._find("ddp-to-wraps", fpdu, f"{octets} octets of an {name} from TO {to:#x} on pass 2^64")
+            self._find("ddp-to-wraps", fpdu, f"{octets} octets of an {name} from TO {to:#x} on exceed 2^64")
         if control & _LAST:
             if goes_on and frame < self._placed:
                 self._place_early(name, fpdu.offset, fpdu.known, stag, after)
@@ -359,7 +360,7 @@ class DDPWatch:
         if expected is None:
             answer = stag, to, fpdu.frames[0]
             if self._write == (stag, to):
-                detail = "an RDMA Read Response goes on where an RDMA Write has no last segment"
+                detail = "an RDMA Read Response continues where an RDMA Write has no last segment"
                 self._find("rdmap-message-changes", fpdu, detail)
                 answer, self._write = None, None
                 self._expect()
@@ -380,7 +381,7 @@ class DDPWatch:
         """Inspect where an RDMA Write begins while a Read Response has no last segment: perhaps where that goes on."""
         if at != self._response:
             return
-        detail = "an RDMA Write goes on where an RDMA Read Response has no last segment"
+        detail = "an RDMA Write continues where an RDMA Read Response has no last segment"
         self._breaches.append(Breach("rdmap-message-changes", offset, *moment, detail))
         self.answers += 1
         self._relate(Response(_READ_RESPONSE, offset, moment[0], *moment, *at, -1, None))
@@ -402,7 +403,7 @@ class DDPWatch:
         if opcode in _WITHOUT_STAG and word(ulpdu, _RSVDULP):
             stag = word(ulpdu, _RSVDULP)
             self._find("ddp-reserved", fpdu, f"Invalidate STag {stag:#010x} in a {OPCODE_NAMES[opcode]}")
-        before, opened = self._messages.get(queue), self._open.pop(queue, None)
+        before, opened = self._messages[queue], None if self._open is None else self._open.pop(queue, None)
         self._messages[queue] = msn
         self.untagged_frame = fpdu.frames[0]
         after = mo + fpdu.ulpdu_length - UNTAGGED_HEADER_LENGTH
@@ -416,7 +417,7 @@ class DDPWatch:
                 )
                 self._find("ddp-last", fpdu, detail)
             else:
-                before = None  # the same message goes on
+                before = None  # the same message continues
                 if mo != opened.mo and not is_too_long:
                     detail = f"MO {mo}, although {opened.mo} octets of the message came before"
                     if int.from_bytes(mo.to_bytes(4, "little"), "big") == opened.mo:
@@ -434,6 +435,8 @@ class DDPWatch:
         if not control & _LAST:
             self._inspect_part(fpdu)
             first = opened.frame if opened is not None and before is None else fpdu.frames[0]
+            if self._open is None:
+                self._open = {}
             self._open[queue] = _Open(after, opcode, word(ulpdu, _RSVDULP), first)
         if opcode not in _PLAIN_SENDS:
             self._inspect_other(opcode, mo, bool(control & _LAST), fpdu, ulpdu)
@@ -493,11 +496,11 @@ class DDPWatch:
         """Report the messages that are not complete; a FIN, its offset, frame and time, follows the last FPDU."""
         messages = [
             f"the {OPCODE_NAMES[one.opcode]} of queue {queue} that frame {one.frame} began"
-            for queue, one in self._open.items()
+            for queue, one in (self._open or {}).items()
         ]
         for name, tagged in (("RDMA Read Response", self._response), ("RDMA Write", self._write)):
             if tagged is not None:
-                messages.append(f"an {name} that goes on at STag {tagged[0]:#010x}, TO {tagged[1]:#x}")
+                messages.append(f"an {name} that continues at STag {tagged[0]:#010x}, TO {tagged[1]:#x}")
         return [Breach("ddp-unfinished", *fin, f"FIN before the last segment of {message}") for message in messages]
 
     def _inspect_part(self, fpdu: LocatedFPDU) -> None:
@@ -548,7 +551,7 @@ def _is_in_host_order(ulpdu: Octets) -> bool:
 
 
 def _is_reversed(value: int, size: int) -> bool:
-    """Return True if a number of so many octets is small, or an address of a process, only when read backwards."""
+    """Return True if a number of this many octets is small, or an address of a process, only when read backwards."""
     if not value or value & _HIGHEST_OCTET:
         return not value
     octets = value.to_bytes(size, "big")

@@ -33,7 +33,7 @@ class DeviationWatch:
         self._agreed = agreed
         self._origin = origin
         self._due = diagnosis.candidate.dialect.first_due
-        #: FPDUs of which the dialect explains everything; whether FPDUPTRs count from another origin than agreed.
+        #: FPDUs that the dialect explains completely; whether FPDUPTRs count from another origin than agreed.
         self._explained = 0
         self._has_other_origin = False
 
@@ -80,7 +80,7 @@ class DeviationWatch:
         return [] if wrong is None else [Breach(wrong[0], 0, *fpdu.known, wrong[1])]
 
     def finish(self, fpdus: int) -> Iterator[Breach]:
-        """Yield what the sender does wrong, of whose FPDUs so many were captured."""
+        """Yield what the sender does wrong, of whose FPDUs this many were captured."""
         anomaly, candidate = self._diagnosis.anomaly, self._diagnosis.candidate
         detail = f"{candidate.text}: explains {self._explained} of {fpdus} FPDUs"
         if self._has_other_origin:

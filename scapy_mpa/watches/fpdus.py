@@ -117,7 +117,7 @@ class FPDUWatch:
         self.requests_before_error = -1
 
     def passed(self, fpdu: LocatedFPDU, ulpdu: Octets | None = None) -> Sequence[Breach]:
-        """Inspect the next FPDU in stream order; ``ulpdu`` is what :func:`ulpdu_of` returns, if it is at hand."""
+        """Inspect the next FPDU in stream order; ``ulpdu`` is what :func:`ulpdu_of` returns, if it is available."""
         ulpdu_length, crc = fpdu.ulpdu_length, fpdu.crc
         if fpdu.is_damaged:
             # Nobody is accused of octets that a receiver drops.
@@ -201,7 +201,7 @@ class FPDUWatch:
         return self.sizes.grew(fpdu) if fpdu.ulpdu_length > self.sizes.longest else ()
 
     def _limit(self, fpdu: LocatedFPDU) -> Sequence[Breach]:
-        """Judge ULPDU_Length by itself (RFC 5044 §3)."""
+        """Judge ULPDU_Length on its own (RFC 5044 §3)."""
         place = fpdu.offset, *fpdu.known
         if not fpdu.ulpdu_length:
             return (Breach("ulpdu-length-zero", *place, "ULPDU_Length 0"),)

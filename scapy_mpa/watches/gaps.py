@@ -20,7 +20,7 @@ DROPPED: Final = "TCP checksum wrong: assumed to be dropped by the receiver"
 
 
 class Closed(NamedTuple):
-    """How a direction was closed: "FIN" or "RST", when, and the offset up to which that says that octets were sent."""
+    """How a direction was closed: "FIN" or "RST", when, and the offset up to which octets must have been sent."""
 
     how: str
     moment: Moment
@@ -28,7 +28,7 @@ class Closed(NamedTuple):
 
 
 class GapWatch:
-    """What is missing of one direction.
+    """The octets that are missing in one direction.
 
     Attributes:
         has_gap: whether octets are missing.
@@ -51,7 +51,7 @@ class GapWatch:
         self.has_gap = False
 
     def arrived(self, arrival: Arrival) -> Sequence[Breach]:
-        """Report a segment of which the capture file holds a part only."""
+        """Report a segment that the capture file holds only in part."""
         cut = arrival.end - arrival.start - arrival.captured
         if not cut:
             return ()
@@ -77,7 +77,7 @@ class GapWatch:
         self._damaged = [*(one for one in self._damaged if one.end > self._located_end), octets]
 
     def _damage(self, end: int) -> Sequence[Breach]:
-        """Return of which segments the octets are that accuse nobody for what is between the last FPDU and ``end``."""
+        """Return the segments whose octets, between the last FPDU and ``end``, accuse nobody."""
         if not self._damaged:
             return ()
         start = max(self._located_end, self._lost_end)
@@ -89,7 +89,7 @@ class GapWatch:
         self._next = self._located_end = run.end
 
     def lost(self, gap: Gap) -> Sequence[Breach]:
-        """Report octets that no frame brought."""
+        """Report octets that no frame carried."""
         damaged = self._damage(gap.start)
         self.has_gap, self._next, self._lost_end = True, None, gap.end
         detail, rule = f"{gap.end - gap.start} octets were not captured", "gap"
@@ -121,7 +121,7 @@ class GapWatch:
                 return ()
             is_acknowledged = acknowledged is not None and acknowledged >= closed.sent
             return self.lost(Gap(edge, closed.sent, is_acknowledged, closed.moment))
-        # A FIN has a number, too.  Where more was acknowledged, nothing can be said of the end.
+        # A FIN has a number, too.  Where more was acknowledged, nothing can be said about the end.
         is_unseen = acknowledged is not None and edge + 1 < acknowledged < edge + NEAR
         if rest is None or not rest.is_located or rest.is_doubtful or closed is None or is_unseen:
             return ()

@@ -1,8 +1,8 @@
 """STags of the peer that one direction's Sends invalidated, and what it sends to them (RFC 5040 §5.3, RFC 5041 §7.1).
 
 In: Sends with Invalidate, tagged segments, and how much of the peer's stream is known.  Out: breaches.
-The peer may give an STag to other memory, and names it anew in a message of its own.  How upper layers do that is not
-looked at: as soon as the peer has said anything, its STags may all be valid again.
+The peer may give an STag to other memory, and names it again in a message of its own.  How upper layers do that is not
+examined: as soon as the peer has said anything, its STags may all be valid again.
 """
 
 from __future__ import annotations

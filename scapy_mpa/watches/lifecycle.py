@@ -1,4 +1,4 @@
-"""How a connection went from its first frame to its last, and what is to be reported of its end (RFC 5044 §7.2, §8).
+"""The lifecycle of a connection from its first frame to its last, and findings about its end (RFC 5044 §7.2, §8).
 
 In: what is known of both directions when nothing more comes.  Out: the :class:`~scapy_mpa.values.lifecycle.Lifecycle`,
 and breaches.  A RST counts if its receiver expected its number, or had acknowledged it; one elsewhere in the window
@@ -25,12 +25,12 @@ FEWEST_AFTER_ERROR: Final = 10
 FEWEST_IN_VAIN: Final = 3
 #: Those of nearly all; nobody adds to it.
 _NO_RESETS: Final[list[Reset]] = []
-#: The end of a direction that is not over, all of which was acknowledged.
+#: The end of a direction that is not over and was acknowledged completely.
 _OPEN: Final = HalfEnd()
 
 
 class DirectionEnd:
-    """What is known of a direction at the end.
+    """What is known about a direction at the end.
 
     Attributes:
         last: its last segment, RSTs left out.
@@ -52,7 +52,7 @@ class DirectionEnd:
         is_deviating: whether its sender is known to deviate, so that an error is what its peer may accept.
         is_in_operation: whether Full Operation began.
         accepted_resets: the RSTs for which its receiver closed the connection.
-        last_moment: the moment of its last segment, be it a RST.
+        last_moment: the moment of its last segment, even a RST.
         unacknowledged: octets that the peer never acknowledged; 0 if it never acknowledged any, for then that is not
             known.
         is_quiet: no RST, no error, no Terminate, and not sent again in vain.
@@ -113,7 +113,7 @@ class DirectionEnd:
         self.is_quiet = is_whole and not resets and retransmissions.count < FEWEST_IN_VAIN
 
 
-#: In place of an end that nobody asks for any more.
+#: In place of an end that is no longer asked for.
 NO_END: Final = DirectionEnd((0, 0), None, (), 0, Retransmissions(), None, 0, None)
 
 
@@ -152,7 +152,7 @@ def after(offset: int, start: int | None) -> int | None:
 
 
 def closes_in_order(mine: DirectionEnd, peer: DirectionEnd) -> bool:
-    """Return True if a direction ends by a FIN behind all of its octets, and neither side had a reason to break off."""
+    """Return True if a direction ends by a FIN after all of its octets, and neither side had a reason to break off."""
     if mine.fin is None or mine.fin[0] != mine.sent or mine.has_gap:
         return False
     reasons = [one.terminated or one.error_frame is not None or one.accepted_resets for one in (mine, peer)]
@@ -179,7 +179,7 @@ def closed_by(mine: DirectionEnd, peer: DirectionEnd) -> Closed | None:
 
 
 def _sent_in_vain(mine: DirectionEnd, peer: DirectionEnd) -> int:
-    """Return how often octets were sent again that the peer, which said nothing more, never acknowledged."""
+    """Return how often octets were retransmitted that the peer, which was silent from then on, never acknowledged."""
     again = mine.retransmissions
     if again.count < FEWEST_IN_VAIN:
         return 0
@@ -244,7 +244,7 @@ def lifecycle(
 
 
 def breaches_at_end(mine: DirectionEnd, peer: DirectionEnd) -> Iterable[Breach]:
-    """Return what the end of a direction shows: who did it is who sent it."""
+    """Return what the end of a direction shows: its sender did it."""
     return () if mine.is_quiet and peer.is_quiet else _breaches_at_end(mine, peer)
 
 
@@ -298,7 +298,7 @@ def _attack_resets(mine: DirectionEnd) -> Iterator[Breach]:
             detail = f"a RST, {where}: the connection goes on"
             yield Breach("attack-reset", reset.offset, reset.frame, reset.time, detail)
         elif next_one is not None and reset.place == "window":
-            detail = f"a segment follows the RST of frame {reset.frame}, whose sequence number was not the next one"
+            detail = f"a segment follows the RST of frame {reset.frame}, whose sequence number was not the next"
             yield Breach("attack-reset", next_one.offset, next_one.frame, next_one.time, detail)
         elif next_one is not None and next_one.new:
             detail = f"{next_one.new} octets after the RST of frame {reset.frame}"

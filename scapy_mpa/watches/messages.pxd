@@ -11,8 +11,10 @@ cdef class _Kept:
 
 cdef class MessageWatch:
     cdef public bint has_all
+    cdef public list _fpdus
     cdef public long long _count
-    cdef public object _fpdus, acknowledged
+    cdef public object acknowledged
+    cdef public Py_ssize_t _first
 
     @cython.locals(header=bytes, frames=tuple, end=cython.longlong)
     cpdef passed(self, object fpdu, object ulpdu)
@@ -21,5 +23,5 @@ cdef class MessageWatch:
     )
     cpdef long long unacknowledged(self, long long end) except -1
     cpdef passed_run(self, PlainRun run)
-    @cython.locals(left=cython.longlong)
+    @cython.locals(fpdus=list, left=cython.longlong)
     cpdef _keep(self, object one, long long count)

@@ -6,7 +6,6 @@ read only when somebody asks.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
@@ -43,7 +42,7 @@ _STREAM_ERROR: Final = 0, 2, 0x07
 
 
 class _Kept:
-    """What is kept of an FPDU; ``header`` are the first octets of its ULPDU."""
+    """What is kept of an FPDU; ``header`` is the beginning of its ULPDU."""
 
     __slots__ = ("end", "first_frame", "fpdu_length", "header", "last_frame", "misaligned_to", "ulpdu_length")
 
@@ -56,20 +55,24 @@ class _Kept:
         self.header, self.misaligned_to = header, misaligned_to
 
 
+#: In place of an FPDU that was let go.
+_GONE: Final = _Kept(0, 0, 0, 0, 0, b"")
+
+
 class MessageWatch:
     """The messages of one direction.
 
     Attributes:
         acknowledged: the offset up to which the peer acknowledged octets, None before it acknowledged any.
-        has_all: whether no FPDU was let go.
+        has_all: whether no FPDU was released.
     """
 
-    __slots__ = ("_count", "_fpdus", "acknowledged", "has_all")
+    __slots__ = ("_count", "_first", "_fpdus", "acknowledged", "has_all")
 
     def __init__(self) -> None:
-        #: FPDUs, and runs of them, and how many FPDUs they are.
-        self._fpdus: deque[_Kept | PlainRun] | tuple[()] = ()
-        self._count = 0
+        #: FPDUs, and runs of them, after those that were let go; and how many FPDUs they are.
+        self._fpdus: list[_Kept | PlainRun] = []
+        self._first = self._count = 0
         self.acknowledged: int | None = None
         self.has_all = True
 
@@ -84,21 +87,24 @@ class MessageWatch:
         self._keep(run, len(run.starts))
 
     def _keep(self, one: _Kept | PlainRun, count: int) -> None:
-        fpdus, acknowledged = self._fpdus or deque(), self.acknowledged
-        self._fpdus = fpdus
+        fpdus, acknowledged = self._fpdus, self.acknowledged
         fpdus.append(one)
         self._count += count
         while self._count > MOST_ACKNOWLEDGED:
-            first = fpdus[0]
+            first = fpdus[self._first]
             left = self._count - (len(first.starts) if isinstance(first, PlainRun) else 1)
             is_needed = acknowledged is not None and first.end > acknowledged and self._count <= MOST_KEPT
             if left < MOST_ACKNOWLEDGED or is_needed:
                 break
-            fpdus.popleft()
+            fpdus[self._first] = _GONE
+            self._first += 1
             self._count, self.has_all = left, False
+        if self._first > MOST_ACKNOWLEDGED:
+            del fpdus[: self._first]
+            self._first = 0
 
     def _kept(self) -> Iterator[_Kept]:
-        for one in self._fpdus:
+        for one in self._fpdus[self._first :]:
             if isinstance(one, _Kept):
                 yield one
                 continue
@@ -165,7 +171,7 @@ class MessageWatch:
         return found
 
     def lengths_of(self, header: TaggedHeader | UntaggedHeader) -> list[int] | None:
-        """Return the lengths that the DDP Segments with a DDP header may be said to have, none if it was never sent.
+        """Return the lengths that DDP Segments with this header may have, none if it was never sent.
 
         The first one is what the first of them has for DDP.
         None if it is not known, since one that is not kept may have it.  Of an untagged message that is known by those
@@ -187,7 +193,7 @@ class MessageWatch:
 
 
 def _lengths(one: _Kept, mo: int) -> list[int]:
-    """Return the lengths that a DDP Segment may be said to have, as 16 bits.
+    """Return the lengths that a DDP Segment may have, as 16 bits.
 
     RFC 5040 §4.8 has the one that DDP hands up: of the segment, or of its payload, or of the message up to its end.
     Linux siw leaves out the headers that its opcode has, that of a Read Request too.  Nobody is accused who counts what

@@ -61,7 +61,7 @@ class Outstanding:
 
     @property
     def is_known(self) -> bool:
-        """Whether everything is known that was asked and answered."""
+        """True if everything is known that was asked and answered."""
         return self._knows()
 
     def _knows(self) -> bool:
@@ -93,7 +93,7 @@ class Outstanding:
             queue.answers.append((response, acknowledged))
 
     def judge(self) -> Sequence[Breach]:
-        """Return what the answers show, as far as it is known by now what had been asked."""
+        """Return what the answers show, given what is known by now about the Requests."""
         if not (self._reads.answers or self._atomics.answers) or not self._knows():
             return ()
         return self._judge(self._reads) + self._judge(self._atomics)
@@ -102,7 +102,8 @@ class Outstanding:
         breaches = []
         while queue.answers:
             response, acknowledged = queue.answers[0]
-            if not queue.asked and self._requester.end < acknowledged:
+            is_known = bool(queue.asked) and not _is_passed_over(queue.asked[0], response)
+            if not is_known and len(queue.asked) < 2 and self._requester.end < acknowledged:
                 break  # its Request may be among what is not read yet
             queue.answers.popleft()
             found, is_asked = _answer(queue, response, acknowledged)
@@ -116,7 +117,7 @@ class Outstanding:
         return breaches
 
     def finish(self) -> Sequence[Breach]:
-        """Return the answers that nobody asked for, when nothing more comes and nothing is missing."""
+        """Return the answers that nobody asked for, when nothing follows and nothing is missing."""
         return self._unasked if self._knows() else ()
 
     def unanswered(
@@ -157,6 +158,11 @@ def _may_be_ignored(request: Request) -> bool:
     return not request.offset and any(not read.size for read in request.reads)
 
 
+def _is_passed_over(request: Request, response: Response) -> bool:
+    """Return True if a Response may be that to the next Request, since nobody has to answer this one."""
+    return _may_be_ignored(request) and not _answers(request, response)
+
+
 def _answers(request: Request, response: Response) -> bool:
     """Return True if a Response is what a Request asks for; STag and TO of no octets say nothing (RFC 5041 §5.2.1)."""
     if request.opcode != _READ_REQUEST:
@@ -181,9 +187,8 @@ def _answer(queue: _Queue, response: Response, acknowledged: int) -> tuple[tuple
     Return the rule that it breaks, with details, None if it breaks none; and whether there is a Request for it.
     """
     asked, last, frame = queue.asked, queue.last, response.frame
-    while asked and not _answers(asked[0], response) and _may_be_ignored(asked[0]):
-        if not _had_come(asked[0], response, acknowledged):
-            break
+    # Where the next one had come too: else it is that Read of no octets that is answered, and wrongly.
+    if len(asked) > 1 and _is_passed_over(asked[0], response) and _had_come(asked[1], response, acknowledged):
         asked.popleft()
     oldest = asked[0] if asked and _had_come(asked[0], response, acknowledged) else None
     if oldest is not None and _answers(oldest, response):

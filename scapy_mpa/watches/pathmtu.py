@@ -1,7 +1,8 @@
-"""What routers report of the path MTU of one direction, and whether a host believes it (RFC 1191, RFC 8201, RFC 5927).
+"""Reports of routers about the path MTU of one direction, and whether a host believes them (RFC 1191, RFC 8201, RFC
+5927).
 
 A path that holds less than before drops packets, and a router reports it; the sender then cuts the FPDUs that it has
-into smaller segments, which are not aligned any more (RFC 5044 §A.5.1, §9.1).  Anyone can send such a message.  One
+into smaller segments, which are no longer aligned (RFC 5044 §A.5.1, §9.1).  Anyone can send such a message.  One
 that quotes no octet under way comes of no packet that was dropped, and explains nothing (RFC 5927 §7.2).
 """
 
@@ -14,7 +15,7 @@ from scapy_mpa.values.pathmtu import PathMTUMessage, PathMTUMessages
 
 
 class PathMTUReport(NamedTuple):
-    """What is reported of a message (rule ``path-mtu``), and for how many messages it stands."""
+    """What is reported about a message (rule ``path-mtu``), and for how many messages it stands."""
 
     message: PathMTUMessage
     detail: str
@@ -41,9 +42,9 @@ class PathMTUWatch:
         """
         if not message.unfit:
             if acknowledged is not None and offset < acknowledged:
-                message = message._replace(unfit=f"the octet {message.seq} that it quotes was acknowledged before")
+                message = message._replace(unfit=f"octet {message.seq}, which it quotes, had been acknowledged")
             elif sent is not None and offset >= sent:
-                message = message._replace(unfit=f"the octet {message.seq} that it quotes was not sent before")
+                message = message._replace(unfit=f"octet {message.seq}, which it quotes, had not been sent")
         self.messages.take(message)
 
     def finish(self) -> Iterator[PathMTUReport]:

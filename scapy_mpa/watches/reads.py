@@ -1,7 +1,7 @@
 """RDMA Reads and Atomics under way, and answers to those requested after an error (RFC 6581 §9.1, RFC 5044 §8).
 
 In: FPDUs of both directions, each in stream order.  A tap captures an answer before its requester gets it, or with it:
-so what is under way by frames is under way for certain.
+so what is outstanding by frames is certainly outstanding.
 """
 
 from __future__ import annotations
@@ -95,11 +95,11 @@ class ReadWatch:
         return [
             Breach(
                 "ird-ord-exceeded", one.offset, *one.known,
-                f"{under_way} {names_of_requests(self._opcodes)} under way, with an ORD of {self._depth}",
+                f"{under_way} {names_of_requests(self._opcodes)} outstanding, with an ORD of {self._depth}",
             )
             for one, under_way in certain
         ]  # fmt: skip
 
     def finish(self) -> Sequence[Breach]:
-        """Nothing more comes: what is doubtful was not answered."""
+        """Finish: nothing follows, so doubtful Requests were not answered."""
         return self._certain(len(self._doubtful))

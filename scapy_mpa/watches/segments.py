@@ -70,7 +70,7 @@ class SegmentWatch:
         self._hop_limit = limit
         if before < 0:
             return ()
-        detail = f"TTL or Hop Limit {limit}, was {before} before"
+        detail = f"TTL or Hop Limit {limit}, previously {before}"
         return (Breach("attack-hijack", arrival.start, arrival.frame, arrival.time, detail),)
 
     def is_expected(self, hop_limit: int) -> bool:

@@ -15,7 +15,7 @@ SMALLEST_EMSS: Final = 536
 
 
 class SizeWatch:
-    """How long the FPDUs of one direction are.
+    """The sizes of the FPDUs in one direction.
 
     EMSS is what both SYNs announce, less the octets of TCP options in each segment; where they were not captured, the
     longest segment, known at the end.  An FPDU whose ULPDU is longer than ``longest`` goes to :meth:`grew`.
@@ -23,7 +23,7 @@ class SizeWatch:
     Args:
         emss: octets that a segment holds, 0 if that is not known.
         markers: whether there are Markers.
-        said_of_long: what the startup frames say of FPDUs longer than a segment, to be added to a finding.
+        said_of_long: what the startup frames say about FPDUs longer than a segment, to be added to a finding.
     """
 
     __slots__ = ("_at", "_emss", "_limit", "_longest_fpdu", "_markers", "_said_of_long", "longest")

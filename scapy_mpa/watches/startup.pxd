@@ -32,6 +32,8 @@ cpdef FoundFrame _of_kind(StartupSide side, object kind)
 @cython.locals(initiator=StartupSide, responder=StartupSide, side=StartupSide, peer=StartupSide, request=FoundFrame,
                reply=FoundFrame, frame=FoundFrame, found=StartupFindings, is_begun=cython.bint)
 cpdef StartupFindings judge_startup(StartupPhase startup, object now)
+@cython.locals(side=StartupSide, frame=FoundFrame, opening=Arrival, key=bytes, is_again=cython.bint)
+cpdef list startup_events(StartupPhase startup)
 cpdef bint is_before(long long one, long long other) except -1
 @cython.locals(request=FoundFrame, reply=FoundFrame)
 cpdef _judge_keys(StartupPhase startup, StartupFindings found)

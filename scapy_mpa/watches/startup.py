@@ -1,4 +1,4 @@
-"""What is wrong with the Startup Phase: its frames, their order, and with what Full Operation begins (RFC 5044 §7.1).
+"""Faults of the Startup Phase: its frames, their order, and how Full Operation begins (RFC 5044 §7.1).
 
 In: what both directions show of it when nothing more comes.  Out: breaches, each with the role of who broke the rule,
 and rules that this explains otherwise.  Frames of a capture come in the order in which they passed the tap, which is
@@ -69,7 +69,7 @@ class StartupSide:
         base: the sequence number of offset 0.
         end: how it ended.
         frame: its startup frame, of whatever kind.
-        part: a startup frame of which only a part came.
+        part: a startup frame that arrived only in part.
         garbled: its first octets, if they are nearly a Key.
         after_rejection: the moment of the first octet of an FPDU after a Reply with R.
         opening: the first segment with the first octet after the startup frame, where Full Operation began.
@@ -144,7 +144,7 @@ class StartupPhase:
         unexpected: what the Responder sent when it had the Request, before the Reply or in its place.
         answered_octets: how many octets, none of them of a Request, a Reply without one acknowledges; 0 if not known.
         rejected: whether the Reply rejects the connection.
-        is_accepted: whether a startup frame was wrong, and FPDUs follow all the same.
+        is_accepted: whether a startup frame was wrong, and FPDUs follow anyway.
         initiator_first: whether its specification has the Initiator send the first FPDU.
         responder_port: the TCP port of the Responder.
         request: the Request, None if the Initiator sent none.
@@ -192,7 +192,7 @@ def _of_kind(side: StartupSide, kind: Kind) -> FoundFrame | None:
 
 
 class StartupFindings:
-    """What is found of the Startup Phase of a connection.
+    """The findings about the Startup Phase of a connection.
 
     Attributes:
         breaches: rules that were broken, and by whom.
@@ -245,7 +245,7 @@ def judge_startup(startup: StartupPhase, now: Moment) -> StartupFindings:
         _judge_first_octets(startup, reply, found)
     if reply is not None and request is None:
         if initiator.frame is not None:
-            detail = "a Reply to something that is not a Request: it is a Reply, too"
+            detail = "a Reply to something that is not a Request: that is also a Reply"
             found.add("responder", [_at_frame("startup-invalid-answered", reply, detail)])
         else:
             _judge_reply_alone(startup, reply, found)
@@ -278,7 +278,7 @@ def _same_role(found: FoundFrame) -> Breach:
 
 
 def _unfinished(side: StartupSide, part: PartOfFrame, peer: StartupSide, now: Moment) -> Iterator[Breach]:
-    """Yield a startup frame of which no more than a part came, if no more will, and why."""
+    """Yield a startup frame that arrived only in part, if no more will arrive, and why."""
     if part.is_damaged:
         yield Breach("tcp-checksum", side.offset_of(part.seq), part.frame, part.time, DROPPED)
         return
@@ -306,9 +306,9 @@ def garbled_key(garbled: OtherOctets) -> Breach:
     """Report first octets that are nearly a Key; of a connection without MPA its owner says which one it is."""
     where = garbled.offset, garbled.frame, garbled.time
     short, longer = (garbled.beginning[:length] for length in (ERDMA_KEY_LENGTH, ERDMA_KEY_LENGTH + 1))
-    # What goes on as a Key is a whole one, damaged.
+    # What continues as a Key is a complete one, damaged.
     is_short = any(key.startswith(short) and not key.startswith(longer) for key in (REQUEST_KEY, REPLY_KEY))
-    known = ": a Key of 12 octets, as erdma's first drivers send it" if is_short else ""
+    known = ": a Key of 12 octets, as the first drivers of erdma send it" if is_short else ""
     return Breach("startup-key", *where, f"no startup frame: it begins with {garbled.beginning!r}{known}")
 
 
@@ -336,7 +336,7 @@ def _judge_keys(startup: StartupPhase, found: StartupFindings) -> None:
 
 def _judge_garbled_request(garbled: OtherOctets, reply: FoundFrame, found: StartupFindings) -> None:
     found.add("initiator", [garbled_key(garbled)])
-    detail = "a Reply to something that is not a Request: it has a different Key"
+    detail = "a Reply to something that is not a Request: its Key is different"
     found.add("responder", [_at_frame("startup-invalid-answered", reply, detail)])
 
 
@@ -344,7 +344,7 @@ def _judge_reply_alone(startup: StartupPhase, reply: FoundFrame, found: StartupF
     """Report a Reply without a Request, if it is known that there was none."""
     side = startup.initiator
     if side.end.start is not None and reply.ack == side.seq_of(side.end.start):
-        detail = "the Reply acknowledges no octet: there was no Request"
+        detail = "the Reply acknowledges no octet, so there was no Request"
     elif side.garbled is not None:
         _judge_garbled_request(side.garbled, reply, found)
         return
@@ -373,9 +373,9 @@ def _judge_order(startup: StartupPhase, request: FoundFrame, reply: FoundFrame, 
         found.add("responder", [Breach("startup-octets-before-reply", *where, detail)])
     elif is_before(request.ack, reply.seq):
         under_way = seq_diff(reply.seq, request.ack)
-        detail = f"{under_way} octets of the Responder were under way when the Initiator sent its Request"
+        detail = f"{under_way} octets of the Responder were in flight when the Initiator sent its Request"
         found.add("responder", [_at_frame("startup-stream-data", reply, detail)])
-    # Who replied before the header was there did not look at PD_Length.
+    # A side that replied before the header was complete did not check PD_Length.
     if STARTUP_HEADER_LENGTH <= received < request.end - request.start and not is_before(request.ack, reply.end_seq):
         detail = (
             f"PD_Length {request.startup.pd_length}: the last octets of the Request's Private Data were sent after the "
@@ -400,7 +400,7 @@ def _judge_octets_after_request(startup: StartupPhase, request: FoundFrame, foun
 def _longer(frame: FoundFrame, opening: Arrival) -> Breach:
     """Report octets in the segment that ends a startup frame which its PD_Length does not count."""
     more = opening.end - frame.end
-    detail = f"PD_Length {frame.startup.pd_length}, but {more} more octets, which are no FPDU, in the same segment"
+    detail = f"PD_Length {frame.startup.pd_length}, but {more} more octets, which are not an FPDU, in the same segment"
     return Breach("startup-pd-length", frame.start, opening.frame, opening.time, detail)
 
 
@@ -464,7 +464,7 @@ def _took_for_whole(initiator: StartupSide, opening: Arrival, reply: FoundFrame)
 
 
 def may_begin_with_fpdu(octets: bytes) -> bool:
-    """Return True if octets, as far as they are there, may be an FPDU without Markers: by length and DDP header."""
+    """Return True if octets, as far as they exist, may be an FPDU without Markers: by length and DDP header."""
     if len(octets) < 2 + HEADER_OCTETS:
         return True  # nobody knows
     return is_plain_header(octets[2:], octets[0] << 8 | octets[1])
@@ -540,27 +540,26 @@ def startup_events(startup: StartupPhase) -> list[StartupEvent]:
     found: list[StartupEvent] = []
     for role in ROLES:
         side = startup.side(role)
-        key = REQUEST_KEY if role == "initiator" else REPLY_KEY
-        if side.frame is not None:
-            kind = side.frame.startup.kind.capitalize()
-            what = f"{kind} that rejects" if side.frame.startup.r and kind == "Reply" else kind
-            found.append(StartupEvent(side.frame.frame, side.frame.time, role, what))
+        frame, opening, key = side.frame, side.opening, REQUEST_KEY if role == "initiator" else REPLY_KEY
+        is_again = opening is not None and side.first_octets.startswith(key)
+        if frame is not None:
+            kind = "Request" if frame.startup.kind == "request" else "Reply"
+            what = f"{kind} that rejects" if frame.startup.r and kind == "Reply" else kind
+            found.append(StartupEvent(frame.frame, frame.time, role, what))
         elif side.part is not None:
             found.append(StartupEvent(side.part.frame, side.part.time, role, str(side.part)))
         elif side.garbled is not None:
             found.append(StartupEvent(side.garbled.frame, side.garbled.time, role, "octets that are nearly a Key"))
-        if side.frame is not None and side.opening is not None and side.first_octets.startswith(key):
-            what = f"second {side.frame.startup.kind.capitalize()}"
-            found.append(StartupEvent(side.opening.frame, side.opening.time, role, what))
+        if frame is not None and opening is not None and is_again:
+            found.append(StartupEvent(opening.frame, opening.time, role, f"second {kind}"))
         if side.first is not None:
             # It is known to be one only with both startup frames, and may have been sent before.
-            opening = None if side.first_octets.startswith(key) else side.opening
-            sent = side.first.known if opening is None else (opening.frame, opening.time)
+            sent = side.first.known if opening is None or is_again else (opening.frame, opening.time)
             found.append(StartupEvent(*sent, role, "first FPDU"))
     ends = [startup.side(role).end for role in ROLES]
-    if not any(startup.side(role).fpdus for role in ROLES) and all(end.last[0] or end.resets for end in ends):
-        for role in ROLES:
-            end = startup.side(role).end
+    captured = [end for end in ends if end.last[0] or end.resets]
+    if not (startup.initiator.fpdus or startup.responder.fpdus) and captured == ends:
+        for role, end in zip(ROLES, ends, strict=True):
             if end.fin is not None:
                 found.append(StartupEvent(*end.fin[1:], role, "FIN"))
             found += [StartupEvent(one.frame, one.time, role, "RST") for one in end.accepted_resets[:1]]
@@ -571,14 +570,14 @@ def startup_events(startup: StartupPhase) -> list[StartupEvent]:
 
 
 def copies_of_frame(rivals: Sequence[Rival], found: FoundFrame) -> Iterator[Breach]:
-    """Report copies of a startup frame, behind which Full Operation did not begin, with other octets."""
+    """Report copies of a startup frame, after which Full Operation did not begin, with other octets."""
     watch = CopyWatch(Layout(False, False), found.frame)
     for breach in watch.competed([one.shifted(found.end) for one in rivals if one.start < found.end]):
         yield breach._replace(offset=breach.offset + found.end)
 
 
 def start_not_found(seq: int) -> str:
-    """Return the sentence about a sequence number of which the user said that Full Operation begins there."""
+    """Return the sentence about a sequence number at which, the user said, Full Operation begins."""
     return f"no half connection without startup frames has the sequence number {seq} (start={seq})"
 
 
@@ -593,9 +592,9 @@ class ManyUnfinished(NamedTuple):
 
 
 def many_unfinished(parts: Mapping[str, Sequence[PartOfFrame]]) -> ManyUnfinished | None:
-    """Return what addresses did of which each began many connections with the part of a Request, and no more.
+    """Return what addresses did that each began many connections with only a part of a Request.
 
-    Who does that holds resources of its peer as long as that waits (RFC 5044 §7.1.2, rule 10).
+    A host that does that holds resources of its peer as long as that waits (RFC 5044 §7.1.2, rule 10).
     """
     if not parts:
         return None

@@ -1,4 +1,4 @@
-"""Judges a Terminate by itself: control word, and which headers it quotes (RFC 5040 §4.8, figure 10; RFC 7306 §8.1).
+"""Judges a Terminate on its own: control word, and which headers it quotes (RFC 5040 §4.8, figure 10; RFC 7306 §8.1).
 
 In: the first octets of its ULPDU.  Out: the rules that it breaks, with details.
 """
@@ -81,7 +81,7 @@ def _missing_headers(said: Terminate, body_length: int) -> Iterator[str]:
 def _header_faults(said: Terminate, body: bytes, body_length: int) -> Iterator[str]:
     """Yield how M, D and R differ from figure 10, in which each is a SHOULD.
 
-    Nothing is said of a Terminate without headers: that its bits SHOULD be set does not have all senders quote.
+    Nothing is said about a Terminate without headers: that its bits SHOULD be set does not have all senders quote.
     ``body`` are the first octets of the Terminate's payload, ``body_length`` is how many there are.
     """
     quoted = body[_CONTROL + _SEGMENT_LENGTH :] if said.d else b""
@@ -96,7 +96,7 @@ def _header_faults(said: Terminate, body: bytes, body_length: int) -> Iterator[s
         yield f"a DDP header is quoted in an error of {_name(said)}, which has none"
     if opcode in _OF_RFC_7306:
         if said.r and any(rdma_header):
-            yield f"an RDMA header is quoted of an {OPCODE_NAMES[opcode]}, in place of zeros"
+            yield f"the RDMA header of an {OPCODE_NAMES[opcode]} is quoted, instead of zeros"
     elif said.r and kind != _REMOTE_PROTECTION:
         yield f"an RDMA header is quoted in an error of {_name(said)}, which has none"
     elif not said.r and kind == _REMOTE_PROTECTION and opcode == _READ_REQUEST_OPCODE:

@@ -1,1 +1,1 @@
-"""With Wireshark: what its users keep open is given our findings, and its findings are compared with ours."""
+"""Wireshark: our findings for what its users keep open, and its findings compared with ours."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Annotated(NamedTuple):
-    """How many packets were written, how many with a comment, and how many had no room for the one they should have."""
+    """How many packets were written, how many with a comment, and how many had no room for theirs."""
 
     packets: int
     comments: int
@@ -38,7 +38,7 @@ def annotate(
     esp: Associations | None = None,
     udp_ports: Mapping[int, str] | None = None,
 ) -> Annotated:
-    """Write a capture as pcapng with comments on the frames of which there are notes.
+    """Write a capture as pcapng with comments on the frames that have notes.
 
     A pcapng file is passed through octet for octet but for the comments: new ones are added, and those that this
     wrote before give way. A simple packet block has no room for any.
@@ -55,7 +55,7 @@ def annotate(
             if block.is_packet:
                 record = next(records, None)
                 if record is None:
-                    break  # what is behind damage is not known to be what it seems
+                    break  # what is after damage is not known to be what it seems
                 packets += 1
                 bare = without_comments(block, is_ours)
                 octets = bare.octets

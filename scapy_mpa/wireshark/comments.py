@@ -1,4 +1,4 @@
-"""The comment on a frame, out of what there is to say of it and the segment that it holds."""
+"""The comment on a frame, out of what there is to say about it and the segment that it holds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scapy_mpa.wireshark.notes import MOST_TOLD, Dated, FrameNotes, HalfNotes
 
 #: What every line begins with, so that Wireshark's filter ``frame.comment contains "mpa"`` finds it.
 _PREFIX = "mpa"
-#: How a line of ours goes on: a connection, or the severity of a finding.
+#: How a line of ours continues: a connection, or the severity of a finding.
 _OURS = re.compile(rf"{_PREFIX} (#\d+( initiator| responder)?: |(error|warning|note) )")
 ByteOrder: TypeAlias = Literal["big", "little"]
 _LOCATED = {
@@ -28,7 +28,7 @@ _LOCATED = {
     "marker": "located by Marker",
     "scan": "located by searching",
 }
-#: So many octets of the detail of a finding are printed: it may quote what was captured.
+#: This many octets of the detail of a finding are printed: it may quote what was captured.
 _LONGEST_DETAIL = 400
 
 
@@ -49,7 +49,7 @@ def ours(lines: Iterable[str]) -> str:
 
 
 def is_ours(text: str) -> bool:
-    """Whether a comment was written by :func:`comment`: annotating a capture again replaces it."""
+    """Return True if a comment was written by :func:`comment`: annotating a capture again replaces it."""
     return all(_OURS.match(line) for line in text.split("\n"))
 
 
@@ -74,7 +74,9 @@ def _half(notes: HalfNotes, frame: int, seg: Segment | None, *, so_far: bool) ->
 
 
 def _lifecycle(connection: Connection, frame: int) -> str:
-    """At the first frame how long it took, at the one that ended it, or the last, what became of it."""
+    """Return the duration at the first frame, and what became of the connection at the frame that ended it, or the
+    last.
+    """
     life = connection.lifecycle
     if frame == (life.ended_frame or life.last[0]):
         return f"#{connection.number}: {connection.verdict}"
@@ -107,7 +109,7 @@ def _fpdu(record: FPDURecord, frame: int, seg: Segment | None, delivered: int | 
 
 
 def _part(record: FPDURecord, seg: Segment | None) -> str:
-    """What of an FPDU is in a segment."""
+    """Return which part of an FPDU is in a segment."""
     if seg is None:
         return "is complete"
     start = seq_diff(record.seq, _first(seg))
@@ -151,7 +153,7 @@ def _markers(notes: HalfNotes, seg: Segment) -> Iterator[str]:
 def _expected(
     record: FPDURecord, deviating: tuple[int, ...] | None, stream: StreamReading
 ) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """At which octets of an FPDU its Markers stand, and what FPDUPTR may be there, the likeliest first.
+    """Yield at which octets of an FPDU its Markers stand, and what FPDUPTR may be there, the likeliest first.
 
     ``deviating`` says where, if its sender deviates: then it may count from either origin.
     """

@@ -1,7 +1,7 @@
 """Our FPDUs and startup frames against Wireshark's, one by one (:func:`crosscheck`).
 
 They are lined up by TCP connection and sequence number, or, where Wireshark does not tell where an FPDU lies because it
-was put together from several segments, by its octets. What agrees is counted, what differs is listed with the limit of
+was reassembled from several segments, by its octets. What agrees is counted, what differs is listed with the limit of
 Wireshark that explains it, if one does.
 """
 
@@ -73,7 +73,7 @@ OPTIONAL = {
 }
 #: Differences that are kept; all are counted.
 MOST_DETAILS = 10_000
-#: So many octets around a difference are shown.
+#: This many octets around a difference are shown.
 _SHOWN = 8
 
 
@@ -98,7 +98,7 @@ class Difference(NamedTuple):
 
 @dataclass
 class CrossCheck:
-    """What came of it.
+    """Result of comparing each FPDU with Wireshark's dissection.
 
     ``ours`` and ``wireshark`` count FPDUs, ``agreed`` those that are the same in everything compared; the same of
     startup frames. ``counts`` has how many differences there are of a kind and limit, ``details`` the first of them.
@@ -122,7 +122,7 @@ class CrossCheck:
 
     @property
     def unexplained(self) -> int:
-        """How many differences nothing explains."""
+        """The number of differences that nothing explains."""
         return sum(count for (_, limit), count in self.counts.items() if limit is None)
 
     def add(self, difference: Difference) -> None:
@@ -141,7 +141,7 @@ class CrossCheck:
             yield kind, limit, count, self.firsts[kind, limit]
 
     def as_dict(self) -> dict[str, Any]:
-        """What ``scapy-mpa crosscheck --format json`` prints."""
+        """Return what ``scapy-mpa crosscheck --format json`` prints."""
         return {
             "schema": SCHEMA_VERSION,
             "capture": encodable(self.capture),
@@ -176,7 +176,7 @@ def crosscheck(
     """Compare what we find in a capture file with what Wireshark does.
 
     ``udp_ports`` is as :func:`scapy_mpa.analyze` takes it, and tshark is given it, too.
-    ``progress`` is handed the frame Wireshark has come to, and how many there are. Raises
+    ``progress`` receives the frame that Wireshark has reached, and the number of frames. Raises
     :class:`~scapy_mpa.wireshark.tshark.ToolMissing` without tshark or pyshark, and
     :class:`~scapy_mpa.errors.CaptureError` as :func:`scapy_mpa.analyze` does, and for a pipe, which tshark could not
     read again. Memory follows the number of FPDUs.

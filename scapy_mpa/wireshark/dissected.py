@@ -1,4 +1,4 @@
-"""What Wireshark makes of a capture: startup frames and FPDUs out of pyshark's packets.
+"""What Wireshark finds in a capture: startup frames and FPDUs from pyshark's packets.
 
 The packets are pyshark's, made of what tshark says, one at a time. Only the process is not left to pyshark: it would
 be started under asyncio, which loses its exit status now and then and cannot be used where an event loop runs already.
@@ -145,7 +145,7 @@ def _packet_maker() -> Callable[[bytes], Packet]:
 
 
 def dissected(packet: Packet) -> Iterator[Dissected]:
-    """What a packet holds of MPA.  Layers repeat: there is one for each FPDU, with those above it behind."""
+    """Yield the MPA in a packet. Layers repeat: there is one for each FPDU, followed by those above it."""
     frame, stream = int(packet.number), 0
     addresses = b""
     ports = b""
@@ -211,7 +211,7 @@ def _number(fields: dict[str, Any], name: str, attribute: str) -> int | None:
 
 
 def _begin_of(fields: dict[str, Any], frame: int) -> int | None:
-    """Where reassembled octets begin, counted from the first of this frame; None if it is not the last of them."""
+    """Return where reassembled octets begin, counted from this frame's first; None unless it is their last."""
     parts = fields["tcp.segment"].all_fields if "tcp.segment" in fields else []
     sizes = [(part.show, int(part.size)) for part in parts if part.size and part.size.isdigit()]
     if not sizes or sizes[-1][0] != str(frame):

@@ -34,7 +34,7 @@ def enrich(
     """Yield the packets of a ``pyshark.FileCapture`` with our records of the same frame.
 
     The capture may have a display filter, ``keep_packets=False`` and any preferences: packets are matched by their
-    number. Raises :class:`~scapy_mpa.errors.MPAError` for what is no capture of a file or gives only summaries, and
+    number. Raises :class:`~scapy_mpa.errors.MPAError` unless it is a capture of a file with whole packets, and
     :class:`~scapy_mpa.errors.CaptureError` as :func:`scapy_mpa.analyze` does.
     """
     path = getattr(capture, "input_filepath", None)

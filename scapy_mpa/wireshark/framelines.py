@@ -1,6 +1,6 @@
-"""One line a frame, as people paste them into reports: when, who, and what the frame is to MPA.
+"""One line per frame, as people paste them into reports: when, who, and what the frame means to MPA.
 
-The capture is read twice, as for comments: once to learn what there is to say of each frame, once to say it.
+The capture is read twice, as for comments: once to learn what there is to say about each frame, once to say it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _INVALIDATING = frozenset((4, 6))
 
 
 class FrameLine(NamedTuple):
-    """A frame of an MPA connection, and what there is to say of it; ``notes`` is None if it is nothing."""
+    """A frame of an MPA connection, and what there is to say about it; ``notes`` is None if it is nothing."""
 
     segment: Segment
     connection: Connection
@@ -119,7 +119,7 @@ def frame_lines(
 ) -> Iterator[FrameLine]:
     """Yield the frames of the connections that are left in the report of ``notes``, in the order of the capture.
 
-    Those that carry nothing but an acknowledgement come if ``acks`` is set, or if there is something to say of them.
+    Those that carry nothing but an acknowledgement come if ``acks`` is set, or if there is something to say about them.
     Raises :class:`~scapy_mpa.errors.CaptureError` if a capture cannot be read again.
     """
     halves: dict[bytes, list[tuple[Connection, Role]]] = {}

@@ -1,4 +1,4 @@
-"""What Wireshark is known not to see, or to see wrongly: which of the differences it explains.
+"""What Wireshark is known to miss, or to misread, and which differences that explains.
 
 Each limit was found by running the version that is named, none is supposed. A difference that no limit explains is
 worth a look: at the capture, at Wireshark, and at us.
@@ -17,7 +17,7 @@ from scapy_mpa.report.show import startup_frames
 from scapy_mpa.wireshark.dissected import DissectedFPDU
 from scapy_mpa.wireshark.ours import OurFPDU, OurFPDUs
 
-#: The version by which the limits were found.
+#: The version in which the limits were found.
 SEEN_IN = "4.0.17"
 
 LIMITS: dict[str, str] = {
@@ -43,20 +43,20 @@ LIMITS: dict[str, str] = {
 
 
 class WiresharkShown(NamedTuple):
-    """What Wireshark showed: the connections whose Request it did, the frames in which startup frames end."""
+    """What Wireshark showed: the connections whose Request it dissected, the frames in which startup frames end."""
 
     requests: frozenset[int]
     startup_frames: frozenset[int]
 
 
 def uses_markers(connection: Connection) -> bool:
-    """Whether either direction carries Markers."""
+    """Return True if either direction carries Markers."""
     return bool(connection.initiator.markers or connection.responder.markers)
 
 
 def explain_missing(fpdus: OurFPDUs, seen: WiresharkShown) -> Iterator[tuple[OurFPDU, str | None]]:
     """Yield the FPDUs that Wireshark does not show, each with the limit that explains it, or None."""
-    #: The half connections of which Wireshark has missed an FPDU.
+    #: The half connections in which Wireshark has missed an FPDU.
     missed: set[tuple[int, bytes]] = set()
     for ours in fpdus.left():
         half = ours.connection.number, ours.key

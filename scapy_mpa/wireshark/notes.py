@@ -1,8 +1,8 @@
-"""What is to be said of each frame of a capture, gathered in one reading of it and sorted by frame.
+"""Notes about each frame of a capture, gathered in one reading of it and sorted by frame.
 
 An FPDU is described with every frame that brought octets of it, with the one that placed it and with the one that
 delivered it; a finding with the frame it is dated to, each time that its rule is broken. Memory does not follow the
-capture: what there is to say waits in temporary files. Of a capture that goes on,
+capture: what there is to say waits in temporary files. Of an ongoing capture,
 :mod:`~scapy_mpa.wireshark.ongoingcomments` keeps the same notes for a while.
 """
 
@@ -35,7 +35,7 @@ from scapy_mpa.rules.table import RULES, SEVERITIES
 from scapy_mpa.ulp.identify import UNKNOWN_LENGTH, UpperLayer
 from scapy_mpa.values.records import FPDURecord, FPDURow, record_of
 
-#: Of each kind so much is said of a frame; what is more is counted.
+#: This many of each kind are reported about a frame; others are counted.
 MOST_TOLD = 24
 
 #: Kinds of notes, in the order in which they are listed.
@@ -61,7 +61,7 @@ class NotedHalf(NamedTuple):
 
     @classmethod
     def of(cls, connection: Connection, direction: Role) -> NotedHalf:
-        """That of a connection of a report."""
+        """Return the notes for a connection of a report."""
         half = connection.half(direction)
         startup = connection.request if direction == "initiator" else connection.reply
         return cls(
@@ -79,7 +79,7 @@ class Delivery(NamedTuple):
 
 
 class Dated(NamedTuple):
-    """A rule broken at a frame, so many times; ``detail`` is of one of them."""
+    """A rule broken at a frame, this many times; ``detail`` is of one of them."""
 
     rule: Rule
     direction: Role | None
@@ -117,7 +117,7 @@ class HalfNotes(NamedTuple):
 
 
 class FrameNotes(NamedTuple):
-    """What there is to say of a frame; ``lives`` are the connections that begin with it, or were ended by it."""
+    """The notes about a frame; ``lives`` are the connections that begin with it, or were ended by it."""
 
     frame: int
     halves: list[HalfNotes]
@@ -130,7 +130,7 @@ class _Tell(Protocol):
 
 
 class DatedFindings(Findings):
-    """Findings, each breach of which is reported when it is added."""
+    """Findings whose breaches are reported when they are added."""
 
     def __init__(self, quota: Quota | None, tell: _Tell) -> None:
         super().__init__(quota)
@@ -170,7 +170,7 @@ class DatedFindings(Findings):
 
 
 class NoteListener(Listener):
-    """Makes notes of startup frames, FPDUs and findings as they are heard of."""
+    """Makes notes of startup frames, FPDUs and findings as they are received."""
 
     @abstractmethod
     def note(self, frames: Iterable[int], *note: object) -> None:
@@ -194,7 +194,7 @@ class NoteListener(Listener):
         at = frames if not placed or placed in frames else (*frames, placed)
         self.note(at, FPDU, *self._where(operation, row), tuple(row), *more)
         if placed and row.delivered not in (0, placed):
-            self.delivered(operation, row)  # it was final no sooner
+            self.delivered(operation, row)  # it was not final earlier
 
     def delivered(self, operation: FullOperation, row: FPDURow) -> None:
         """An FPDU that was placed at an earlier frame is delivered now."""
@@ -253,7 +253,7 @@ class CaptureNotes(CaptureListener, NoteListener):
         super().begin()
         self._notes.close()
         self._notes = Sorted()
-        #: How many FPDUs of a sender that deviates were heard of, by connection and direction.
+        #: How many FPDUs of a sender that deviates were received, by connection and direction.
         self._deviating: Counter[tuple[int, int]] = Counter()
         #: By connection, if headers were asked for.
         self._uppers: dict[int, UpperLayer] = {}
@@ -333,7 +333,7 @@ class CaptureNotes(CaptureListener, NoteListener):
         return ulpdu[:UNTAGGED_HEADER_LENGTH], f"{found.protocol}: {found.text}" if found is not None else ""
 
     def _markers(self, dialect: Dialect, where: tuple[int, int, int], octets: bytes) -> tuple[int, ...]:
-        """At which of its octets the Markers of the next FPDU of a sender that deviates stand."""
+        """Return at which octets the Markers of the next FPDU of a deviating sender stand."""
         serial, side, offset = where
         fpdu = read_fpdu(dialect, octets, offset, dialect.due_behind(offset, self._deviating[serial, side]))
         self._deviating[serial, side] += 1

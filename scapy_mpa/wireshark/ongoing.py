@@ -1,8 +1,8 @@
-"""What Wireshark is handed of a capture that goes on: the ULPDUs, or the same connections without Markers.
+"""Wireshark's view of an ongoing capture: the ULPDUs, or the same connections without Markers.
 
 In: startup frames and FPDUs, as a receiver finds them, and the segments that bring them. Out: packets of a pcapng
 file, as :mod:`~scapy_mpa.wireshark.export` and :mod:`~scapy_mpa.wireshark.strip` make them, as soon as they are known.
-What is read once is what a receiver that conforms finds: nothing is known of a sender that deviates.
+What is read once is what a receiver that conforms finds: nothing is known about a sender that deviates.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class _Stream:
         #: By stream offset; a number tells those of the same offset apart.
         self._waiting: list[tuple[int, int, FPDURow, bytes]] = []
         self._held = self._count = 0
-        #: The offset behind the last FPDU that was sent; None before the first one of a stream joined in its midst.
+        #: The offset after the last FPDU that was sent; None before the first one of a stream joined in the middle.
         self._end: int | None = 0 if operation.reader.is_beginning else None
 
     def add(self, found: _Found) -> None:
@@ -110,7 +110,7 @@ class _Stream:
 
 
 class _Connection(ConnectionSent):
-    """A connection as it is sent anew while it goes on."""
+    """A connection as it is rewritten while it is ongoing."""
 
     def __init__(self, mpa: CapturedConnection) -> None:
         self._mpa = mpa
@@ -189,7 +189,7 @@ class OngoingPlain(Listener):
         self._found.append(_Found(row.placed or frames[-1], operation, row, octets))
 
     def forget(self, mpa: CapturedConnection) -> None:
-        """A connection is over, and is let go."""
+        """Release a connection that is over."""
         self._over.append(mpa)
 
     def take(self) -> Iterator[CutPacket]:
@@ -238,7 +238,7 @@ class OngoingPlain(Listener):
         return connection
 
     def _segment(self, seg: Segment) -> Iterator[IPPacket]:
-        """What a segment gives besides FPDUs; what opens a connection waits until it shows what that carries."""
+        """Yield what a segment gives besides FPDUs; an opening is held until the connection shows what it carries."""
         connection = self._by_key.get(seg.key)
         if seg.flags & SYN and (connection is None or _begins_another(connection.halves[seg.key], seg)):
             self._by_key.pop(seg.key, None)
@@ -262,7 +262,7 @@ class OngoingPlain(Listener):
 
 
 def _begins_another(half: HalfSent, seg: Segment) -> bool:
-    """Whether a SYN is none of the connection that was there before."""
+    """Return True if a SYN does not belong to the previous connection."""
     return half.startup_seq is not None and seq_add(seg.seq, 1) != half.startup_seq and seg.seq not in half.syns
 
 

@@ -1,8 +1,8 @@
-"""The packets of a capture that goes on, with comments: what each frame means to MPA, as far as it is known by then.
+"""The packets of an ongoing capture, with comments: what each frame means to MPA, as far as it is known by then.
 
 A packet is held back until a second of the capture has passed, in which what its octets begin may be completed, lost
 segments come again and acknowledgements arrive. What shows later is said on the next packet, with the frame that it is
-about. What is read once is what a receiver that conforms finds: nothing is known of a sender that deviates.
+about. What is read once is what a receiver that conforms finds: nothing is known about a sender that deviates.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from scapy_mpa.wireshark.notes import FINDING, MOST_TOLD, DatedFindings, Gatheri
 HELD: Final = NANOSECONDS
 #: Packets, and octets of them, that may wait: a bound of memory.
 _MOST_PACKETS, _MOST_OCTETS = 1 << 12, 1 << 22
-#: Frames that were written of which there is still something to say: what is more is counted.
+#: Written frames that still have something to report: more than this are counted.
 _MOST_LATE: Final = MOST_TOLD
 
 
 class _Kept:
-    """What a capture is read from; its octets are kept until they are taken."""
+    """The source of a capture; its octets are kept until they are taken."""
 
     def __init__(self, octets: Octets, name: str, limits: Limits) -> None:
         self._octets = octets
@@ -48,7 +48,7 @@ class _Kept:
         self._kept: deque[bytes] = deque()
 
     def read(self, size: int, /) -> bytes:
-        """As what is read does; what is compressed is decompressed here."""
+        """Read as the source does; compressed octets are decompressed here."""
         if self._opened is None:
             self._opened = octets_of(self._octets, self._name, self._stretch)[1]
         octets = self._opened.read(size)
@@ -57,11 +57,11 @@ class _Kept:
         return octets
 
     def seek(self, place: int, /) -> object:
-        """As what is read does: it goes on, so what was read is gone."""
+        """Seek in the source, which moves on: what was read is gone."""
         return self._octets.seek(place)
 
     def again(self) -> Octets:
-        """What was read, to be read once more."""
+        """Return what was read, to be read again."""
         return _Again(self._kept)
 
 
@@ -77,7 +77,7 @@ class _Again:
 
 
 class _Part:
-    """One capture of those that go on: its blocks, as far as they were not taken."""
+    """One of several ongoing captures: its blocks, as far as they were not taken."""
 
     def __init__(self, octets: Octets, name: str, limits: Limits) -> None:
         self.kept = _Kept(octets, name, limits)
@@ -85,7 +85,7 @@ class _Part:
         self._ready: deque[Block] = deque()
 
     def take(self, packets: int) -> Iterator[Block]:
-        """Yield the next blocks up to so many packets, and what else stands before the packet behind them."""
+        """Yield the next blocks up to this many packets, and what else stands before the packet after them."""
         self._ready += self._blocks.there()
         while self._ready and (packets or not self._ready[0].is_packet):
             packets -= self._ready[0].is_packet
@@ -101,12 +101,12 @@ class _Held(NamedTuple):
 
 
 class OngoingComments(NoteListener):
-    """The packets of captures that go on, with comments on those of which there is something to say.
+    """The packets of ongoing captures, with comments on those that have any.
 
     Args:
         captures: what is read, not begun yet.
-        is_wanted: whether something is said of a connection.
-        is_in_period: whether something is said of a frame and its time (nanoseconds since the epoch).
+        is_wanted: whether something is said about a connection.
+        is_in_period: whether something is said about a frame and its time (nanoseconds since the epoch).
         limits: how far compressed data may expand.
 
     Attributes:
@@ -134,7 +134,7 @@ class OngoingComments(NoteListener):
         #: The number of the last packet taken, and the time that the capture has come to (nanoseconds).
         self._taken = self._clock = 0
         self._read_at = time.monotonic()
-        #: By frame, those that wait: their segments, what is to be said of them, lines that are ready.
+        #: By frame, those that wait: their segments, what is to be said about them, lines that are ready.
         self._segments: dict[int, Segment] = {}
         self._notes: dict[int, list[Note]] = {}
         self._lines: dict[int, list[str]] = {}
@@ -151,7 +151,7 @@ class OngoingComments(NoteListener):
         """Findings that are noted as they are added."""
         return DatedFindings(quota, self.finding)
 
-    # --- what is heard ---
+    # --- what is received ---
 
     def see(self, segments: Sequence[Segment]) -> None:
         """Segments will be received next."""
@@ -186,7 +186,7 @@ class OngoingComments(NoteListener):
         self.note_fpdu(operation, row, frames, None, b"", "")
 
     def forget(self, mpa: CapturedConnection) -> None:
-        """A connection is over, and is let go."""
+        """Release a connection that is over."""
         if self._open.pop(mpa.number, None) is not None:
             self._over[mpa.number] = {role: _half(mpa, role) for role in mpa.keys}
             self._forgotten.append((self._taken, mpa.number))
@@ -226,7 +226,7 @@ class OngoingComments(NoteListener):
         return self._part.kept
 
     def _hold(self) -> None:
-        """Hold the blocks back of which the packets were read since the last time."""
+        """Hold back the blocks whose packets were read since the last time."""
         if self._part is None:
             return
         for block in self._part.take(self._captures.packets - self._taken):
@@ -240,7 +240,7 @@ class OngoingComments(NoteListener):
             raise CaptureError(f"{self._captures.name}: frame {self._taken + 1} is damaged, and cannot be passed on")
 
     def _written(self, held: _Held) -> bytes:
-        """The octets of a packet, with what there is to say of it, and of those that were written before."""
+        """The octets of a packet, with what there is to say about it, and of those that were written before."""
         frame = held.frame
         bare = without_comments(held.block, is_ours)
         self.packets = frame
@@ -281,7 +281,7 @@ class OngoingComments(NoteListener):
         return _half(self._open[serial], direction)
 
     def _forget_before(self, frame: int) -> None:
-        """Let go of connections that were over when this packet came: nothing is said of them any more."""
+        """Release connections that were over when this packet came: nothing more is said about them."""
         while self._forgotten and self._forgotten[0][0] < frame:
             del self._over[self._forgotten.popleft()[1]]
 

@@ -78,7 +78,7 @@ class OurFPDUs:
         return self._octets.at(ours.place, ours.captured)
 
     def take(self, theirs: DissectedFPDU) -> OurFPDU | None:
-        """The FPDU that Wireshark shows, which is not given again; None if it is none of ours.
+        """The FPDU that Wireshark shows, which is not given again; None if it is not one of ours.
 
         It is that at the same sequence number, else, where Wireshark tells none, one of the same octets; of several the
         one whose frames are nearest.
@@ -95,11 +95,11 @@ class OurFPDUs:
         return nearest
 
     def left(self) -> Iterator[OurFPDU]:
-        """Those that were not taken."""
+        """Yield those that were not taken."""
         return (ours for ours in self._all if ours.number not in self._taken)
 
     def is_behind_left(self, ours: OurFPDU) -> bool:
-        """Whether an earlier FPDU of the same half connection was not taken, so far."""
+        """Return True if an earlier FPDU of the same half connection was not taken, so far."""
         left = self._left_of[ours.connection.number, ours.key]
         while left and left[0] in self._taken:
             left.popleft()

@@ -1,6 +1,6 @@
 """A capture of the same TCP connections as if nobody had asked for Markers, which every Wireshark dissects.
 
-Each half connection is sent anew in the order of its stream: an FPDU a segment, at the time when it and all before it
+Each half connection is rewritten in the order of its stream: an FPDU a segment, at the time when it and all before it
 had been captured. Startup frames have M cleared, FPDUs come without Markers and with CRCs that are right for that (a
 bad one stays bad, and what the capture cut is cut), sequence and acknowledgement numbers are those of the shorter
 stream, checksums are right. Octets that were not captured, and those of FPDUs of which some were not, are a gap of the
@@ -60,7 +60,7 @@ IPPacket: TypeAlias = tuple[bytes, int]
 
 
 class Stripped(NamedTuple):
-    """How many packets were written, with how many FPDUs; the connections left out, as a sender deviates."""
+    """How many packets were written, with how many FPDUs; and the connections left out because a sender deviates."""
 
     packets: int
     fpdus: int
@@ -89,7 +89,7 @@ def _segments(query: Query) -> Iterator[Segment]:
 
 
 class HalfSent:
-    """One direction of a connection, as it is sent anew.
+    """One direction of a connection, as it is rewritten.
 
     Args:
         key: addresses and ports of its segments.
@@ -120,7 +120,7 @@ class HalfSent:
             self.startup, self.startup_seq = startup, startup[1]
 
     def packet(self, payload: bytes, flags: int, seq: int, options: bytes = b"", cut: int = 0) -> IPPacket:
-        """A packet, with the last acknowledgement; so many octets of its payload are cut off."""
+        """A packet, with the last acknowledgement; this many octets of its payload are cut off."""
         if self.acks:
             flags |= ACK_FLAG
         self.said = self.ack, self.window
@@ -135,7 +135,7 @@ class HalfSent:
         return frame[_ETHERNET_HEADER : len(frame) - cut], len(frame) - _ETHERNET_HEADER
 
     def data(self, seq: int, payload: bytes, cut: int = 0) -> Iterator[IPPacket]:
-        """Packets with octets of the stream, behind which ``cut`` more follow that the capture does not have."""
+        """Packets with octets of the stream, after which ``cut`` more follow that the capture does not have."""
         length = len(payload) + cut
         for at in range(0, length, _MOST_PAYLOAD):
             piece = payload[at : at + _MOST_PAYLOAD]
@@ -144,14 +144,14 @@ class HalfSent:
         self.next = seq_add(seq, length)
 
     def fpdu(self, offset: int, octets: bytes, fpdu: Fpdu, markers: int, *, crc: bool) -> Iterator[IPPacket]:
-        """An FPDU at a stream offset, with so many Markers; ``fpdu`` are its fields."""
+        """An FPDU at a stream offset, with this many Markers; ``fpdu`` are its fields."""
         self.numbers.near = max(self.numbers.near, offset + fpdu.wire_length)
         plain = unmarked_fpdu(octets, fpdu, markers=self.numbers.markers, crc=crc)
         cut = fpdu.wire_length - MARKER_LENGTH * markers - len(plain) if len(octets) < fpdu.wire_length else 0
         yield from self.data(self.numbers.seq_at(offset), plain, cut)
 
     def fin(self) -> Iterator[IPPacket]:
-        """The FIN, if it waits for nothing any more."""
+        """The FIN, if it no longer waits for anything."""
         if self.fin_waits and not self.left and self.numbers.fin is not None:
             self.fin_waits = False
             seq = self.numbers.seq_at(self.numbers.fin)
@@ -160,13 +160,13 @@ class HalfSent:
 
 
 class ConnectionSent:
-    """A connection as it is sent anew: its halves by their keys."""
+    """A connection as it is rewritten: its halves by their keys."""
 
     def __init__(self, halves: dict[bytes, HalfSent]) -> None:
         self.halves = halves
 
     def segment(self, seg: Segment) -> Iterator[IPPacket]:
-        """What a captured segment gives besides FPDUs."""
+        """Yield what a captured segment gives besides FPDUs."""
         half = self.halves[seg.key]
         peer = next(other for other in self.halves.values() if other is not half)
         flags, length = seg.flags, seg.length
@@ -278,7 +278,7 @@ class _Stripping:
     def _of(self, seg: Segment) -> _Captured | None:
         """The connection of a segment: of several on the same addresses and ports the one of its time."""
         there = [sent for sent in self._by_key.get(seg.key, ()) if not sent.connection.is_foreign(seg)]
-        # A SYN behind the last frame of one begins the next.
+        # A SYN after the last frame of one begins the next.
         while len(there) > 1 and (
             seg.frame >= there[1].extent.first or (seg.flags & SYN and seg.frame > there[0].extent.last)
         ):

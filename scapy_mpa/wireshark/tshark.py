@@ -1,4 +1,4 @@
-"""Which tshark there is, and what it knows: asked of it, never supposed."""
+"""Which tshark is installed, and what it supports: asked, never assumed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SECONDS = 60
 
 
 class ToolMissing(MPAError):
-    """What compares with Wireshark needs a program or a package that is not there."""
+    """Comparing with Wireshark needs a program or a package that is not installed."""
 
 
 class Tshark(NamedTuple):

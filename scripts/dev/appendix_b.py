@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What alignment and Markers are worth: the claims of RFC 5044 B.2, B.2.1 and B.2.2, measured.
+"""The benefit of alignment and Markers: the claims of RFC 5044 B.2, B.2.1 and B.2.2, measured.
 
 python -m scripts.dev.appendix_b [--connections 100 1000] [--picture appendix-b.svg]
 
@@ -73,7 +73,7 @@ class Memory(NamedTuple):
 
 
 def memory(connections: int, way: str, folder: Path) -> Memory:
-    """Have so many connections send at the same time, cut in this way, and count what their receiver holds."""
+    """Have this many connections send at the same time, cut in this way, and count what their receiver holds."""
     made = []
     for number in range(connections):
         one = Conversation(
@@ -113,7 +113,7 @@ def memory(connections: int, way: str, folder: Path) -> Memory:
 
 
 def flight(segments: int, folder: Path) -> HalfBuffers:
-    """Lose segments of a half connection, each sent again behind so many others."""
+    """Lose segments of a half connection, each retransmitted after this many others."""
     one = Conversation(seed=SEED, m=(1, 1), mtu=EMSS + 40, timestamps=False)
     one.start()
     one.send("initiator", bytes(400_000))
@@ -127,7 +127,7 @@ def flight(segments: int, folder: Path) -> HalfBuffers:
 
 
 def segments_of(ulpdu: int, count: int, way: str) -> int:
-    """The segments that so many ULPDUs of a length are sent in."""
+    """The segments in which this many ULPDUs of a length are sent."""
     _, laid = HalfStream(Dialect(False, True)).lay([bytes(ulpdu)] * count)
     return len(segmentation(way).cuts(laid, EMSS, random.Random(SEED)))
 

@@ -60,7 +60,7 @@ def imports() -> Graph:
 
 
 def reachable(graph: Graph, start: str) -> frozenset[str]:
-    """What can be reached from a node by one step or more."""
+    """Return what can be reached from a node in one step or more."""
     found: set[str] = set()
     ahead = [start]
     while ahead:
@@ -83,7 +83,7 @@ def arrows(graph: Graph) -> list[tuple[str, str]]:
     group_of = {node: frozenset(group) for group in together(graph) for node in group}
 
     def is_shown_otherwise(start: str, end: str) -> bool:
-        """Whether a longer way leads from the group of ``start`` to ``end``, or another member of it shows the same."""
+        """True if a longer way leads from the group of ``start`` to ``end``, or another member of it shows the same."""
         mine = group_of[start]
         others = {other for node in mine for other in graph[node]} - mine - group_of[end]
         return any(end in reach[other] for other in others) or any(end in graph[node] for node in mine if node < start)

@@ -40,7 +40,7 @@ _SLOWER = 10
 
 
 def test_one_input(octets: bytes) -> None:
-    """What libFuzzer calls."""
+    """Run one input; libFuzzer calls this."""
     size = len(octets)
     examined = examine([octets], limits=TIGHT if size % 4 == 1 else DEFAULT_LIMITS)
     if examined.seconds > _SLOWER * seconds_allowed(max(size, _LONGEST)):

@@ -100,7 +100,7 @@ RECORD_HEADER = 16
 
 @dataclass(frozen=True)
 class Scenario:
-    """What a capture holds: ``plan`` as keywords of BulkPlan, and how many connections take turns."""
+    """The content of a capture: ``plan`` as keywords of BulkPlan, and how many connections take turns."""
 
     title: str
     plan: dict[str, object] = field(default_factory=dict)
@@ -204,7 +204,7 @@ def cached_capture(scenario: str, cache: Path, size: int, seed: int) -> Capture:
 
 @dataclass
 class Result:
-    """What the rounds of one command on one capture gave: seconds, those of the processor, octets of memory, FPDUs."""
+    """The results of the rounds of one command on one capture: seconds, processor seconds, octets of memory, FPDUs."""
 
     command: str
     seconds: list[float] = field(default_factory=list)
@@ -266,7 +266,7 @@ def run(command: Sequence[str], out: Path, err: Path) -> tuple[float, float, int
 
 
 def found(name: str, out: Path) -> int | None:
-    """How many FPDUs a command's output names."""
+    """Return how many FPDUs a command's output names."""
     name = name.removesuffix("-jobs")
     if name == "analyze":
         report = json.loads(out.read_bytes())
@@ -363,7 +363,7 @@ def rows(capture: Capture, results: list[Result]) -> list[tuple[str, ...]]:
 
 
 def heading(capture: Capture) -> str:
-    """What a capture is, in one line."""
+    """Return what a capture is, in one line."""
     return (
         f"{capture.scenario}: {SCENARIOS[capture.scenario].title}; {capture.octets / 1e6:,.0f} MB, "
         f"{capture.packets:,} packets, {capture.fpdus:,} FPDUs, {capture.connections} connection(s)"
@@ -410,7 +410,7 @@ def print_table(capture: Capture, results: list[Result], style: str) -> None:
 
 
 def bench_in(cache: Path, folder: Path, size: int, repeat: int, seed: int) -> Bench:
-    """What measures aims, ``repeat`` times each, with captures in ``cache`` and all else in ``folder``."""
+    """Return what measures aims, ``repeat`` times each, with captures in ``cache`` and all else in ``folder``."""
 
     @contextmanager
     def large(scenario: str) -> Iterator[Capture]:

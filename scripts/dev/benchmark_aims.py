@@ -1,4 +1,4 @@
-"""What is aimed at, measured: ``benchmark.py --aims``, or some parts of it by ``--part``.
+"""Measures the aims: ``benchmark.py --aims``, or some parts of it with ``--part``.
 
 Each part makes its captures and runs whole processes in turn, floor and tshark among them.  Times are those of the
 processor, which other work on the machine changes the least; the least of the rounds.  What comes out is Markdown:
@@ -68,7 +68,7 @@ class Aim(NamedTuple):
     at_least: bool = False
 
     def verdict(self, measured: float) -> str:
-        """What was measured, and whether the aim is met."""
+        """Return what was measured, and whether the aim is met."""
         is_met = measured >= self.number if self.at_least else measured <= self.number
         digits = 2 if measured < 10 else 1 if measured < 100 else 0
         return f"{measured:.{digits}f}, {_WORDS[is_met]}"
@@ -78,13 +78,13 @@ _WORDS = {True: "met", False: "**missed**"}
 
 
 class Bench(NamedTuple):
-    """What measures.
+    """Measures.
 
     Attributes:
         size: octets of each capture; the larger ones have :data:`LARGER` times as many.
-        capture: the capture of a scenario, of so many octets.
+        capture: the capture of a scenario, of this many octets.
         large: the same, larger, as long as it is measured.
-        connections: a capture of so many connections of eight packets, as long as it is measured.
+        connections: a capture of this many connections of eight packets, as long as it is measured.
         measure: runs commands on a capture, by name, so many rounds if they are not to be as many as usual.
         run: runs any command; returns what it prints.
     """
@@ -230,7 +230,7 @@ PARTS: dict[str, Callable[[Bench], Iterator[str]]] = {
 
 
 def _machine() -> str:
-    """What this is measured on."""
+    """Return what this is measured on."""
     from scapy_mpa.compiled import is_compiled
 
     told = subprocess.run(["tshark", "--version"], capture_output=True, text=True).stdout

@@ -73,7 +73,7 @@ def row(markers: bool, size: int) -> tuple[str, ...]:
 
 
 def recipe(packet: TcpPacket, setup: Setup) -> Callable[[], Packet]:
-    """What builds a packet of an aligned stream from the values of its fields."""
+    """Return what builds a packet of an aligned stream from the values of its fields."""
     from scapy.layers.inet import IP, TCP
     from scapy.layers.l2 import Ether
 

@@ -51,7 +51,7 @@ def _connection(number: int, fpdus: list[bytes]) -> Iterator[bytes]:
 
 
 def connections(count: int) -> Iterator[bytes]:
-    """The frames of so many connections."""
+    """The frames of this many connections."""
     fpdus = [encode_fpdu(send(msn, bytes(20))) for msn in range(1, SENDS + 1)]
     for first in range(0, count, _TAKING_TURNS):
         for frames in zip(

@@ -23,7 +23,7 @@ CAPTURE = ROOT / "pcaps" / "siw-rping.pcap"
 
 
 class CheckFailed(Exception):
-    """What was built is not what it should be; says why."""
+    """A built distribution is not what it should be; says why."""
 
 
 def built(folder: Path) -> tuple[Path, Path]:
@@ -48,7 +48,7 @@ def missing_sources(sdist: Path) -> list[str]:
 
 
 def run(*command: str | Path, folder: Path, pure: bool = False) -> str:
-    """What a command prints. Raises :class:`CheckFailed` if it fails."""
+    """Return what a command prints. Raises :class:`CheckFailed` if it fails."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SCAPY_MPA"))}
     if pure:
         environment["SCAPY_MPA_PURE"] = "1"

@@ -1,4 +1,4 @@
-"""Writes pcaps/esp/ anew: four captures of MPA under IPsec's ESP, and the keys of all of them (esp_sa).
+"""Writes pcaps/esp/ again: four captures of MPA under IPsec's ESP, and the keys of all of them (esp_sa).
 
 python -m scripts.dev.esp_captures [FOLDER]
 """

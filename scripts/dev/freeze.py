@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Freeze what the program says of many captures, and compare it with what another commit says.
+"""Freeze what the program says about many captures, and compare it with what another commit says.
 
     python -m scripts.dev.freeze corpus DIR --count 30000 --seed 1 --captures FOLDER   # once; read by every commit
     python -m scripts.dev.freeze hash DIR -o before.txt --jobs 2 --package CHECKOUT
@@ -40,7 +40,7 @@ _PARTS = ("captures", "malformed", "crafted", "mutated")
 _ENVIRONMENT = {"PYTHONHASHSEED": "0", "TZ": "UTC", "COLUMNS": "120", "LC_ALL": "C.UTF-8"}
 #: The command allocates, once, a large block that it never touches; in a process of many it would be cleared each time.
 _MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(8 << 20), "MALLOC_TRIM_THRESHOLD_": str(256 << 20)}
-#: Text in a file that is none: comments, above all.
+#: Text that does not count in a file: mainly comments.
 _TEXT = re.compile(rb"(?:[\x20-\x7e]|[\xc2-\xdf][\x80-\xbf]|\xe2[\x80-\xbf]{2}){6,}")
 
 _folder = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -125,14 +125,14 @@ def _arguments(what: str, asked: dict[str, Any]) -> list[str]:
 
 
 class Hashed(NamedTuple):
-    """What a list of hashes has of one capture: (hash, flags) of each command, and the rules found."""
+    """The entry of one capture in a list of hashes: (hash, flags) of each command, and the rules found."""
 
     commands: dict[str, tuple[str, str]]
     rules: set[str]
 
     @property
     def is_exempt(self) -> bool:
-        """Whether a limit was met: what is let go then is not frozen."""
+        """True if a limit was met: what is released then is not frozen."""
         return any(flags.endswith(",limit") for _, flags in self.commands.values())
 
 
@@ -188,7 +188,7 @@ def compare_command(before: Path, after: Path, listed: int) -> None:
 
 
 def _crashes(one: Hashed, other: Hashed, command: str) -> Iterator[str]:
-    """What of a command that differs is no exit status."""
+    """Yield the differences of a command that are not exit statuses."""
     for side, hashed in (("A", one), ("B", other)):
         status = hashed.commands.get(command, ("", "missing"))[1].partition(",")[0]
         if not status.isdigit():

@@ -35,7 +35,7 @@ T = TypeVar("T", int, str)
 
 #: Of mutated captures, which take most of the time, every so many is annotated and shown.
 SHOWN_EVERY = 3
-#: Every so many is read under one of these, as if somebody had told what no startup frame says.
+#: Every so many is read under one of these, as if the user had said what no startup frame says.
 ASSUMED_EVERY = 8
 ASSUMED = (
     ("--profile", "culley-02"),
@@ -82,7 +82,7 @@ def _other_octets(packets: list[TcpPacket], rng: random.Random) -> Iterable[TcpP
 
 
 def _startup_again(packets: list[TcpPacket], rng: random.Random) -> Iterable[TcpPacket]:
-    """The startup frames come once more, somewhere behind."""
+    """The startup frames come again, somewhere after."""
     changed = list(packets)
     for at, packet in reversed([*enumerate(packets)]):
         if packet.payload and not packet.in_operation:

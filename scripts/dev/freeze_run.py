@@ -69,7 +69,7 @@ class Entry(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What a command said: the exit status, `crash:TYPE` or `timeout`; a traceback stands in `stderr`."""
+    """The result of a command: the exit status, `crash:TYPE` or `timeout`; a traceback is in `stderr`."""
 
     status: str
     stdout: bytes = b""
@@ -142,7 +142,7 @@ class Runner:
         self._stack.close()
 
     def run(self, arguments: Sequence[str]) -> Said:
-        """What the command line says to these arguments."""
+        """Return what the command line does with these arguments."""
         self._remove(_WRITTEN)
         streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="\n") for _ in range(2)]
         before = sys.argv, sys.stdout, sys.stderr
@@ -228,7 +228,7 @@ def hash_share(corpus: Path, share: int, of: int, every: int, only: Sequence[str
 
 
 def show(corpus: Path, name: str, command: str) -> None:
-    """Write to stdout, as JSON, what one command says of one capture (octets as ISO 8859-1)."""
+    """Write to stdout, as JSON, what one command says about one capture (octets as ISO 8859-1)."""
     entry = next(entry for entry in index(corpus) if entry.name == name)
     arguments = dict(commands(entry._replace(full=True)))[command]
     with Runner() as runner:

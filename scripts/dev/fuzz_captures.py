@@ -63,7 +63,7 @@ _BY_OTHER_FLAGS = {
 
 
 def _may_deviate(cases: list[Case], deviations: frozenset[str]) -> bool:
-    """Whether there is a sender in these cases that deviates, or that other startup frames make one that does."""
+    """True if there is a sender in these cases that deviates, or that other startup frames make one that does."""
     may_be_others = len(cases) > 1 or any(name == "splice" for one in cases for name, _ in one.mutations)
     named = {name for names in deviations for name in names.split("+")}
     return may_be_others or named <= _BY_OTHER_FLAGS or any(one.sample.startswith("faulty") for one in cases)

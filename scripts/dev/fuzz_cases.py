@@ -100,7 +100,7 @@ def _report(seed: int, captures: tuple[str, ...], keep: Path | None, failure: Fa
 
 
 def _hunt_tshark(seed: int, captures: tuple[str, ...], numbers: range, keep: Path | None) -> bool:
-    """Whether tshark crashes by any of these."""
+    """Return True if tshark crashes by any of these."""
     cases = map(fuzzer(seed, captures).case, numbers)
     found = 0
     for case, why in tshark_cases(cases, capture_of):

@@ -44,7 +44,7 @@ def run(notebook: dict[str, Any], root: Path = ROOT) -> dict[str, Any]:
 
 
 def _outputs(source: str, names: dict[str, Any], number: int) -> list[dict[str, Any]]:
-    """What a cell prints, and the value that it ends with."""
+    """Return what a cell prints, and the value that it ends with."""
     tree = ast.parse(source)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     printed = io.StringIO()

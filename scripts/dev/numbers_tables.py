@@ -5,7 +5,7 @@
     python -m scripts.dev.numbers_tables --print     # prints them
 
 A number is a module constant ``NAME: Final = ...`` whose value is an integer; its reason is the ``#:`` comment above.
-Constants of FORMATS are none: a specification says what they are, and no other value could be chosen.
+Constants of FORMATS are not among them: a specification says what they are, and no other value could be chosen.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     python -m scripts.dev.reference_pages
 
 docs/commands.md has each command's ``--help`` and a real example, with what it prints. What may differ from run to run,
-or goes on for long, is ``...`` there, as everywhere in the documentation.
+or continues for long, is ``...`` there, as everywhere in the documentation.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Run = Callable[[str], str]
 class Example(NamedTuple):
     """Commands of an example, and how many lines of what each prints are shown (None: all).
 
-    ``masked`` is a pattern: the rest of a line behind what it matches may be different the next time.
+    ``masked`` is a pattern: the rest of a line after what it matches may be different the next time.
     """
 
     commands: tuple[str, ...]
@@ -100,10 +100,10 @@ _COMMANDS_HEAD: Final = f"""# Commands
 
 {MADE_BY}
 
-Each command with its `--help` and an example. The examples read the captures of `pcaps/`. `...` stands for lines, or
+Each command with its `--help` and an example. The examples read the captures in `pcaps/`. `...` stands for lines, or
 the rest of a line, left out here.
 
-Exit status, unless the help of a command says otherwise: 0 if no finding is an error, 1 if some are, 2 if the input or
+Exit status, unless the help of a command says otherwise: 0 if no finding is an error, 1 if one is, 2 if the input or
 the arguments cannot be used.
 """
 
@@ -111,9 +111,9 @@ _RULES_HEAD: Final = f"""# Rules
 
 {MADE_BY}
 
-The COUNT rules that traffic is judged by. A finding of [`analyze`](analysis.md) names one of them. `scapy-mpa rules
-ID` prints the same of one rule, with the requirements that it stands for. [Conformance](conformance.md) is the table
-from the other side, by the clauses of the specifications. The [glossary](glossary.md#severity) explains *error*,
+Traffic is checked against these COUNT rules. Each finding of [`analyze`](analysis.md) names one of them. `scapy-mpa
+rules ID` prints the same for one rule, with the requirements behind it. [Conformance](conformance.md) lists them
+by the clauses of the specifications. The [glossary](glossary.md#severity) explains *error*,
 *warning* and *note*."""
 
 

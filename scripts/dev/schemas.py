@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write what show.schema.json says of FPDUs and findings: what the schemas of the commands that list these say.
+"""Write what show.schema.json says about FPDUs and findings: what the schemas of the commands that list these say.
 
 python -m scripts.dev.schemas
 """

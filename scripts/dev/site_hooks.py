@@ -1,4 +1,4 @@
-"""What mkdocs does beside its plugins when it builds the site: roles of docstrings become plain code."""
+"""What mkdocs does besides its plugins when it builds the site: roles in docstrings become plain code."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class Site(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a run."""
+    """The outcome of a run."""
 
     summary: str
     agreed: str
@@ -134,7 +134,7 @@ def on_guest(site: Site, command: str) -> subprocess.Popen[str]:
 
 
 def listens(site: Site) -> bool:
-    """Whether somebody listens on the port there (state 0A, the port in hexadecimal)."""
+    """Return True if somebody listens on the port there (state 0A, the port in hexadecimal)."""
     asked = on_guest(site, f"grep -q ':{site.port:04X} [0-9A-F:]* 0A' /proc/net/tcp /proc/net/tcp6 && echo listens")
     return "listens" in asked.communicate(timeout=_PATIENCE)[0]
 
@@ -189,7 +189,7 @@ def talk(site: Site, run: Run, folder: Path) -> Outcome:
 
 
 def agreed_in(log: Path) -> str:
-    """What both sides agreed on, by the log."""
+    """Return what both sides agreed on, by the log."""
     for line in log.read_text().splitlines():
         event = json.loads(line)
         if event["event"] == "established":

@@ -9,11 +9,11 @@ GUEST is a folder with a program ``run_vm.sh``, which takes these words:
   module options, and ends when the guest is up: ``rping -s -P`` listens on its port 7471, which $HOSTPORT of
   127.0.0.1 reaches, and the guest reaches this host at 10.0.2.2;
 * ``cmd COMMAND`` runs a shell command in the guest, by way of $CMDPORT;
-* ``stop`` ends the guest, even if its kernel does not answer any more.
+* ``stop`` ends the guest, even if its kernel no longer answers.
 
 ``probe --restart`` boots the guest again when a case has taken its kernel down. The results of each run are in the
 folder ``--keep``: its JSON lines, its captures, what it printed. ``--tables`` only prints the tables, from what is
-kept. Cases behind which the peer was gone, and deviations of the file ``--withhold`` (names, one a line), are counted
+kept. Cases after which the peer was gone, and deviations of the file ``--withhold`` (names, one a line), are counted
 and not named: docs/disclosure.md says why. Exit status: 0 if every run came to its end, 1 if not.
 """
 
@@ -71,7 +71,7 @@ class Guest(NamedTuple):
 
     @property
     def environment(self) -> dict[str, str]:
-        """That of its program."""
+        """The environment of its program."""
         names = ("HOSTPORT", "CMDPORT", "HOSTPORT2")
         return {**os.environ, **dict(zip(names, map(str, self.ports), strict=True))}
 
@@ -111,7 +111,7 @@ class Deviation(NamedTuple):
 
 
 def probe(run: Run, guest: Guest, options: tuple[str, ...], folder: Path) -> bool:
-    """Start the guest anew and give it cases; returns whether it was given all of its role."""
+    """Start the guest again and give it cases; returns whether it was given all of its role."""
     restart = guest.start(run.form)
     subprocess.run(shlex.split(restart), env=guest.environment, check=True, stdout=sys.__stderr__)
     results = run.results(folder)
@@ -159,7 +159,7 @@ def deviations(results: list[tuple[Run, dict[str, Any]]]) -> dict[str, Deviation
 
 
 def tables(runs: list[Run], folder: Path, withheld: frozenset[str], console: Console) -> None:
-    """How many cases came to which verdict, and what went wrong in those that failed: a row for each deviation."""
+    """Print how many cases came to which verdict, and what went wrong in those that failed: a row per deviation."""
     found = {run: [*read(run.results(folder))] for run in runs if run.results(folder).exists()}
     counts = Table("run", "cases", *_VERDICTS, box=box.MARKDOWN)
     for run, results in found.items():

@@ -40,7 +40,7 @@ def memory(process: subprocess.Popen[bytes]) -> int:
 
 
 def packets() -> int:
-    """How many packets have passed the loopback interface."""
+    """Return how many packets have passed the loopback interface."""
     (count,) = re.findall(r"^ *lo:\s*\d+\s+(\d+)", Path("/proc/net/dev").read_text(), re.MULTILINE)
     return int(count)
 
@@ -82,7 +82,7 @@ def running(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def scenario(connections: int) -> str:
-    """A scenario of so many connections in which the Initiator sends some messages."""
+    """A scenario of this many connections in which the Initiator sends some messages."""
     say = ", ".join(['"initiator send 100"'] * _SENDS)
     return 'title = "soak"\n' + f"[[connection]]\nsay = [{say}]\n" * connections
 

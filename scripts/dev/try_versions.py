@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Try the oldest versions that pyproject.toml declares on the oldest Python at hand, or the newest on the newest.
+"""Try the oldest versions that pyproject.toml declares on the oldest Python available, or the newest on the newest.
 
     python -m scripts.dev.try_versions oldest
 

@@ -180,7 +180,7 @@ def test_what_is_not_read_is_named(said: str, tmp_path: Path) -> None:
     path = tmp_path / "made.pcap"
     path.write_bytes(capture([unread_frames()[said]] * 3 + [ethernet()]))
     result = run("analyze", "--format", "json", str(path))
-    line = f"3 of 4 packets hold no TCP that can be read: 3 {said}"
+    line = f"3 of 4 packets hold no readable TCP: 3 {said}"
     assert result.stderr.splitlines() == [f"scapy-mpa: {line}"] and result.returncode == 0
     (found,) = analyze(path).findings
     assert (found.rule.id, found.detail, found.frame) == ("not-read", line, 1)

@@ -102,7 +102,9 @@ def test_captures_that_are_not_read_come_first_with_what_converts_them(tmp_path:
     assert found.left_out.startswith(
         f"{tmp_path}: 7 files are not captures: c (a snoop file; editcap -F pcap FILE out.pcap converts it), d (comp"
     )
-    assert "\n" not in found.left_out and found.left_out.endswith("e (compressed twice; decompress it once first), ...")
+    assert "\n" not in found.left_out and found.left_out.endswith(
+        "e (compressed twice; decompress it once before), ..."
+    )
 
 
 def test_only_files_are_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

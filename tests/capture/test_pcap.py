@@ -156,7 +156,7 @@ def test_zeros_in_place_of_records(order: str) -> None:
     frames, source = opened(octets + bytes(4096))
     assert (frames, source.packets) == ([1, 2, 3], 3)
     (line,) = source.damage
-    assert line.endswith("nothing but zeros follow frame 3")
+    assert line.endswith("nothing but zeros follows frame 3")
     assert opened(octets + bytes(4080))[1].packets == 3 + 255
 
 

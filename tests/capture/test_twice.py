@@ -65,7 +65,7 @@ def test_a_capture_of_any_and_one_of_the_interface(capture: Path, link: str | No
     report = analyze([capture, second])
     assert counted(report, "capture-twice") == counted(analyze(capture))
     assert notes(report)["capture-twice"].endswith(
-        "are identical: both captures are of one tap; each packet counts once"
+        "are identical: both captures are from one tap; each packet counts once"
     )
     assert f"{capture} and {second}" in notes(report)["capture-twice"] and "capture-taps" not in notes(report)
 

@@ -142,9 +142,9 @@ def test_an_exchange_of_a_scenario_is_what_it_says(name: str) -> None:
     [
         (("lose:number=5000", "--from", "CAPTURE"), "lose: there is no packet 5000"),
         (("swapped:number=1,other=5000", "--from", "CAPTURE"), "swapped: there is nothing to change"),
-        (("other-window:window=70000", "--from", "CAPTURE"), "a number does not fit into the field"),
+        (("other-window:window=70000", "--from", "CAPTURE"), "a number does not fit into its field"),
         (("pad:number=5000,octets=hex:01", "--from", "CAPTURE"), "there is no FPDU with a place for it"),
-        (("pad-40", "--from", "CAPTURE"), "pad-40 replaces what is said, so nothing of it would be left"),
+        (("pad-40", "--from", "CAPTURE"), "pad-40 replaces all messages, so none of yours would be left"),
         (("--all", "--from", "CAPTURE"), "takes each CASE by its name"),
         (("crc-zero", "--connection", "0"), "--connection needs --from or --scenario"),
         (("crc-zero", "--from", "CAPTURE", "--connection", "3"), "there is no connection 3"),
@@ -173,7 +173,7 @@ def test_what_of_a_capture_is_refused(arguments: tuple[str, ...], said: str, tmp
         ("in-vain:times=256", "times is 256, but must be 1 to 255"),
         ("lose:number=2,connection=0", "connection=0 is for `scapy-mpa craft`"),
         ("setup:m=5", "cannot be made of plain"),
-        ("recut:", "recut needs places, of which there may be many"),
+        ("recut:", "recut needs places, which may be a list"),
         ("crc:value=foo", "value is 'foo': it must be a whole number or reversed or inverted"),
         ("pad:number=two,octets=hex:01", "number is 'two': it must be a whole number"),
         ("injected:flags=Q", "flags is 'Q': it must be A or R or RA or S or SA or FA"),
@@ -213,7 +213,8 @@ def test_an_impairment_is_of_the_side_that_is_named() -> None:
 @pytest.mark.parametrize("change", ["lose:probability=0.5", "duplicate:probability=0.3,distance=1", "jitter"])
 def test_a_seed_decides_what_an_impairment_does(change: str, tmp_path: Path) -> None:
     octets = []
-    for seed in (0, 1, 2, 1):
+    # Of the few packets that may be lost two seeds may choose the same: those of 0 and 1 do.
+    for seed in (0, 2, 3, 2):
         path = tmp_path / "x.pcap"
         invoke("malform", change, "crc-zero", "--seed", str(seed), "-o", str(tmp_path / "both"))
         invoke("malform", change, "--seed", str(seed), "-o", str(path))
@@ -224,7 +225,7 @@ def test_a_seed_decides_what_an_impairment_does(change: str, tmp_path: Path) -> 
     assert len(set(octets)) == 3 and octets[1] == octets[3]
     invoke("malform", change, "-o", str(path))
     assert path.read_bytes() == octets[0]
-    named = f"{change},seed=1" if ":" in change else f"{change}:seed=1"
+    named = f"{change},seed=2" if ":" in change else f"{change}:seed=2"
     assert Malformed(named).write(path) and path.read_bytes() == octets[1]
 
 
@@ -278,7 +279,7 @@ def test_several_do_not_go_into_a_file(tmp_path: Path) -> None:
         (("--list", "-o", "x"), "--list writes no files"),
         (("--list", "crc-zero", "--format", "md"), "leave out the options that select cases"),
         (("crc-zero", "crc-ones", "-o", "-"), "takes one capture"),
-        (("crc-zero", "--seed", "1", "-o", "x"), "--seed decides about an impairment"),
+        (("crc-zero", "--seed", "1", "-o", "x"), "--seed is for impairments"),
     ],
 )
 def test_what_cannot_be_used(arguments: tuple[str, ...], message: str) -> None:
@@ -345,7 +346,7 @@ def test_malformed_in_python(tmp_path: Path) -> None:
     finding = made.finding_of("crc")
     assert finding is not None and (finding.frame, finding.direction) == (8, "initiator")
     assert made.finding_of("pad") is None
-    assert repr(made) == "<Malformed crc-zero: The CRC field is zero though CRCs are in use>"
+    assert repr(made) == "<Malformed crc-zero: The CRC field is zero although CRCs are in use>"
 
 
 def test_cases_in_python() -> None:

@@ -221,7 +221,7 @@ def test_why_an_fpdu_was_located_and_placed() -> None:
     shown = " ".join(text(REORDERED, "--fpdu", "0/i/5").split())
     assert "The FPDU before it, 0/initiator/4, was placed only at frame 19: its length came too late." in shown
     assert (
-        "By Marker: the Marker at sequence 1371810098 (frame 12) has FPDUPTR 500: that many octets before it, at "
+        "By Marker: the Marker at sequence 1371810098 (frame 12) has FPDUPTR 500: that many octets earlier, at "
         "sequence 1371809598, is its ULPDU_Length. (RFC 5044 §4.3)"
     ) in shown
     assert (
@@ -277,7 +277,7 @@ def test_a_frame_with_parts_of_fpdus(tmp_path: Path) -> None:
     rest = f"octets {part}-{size - 1} of {size} of 0/initiator/1 (Send), the rest in frame {first}"
     assert f"  octets 0-{size - part - 1}: {rest}" in lines
     lines = text(path, "--frame", str(again)).splitlines()
-    assert lines[2].endswith(f"; all repeated, frames {first}, {second} brought them first")
+    assert lines[2].endswith(f"; all repeated, frames {first}, {second} carried them first")
     lines = text(path, "--frame", str(other)).splitlines()
     assert lines[2].endswith("; THEY DIFFER from those kept")
 
@@ -300,7 +300,7 @@ def test_a_gap_a_cut_frame_and_an_fpdu_found_by_its_crc(tmp_path: Path) -> None:
     shown = text(path, "--frame", str(last))
     assert "It holds no Marker" not in shown
     assert "hold no located FPDU: no length leads to it." in shown and "its CRC confirms it" in shown
-    assert f"brought by frame {first}" in text(path, "--fpdu", "0/i/0")
+    assert f"carried by frame {first}" in text(path, "--fpdu", "0/i/0")
 
 
 def test_a_bad_crc_is_an_error_of_what_is_shown(tmp_path: Path) -> None:
@@ -327,7 +327,7 @@ def test_a_frame_that_the_receiver_dropped(tmp_path: Path) -> None:
     path = talked(talk, tmp_path / "dropped.pcap")
     shown = text(path, "--frame", str(wrong))
     assert "its TCP checksum is wrong: a receiver dropped it" in shown and "THEY DIFFER" in shown
-    assert f"brought by frame {right}" in text(path, "--fpdu", "0/i/0")
+    assert f"carried by frame {right}" in text(path, "--fpdu", "0/i/0")
 
 
 # --- startup frames ---
@@ -432,7 +432,7 @@ def test_frames_without_octets_say_what_they_are() -> None:
     opened, accepted = (text(path, "--frame", frame).splitlines()[2:] for frame in ("23", "24"))
     assert opened == ["  SYN: the Initiator opens the TCP connection"]
     assert accepted == ["  SYN: the Responder accepts the TCP connection"]
-    assert text(path, "--frame", "25").splitlines()[2:] == ["  it does nothing but acknowledge"]
+    assert text(path, "--frame", "25").splitlines()[2:] == ["  it only acknowledges"]
     first, second = (text(path, "--frame", frame).splitlines()[2:] for frame in ("1400", "1414"))
     assert first[0] == "  FIN: the Initiator closes its side, as the first of both"
     assert second == ["  FIN: the Responder closes its side"]

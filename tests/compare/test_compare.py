@@ -238,7 +238,7 @@ def test_removed_markers_are_said(tmp_path: Path) -> None:
             PcapWriter(file).write((one.time, octets_of(one)) for one in conversation(m=m).sending(0).packets())
     half = initiator(paths)
     assert (half.is_compared, half.markers) == (False, (True, False))
-    assert [*half.remarks()] == ["Markers are removed on the way: octets and segments are not compared"]
+    assert [*half.remarks()] == ["Markers are removed in transit: octets and segments are not compared"]
 
 
 def test_the_other_order_gives_the_same(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_the_command(tmp_path: Path) -> None:
     ran = CliRunner().invoke(cli, [*args, "--format", "json"], standalone_mode=False)
     jsonschema.validate(json.loads(ran.output), SCHEMA)
     ran = CliRunner().invoke(cli, ["compare", str(pair.first), str(pair.first)], standalone_mode=False)
-    assert (ran.return_value, ran.output.splitlines()[-1]) == (0, "nothing happened on the way")
+    assert (ran.return_value, ran.output.splitlines()[-1]) == (0, "nothing happened in transit")
 
 
 @pytest.mark.parametrize("mapping", ["x=y", "10.0.0.1", "10.0.0.1=10.0.0.2:5", "10.0.0.1:99999=10.0.0.2:5"])

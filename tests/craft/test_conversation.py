@@ -120,7 +120,10 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "nothing": (lambda: Conversation().send("initiator", None), "None is not bytes"),  # type: ignore[arg-type]
     "flag": (lambda: Conversation(m=("0", "1")), "m is '0', but must be 0 or 1"),
     "isn": (lambda: Conversation(isn=(1 << 32, 0)), "isn is 4294967296"),
-    "one end": (lambda: Conversation(responder="10.0.0.1", ports=(7, 7)), "is given for both ends, which must differ"),
+    "one end": (
+        lambda: Conversation(responder="10.0.0.1", ports=(7, 7)),
+        "is given for both ends, but they must differ",
+    ),
     "scope": (lambda: Conversation(initiator="fe80::1%0", responder="fe80::2"), "initiator is"),
     "sizes": (lambda: Conversation(segmentation={"kind": "random", "shortest": 9, "longest": 3}), "above longest"),
     "large": (lambda: Conversation(segmentation={"kind": "window", "longest": 1 << 30}), "longest is 1073741824"),

@@ -158,7 +158,7 @@ def test_what_there_is_is_listed(fuzz: Run) -> None:
         ((), "no output"),
         (("-o", "OUT", "--area", "walks"), "there is no area walks; the areas are startup, "),
         (("-o", "OUT", "--change", "walk"), "there is no change 'walk' that can be drawn"),
-        (("-o", "OUT", "--change", "lose", "--area", "ddp"), "no change is of these areas"),
+        (("-o", "OUT", "--change", "lose", "--area", "ddp"), "none of the requested changes belongs to these areas"),
         (("-o", "OUT", "--case", "1", "--count", "2"), "--case selects one case"),
         (("-o", "OUT", "--case", "1", "--per-file", "2"), "--per-file applies only if several cases"),
         (("--split", "OUT", "--per-file", "2"), "--per-file applies only if several cases"),

@@ -147,7 +147,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert (tmp_path / "out" / LOG).read_text().count('"area": "upper"') >= 5
     listed = invoke("fuzz", "--list").stdout
-    assert "upper (drawn where --from or --scenario has an upper layer, or if named):" in listed
+    assert "upper (drawn if --from or --scenario has an upper layer, or if named):" in listed
     assert all(f"  {name} " in listed for name in NAMES)
 
 

@@ -105,15 +105,7 @@ def examine(
     # in both passes.
     is_same = limits.total_octets == DEFAULT_LIMITS.total_octets
     if is_same:
-        # At a limit of one direction the order of placement may lose more: it alone holds no octets that a deviating
-        # sender began with.
-        bit = any(found.rule.id == "limit" and "held_" in found.detail for found in report.all_findings())
-        # Where there is no room for all findings, that one may be missing.
-        held = limits.held_octets, limits.held_segments
-        usual = DEFAULT_LIMITS.held_octets, DEFAULT_LIMITS.held_segments
-        bit = bit or (held != usual and not _has_all_findings(report))
-        _check_order(report, placed, may_lack=bit)
-        is_same = not bit
+        _check_order(report, placed)
     are_all = _has_all_findings(report) and _has_all_findings(fpdus.report)
     if is_same and _comparable(fpdus.report, are_all) != _comparable(report, are_all):
         raise Violation("the reports differ")
@@ -231,7 +223,7 @@ def _check_record(record: FPDURecord, packets: int) -> None:
         raise Violation(f"lengths: {record}")
 
 
-def _check_order(report: Report, placed: list[FPDURecord], *, may_lack: bool) -> None:
+def _check_order(report: Report, placed: list[FPDURecord]) -> None:
     """The same FPDUs in both orders, as far as a record that is yielded at once can know.
 
     What it cannot: what was located before it, later; that a Request still comes, by which connections are numbered.
@@ -254,7 +246,7 @@ def _check_order(report: Report, placed: list[FPDURecord], *, may_lack: bool) ->
         )
         for records in (stream, placed)
     )
-    if one != other and not (may_lack and other <= one):
+    if one != other:
         raise Violation(
             f"only in stream order: {[*(one - other)][:3]}; only in order of placement: {[*(other - one)][:3]}"
         )

@@ -16,6 +16,7 @@ from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.values.limits import DEFAULT_LIMITS
 from scripts.dev.fuzz_captures import captures_of
 from tests.hostile.examine import TIGHT, TIGHT_IN_ALL, examine
+from tests.hostile.files import LAYOUTS, Case
 from tests.hostile.flow import Flow, file_of
 from tests.laying import lay_dialect, lay_stream
 from tests.receive.cases import Talk, Tap, ulpdus
@@ -240,6 +241,23 @@ def test_an_old_timestamp_in_a_segment_that_came_damaged() -> None:
 def test_the_timestamp_of_an_acknowledgement_before_octets_of_the_peer() -> None:
     """Both passes know it when a copy with an older timestamp comes."""
     _examine(3692)
+
+
+@pytest.mark.parametrize(
+    ("case", "octets", "segments"),
+    [
+        # Whether acknowledgements are in order decides nothing of the octets that a limit gives up.
+        (Case("crafted-aligned", 0, (), LAYOUTS[0]), 1, 1),
+        # The timestamp of a copy that comes late is known when the copy is told of.
+        (
+            Case("crafted-anywhere", 764075126, (("shuffle", 1269082296), ("splice", 1061821320)), LAYOUTS[0]),
+            50,
+            100,
+        ),
+    ],
+)
+def test_a_limit_of_octets_out_of_order(case: Case, octets: int, segments: int) -> None:
+    examine([case.made().octets], limits=DEFAULT_LIMITS._replace(held_octets=octets, held_segments=segments))
 
 
 def _examine(number: int) -> None:

@@ -291,7 +291,7 @@ ISCSI_FIELDS = {
     "iscsi.datasegmentlength": "data_segment_length",
     "iscsi.initiatortasktag": "initiator_task_tag",
 }
-#: tshark takes nothing shorter for iSER: a Hello message has 28 octets, an iSCSI PDU behind the header 76.
+#: tshark takes nothing shorter for iSER: a Hello message has 28 octets, an iSCSI PDU after the header 76.
 _SHORTEST = 76
 _HOSTS, _QPS = ("10.0.0.1", "10.0.0.2"), (0x11, 0x22)
 #: The service of a TCP port, as RDMA CM names it (IBTA, annex A11).

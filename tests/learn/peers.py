@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from scapy_mpa.learn.subject import LearnSettings, LearnSubject
 from scapy_mpa.probe.carrier import Connector
 from scapy_mpa.probe.target import Responder, Target
-from tests.probe.foreign import REPLY, Kind, Over, Peer, crc32c
+from tests.probe.foreign import REPLY, REQUEST, Crash, ForeignInitiator, Kind, Over, Peer, crc32c
 from tests.probe.peers import HOST, plain_server
 
 #: Short, as loopback is; a machine that is busy makes it longer.
@@ -31,6 +31,81 @@ class LeavesOpen(Peer):
                 while self.sock.recv(65536):
                     pass
             raise
+
+
+class Mortal(Responder):
+    """The foreign peer, which is gone after each Terminate, or the first only, until it is restarted.
+
+    When it is gone it closes each connection. After each Request that it did not accept it is gone for a ``pause``, in
+    seconds.
+    """
+
+    def __init__(self, port: int) -> None:
+        super().__init__(Connector(HOST, port, SETTINGS.timeout), patience=1.0)
+        self.is_gone, self.restarts, self.deaths = False, 0, 0
+        self.works_from = 0.0
+
+    def restart(self) -> bool:
+        self.is_gone, self.restarts = False, self.restarts + 1
+        return True
+
+
+class _Dies(Peer):
+    has_accepted = False
+
+    def apply(self) -> None:
+        self.has_accepted = True
+
+    def deliver(self, queue: int, payload: bytes, ulpdu: bytes) -> None:
+        if queue == 2:
+            raise Crash
+        super().deliver(queue, payload, ulpdu)
+
+
+class MortalInitiator(ForeignInitiator):
+    """The foreign Initiator, which after each Terminate sends its Request and no more, until it is restarted."""
+
+    is_gone, restarts = False, 0
+
+    def _connect(self) -> None:
+        with suppress(OSError), socket.create_connection((HOST, self._acceptor.port), 5) as sock:
+            sock.settimeout(5)
+            if self.is_gone:
+                sock.sendall(REQUEST + bytes((0x40, 1, 0, 0)))
+                while sock.recv(1 << 16):
+                    pass
+            try:
+                _Dies(sock, self._kind, is_responder=False).serve()
+            except Crash:
+                self.is_gone = True
+
+    def restart(self) -> bool:
+        self.is_gone, self.restarts = False, self.restarts + 1
+        return True
+
+
+@contextmanager
+def mortal(*, deaths: int = 1 << 16, pause: float = 0.0) -> Iterator[Mortal]:
+    """A peer that Terminates kill, so many times at most."""
+    targets: list[Mortal] = []
+
+    def serve(sock: socket.socket, _number: int) -> bool:
+        (target,) = targets
+        if target.is_gone or time.monotonic() < target.works_from:
+            return True
+        peer = _Dies(sock, Kind(), is_responder=True)
+        try:
+            peer.serve()
+        except Crash:
+            if target.deaths < deaths:
+                target.is_gone, target.deaths = True, target.deaths + 1
+        if not peer.has_accepted:
+            target.works_from = time.monotonic() + pause
+        return True
+
+    with plain_server(serve) as port:
+        targets.append(Mortal(port))
+        yield targets[0]
 
 
 @contextmanager

@@ -30,9 +30,10 @@ def probe(*arguments: str) -> Result:
     return CliRunner().invoke(cli, ["probe", *arguments], standalone_mode=False)
 
 
-def test_json_has_what_the_schema_says_and_the_status_counts_differences() -> None:
+def test_json_has_what_the_schema_says_and_the_status_counts_differences(tmp_path: Path) -> None:
+    graph = str(tmp_path / "peer.dot")
     with planted("any-key") as target:
-        result = probe(HOST, port_of(target), *QUICK, "--format", "json", "--learn-connections", "30")
+        result = probe(HOST, port_of(target), *QUICK, "--format", "json", "--learn-connections", "30", "--dot", graph)
     assert result.return_value == 1, result.output
     said: dict[str, Any] = json.loads(result.stdout)
     closed(SCHEMA).validate(said)
@@ -55,7 +56,7 @@ def test_text_names_states_differences_and_bounds(tmp_path: Path, monkeypatch: p
     assert "  seen: Reply" in lines
     assert "not all was learned: 20 connections were made" in lines
     assert lines[-2] == "1 difference from RFC 5044 in what was learned"
-    assert "program dot is not installed" in result.stderr
+    assert "program dot of Graphviz is not installed" in result.stderr
     text = graph.read_text()
     assert text.startswith('digraph "responder" {') and text.count("{") == text.count("}") == 1
     (red,) = [line for line in text.splitlines() if "color=red" in line]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from scapy_mpa.framing.role import Role
-from scapy_mpa.learn.conversation import OVER, PeerAnswer
+from scapy_mpa.learn.conversation import OVER, SILENCE, PeerAnswer
 from scapy_mpa.learn.machine import LearnedMachine, tree_of
 from scapy_mpa.learn.specified import differences
 
 REPLIED = ("Reply",)
 BAD_CRC = ("Terminate 2/0/2",)
+#: What a Responder has to have received before it may send an FPDU.
+HEARD = [("send", SILENCE)]
 
 
 def found(role: Role, *steps: tuple[str, PeerAnswer]) -> list[tuple[tuple[str, ...], str]]:
@@ -28,11 +30,13 @@ def found(role: Role, *steps: tuple[str, PeerAnswer]) -> list[tuple[tuple[str, .
         [("request", ("close",))],
         [("request-wrong-rev", REPLIED), ("read", ("close",))],
         [("request-wrong-key", ("Reply with R", "close"))],
-        [("request", REPLIED), ("wrong-crc", ()), ("send", ()), ("send", BAD_CRC), ("fin", ("close",))],
-        [("request", REPLIED), ("wrong-crc", BAD_CRC), ("read", ()), ("send", ("close",))],
+        [("request", REPLIED), ("send", ()), ("wrong-crc", ()), ("send", ()), ("send", BAD_CRC), ("fin", ("close",))],
+        [("request", REPLIED), ("send", ()), ("wrong-crc", BAD_CRC), ("read", ()), ("send", ("close",))],
+        [("request", REPLIED), ("wrong-crc", ("close",))],
+        [("request", REPLIED), ("wrong-crc", ()), ("read", ()), ("fin", ("close",))],
         [("request", REPLIED), ("wrong-ddp-version", ("Terminate 1/2/6", "close"))],
         [("request", REPLIED), ("terminate", ("Send", "Send with SE")), ("send", ("Send",))],
-        [("request", REPLIED), ("request", ()), ("read", ()), ("send", ("Terminate 0/2/6", "close"))],
+        [("request", REPLIED), ("send", ()), ("request", ()), ("read", ()), ("send", ("Terminate 0/2/6", "close"))],
         [("request", REPLIED), ("send", ("Send", "RDMA Write", "RDMA Read Request"))],
         [("request", REPLIED), ("send", ("Terminate 1/2/2",)), ("send", ())],
         [("fin", ()), ("request", OVER)],
@@ -60,7 +64,10 @@ def test_what_a_responder_may_do(steps: list[tuple[str, PeerAnswer]]) -> None:
         ([("request", REPLIED), ("wrong-crc", ()), ("read", ("RDMA Read Response",))], "RFC 5044 §8"),
         ([("request", REPLIED), ("wrong-ddp-version", ("RDMA Read Response",))], "RFC 5041 §7"),
         ([("request", REPLIED), ("wrong-crc", (*BAD_CRC, "Send"))], "RFC 5040 §5.4"),
-        ([("request", REPLIED), ("wrong-crc", BAD_CRC), ("read", ("RDMA Read Response",))], "RFC 5040 §5.4"),
+        ([("request", REPLIED), *HEARD, ("wrong-crc", BAD_CRC), ("read", ("RDMA Read Response",))], "RFC 5040 §5.4"),
+        ([("request", REPLIED), ("wrong-crc", (*BAD_CRC, "close"))], "RFC 5044 §7.1.2, rule 4"),
+        ([("request", REPLIED), ("wrong-crc", ()), ("send", BAD_CRC)], "RFC 5044 §7.1.2, rule 4"),
+        ([("request", REPLIED), ("request", ()), ("send", BAD_CRC)], "RFC 5044 §7.1.2, rule 4"),
         ([("request", REPLIED), ("send", ("Terminate 1/2/2",)), ("send", ("Send",))], "RFC 5040 §5.4"),
     ],
 )

@@ -287,7 +287,7 @@ def test_a_peer_that_does_not_answer() -> None:
     with server(read_to_end) as port:  # type: ignore[arg-type]
         status, out, err = connect(port, "--ulp", "rping", "--timeout", "0.3")
     assert (status, err) == (2, "")
-    assert "no Reply within 0.3 s: 0 octets of it came: does the peer speak MPA, as Responder?" in out
+    assert "no Reply within 0.3 s: 0 octets of it arrived: does the peer speak MPA, as Responder?" in out
     assert out.count("no Reply") == 1
 
 
@@ -317,7 +317,7 @@ def test_a_peer_that_closes_on_what_break_makes_wrong() -> None:
         status, out, _ = connect(port, "--break", "pad:number=1,octets=hex:01")
         finished(process)
     assert status == 2
-    assert "before everything was sent: that may be its answer to what --break makes wrong" in out
+    assert "before everything was sent: that may be its answer to what --break does" in out
 
 
 def test_a_peer_that_waits_less_long() -> None:
@@ -345,7 +345,7 @@ def test_an_address_may_be_one_word(where: str) -> None:
         process = command("connect", *where.format(HOST, port).split(), "--wait", "0")
         status, out, err = finished(process)
     assert (status, out.splitlines()[1:]) == (0, ["0 sent 0 messages", "1 connection"])
-    assert err == "nothing was sent but the Request: use --say, --ulp and others to send messages\n"
+    assert err == "only the Request was sent: use --say, --ulp or other options to send messages\n"
 
 
 def test_a_refusal_of_another_host_tells_of_loopback() -> None:

@@ -156,5 +156,5 @@ def test_an_echo_that_differs() -> None:
     with pytest.raises(UpperLayerError, match="did not come back"):
         client.take(event)
     (event,) = rdmap.receive(send(2, b"more"))
-    with pytest.raises(UpperLayerError, match="were not sent"):
+    with pytest.raises(UpperLayerError, match="were never sent"):
         client.take(event)

@@ -276,7 +276,7 @@ def test_events_and_shutdown() -> None:
 
 def test_what_is_no_capsule_ends_it() -> None:
     assert controller().call(b"") == []
-    with pytest.raises(UpperLayerError, match="63 octets are no command capsule"):
+    with pytest.raises(UpperLayerError, match="63 octets are not a command capsule"):
         controller().call(bytes(63))
 
 
@@ -315,7 +315,7 @@ def test_a_subsystem_that_is_not_there() -> None:
 @pytest.mark.parametrize(
     ("command", "arguments", "said"),
     [
-        ("connect", ("--ulp", "nfs-null", "--size", "9"), "--size is of messages that --ulp rping and echo send"),
+        ("connect", ("--ulp", "nfs-null", "--size", "9"), "--size is for the messages of --ulp rping and echo"),
         ("connect", ("--ulp", "nvme-connect", "--size", "9"), "not --ulp nvme-connect"),
         ("connect", ("--size", "9"), "not --ulp none"),
         ("connect", ("--ulp", "echo", "--subnqn", NAMED), "--subnqn names what --ulp nvme-connect connects to"),

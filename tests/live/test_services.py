@@ -65,7 +65,7 @@ def test_nfs_answers() -> None:
 def test_what_is_no_answer_of_nfs(answer: bytes) -> None:
     speaker = NFSNull(cast(RDMAPEndpoint, Endpoint()))
     speaker.begin()
-    with pytest.raises(UpperLayerError, match="not the success of our call"):
+    with pytest.raises(UpperLayerError, match="does not report the success of our call"):
         speaker.take(answered(answer))
 
 
@@ -96,7 +96,7 @@ def test_a_controller_says_who_it_is() -> None:
     [
         (response(1, status=0x182), "Connect is answered by status 0x0182"),
         (response(9), "a response to command 9, which was not sent"),
-        (answered(b"too short"), "9 octets are no response capsule"),
+        (answered(b"too short"), "9 octets are not a response capsule"),
     ],
 )
 def test_a_controller_that_refuses(answer: SendDelivered, said: str) -> None:

@@ -296,7 +296,7 @@ def test_reads_under_way_reach_the_limit(pcap: Callable[[str], Path]) -> None:
     assert (reads["ord"], reads["peer_ird"], reads["most"], reads["times_at_limit"]) == (1, 1, 1, len(asked))
     assert reads["seconds_at_limit"] == reads["seconds_by_number"]["1"] == pytest.approx(sum(asked))
     text = invoke("messages", RPING, "--summary")
-    assert "at most 1 under way of 1 (its ORD), the initiator's IRD is 1" in text and "at the limit 5 times" in text
+    assert "at most 1 outstanding of 1 (its ORD), the initiator's IRD is 1" in text and "at the limit 5 times" in text
 
 
 def test_percentiles() -> None:

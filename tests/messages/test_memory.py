@@ -174,7 +174,7 @@ def test_a_write_of_rping_behind_its_buffer() -> None:
     assert broken([row]) == [("memory-bounds", "initiator")]
     (found,) = row.findings
     assert (found.other_frame, found.frame) == (row.named_frame, row.first_used_frame)
-    assert f"begins right behind the 64 octets at TO {TO:#x}" in found.detail
+    assert f"begins right after the 64 octets at TO {TO:#x}" in found.detail
 
 
 @pytest.mark.parametrize(
@@ -620,7 +620,7 @@ def test_what_is_named_at_a_frame(pcap: Callable[[str], Path]) -> None:
     ]  # fmt: skip
     assert [(row["stag"], row["named_frame"], row["written_octets"]) for row in rows] == [(0x51321A01, 14, 100)]
     assert not run(pcap("siw-nfs4"), "--at", 16).stdout
-    with pytest.raises(UsageError, match="--at looks at all frames"):
+    with pytest.raises(UsageError, match="--at needs all frames"):
         run(pcap("siw-nfs4"), "--at", 15, "--read-frames", "1-20")
 
 

@@ -63,7 +63,7 @@ def test_a_request_has_its_response(tmp_path: Path) -> None:
 def test_they_are_summed_up(tmp_path: Path) -> None:
     path = str(written(tmp_path))
     text = invoke("messages", path, "--summary").output
-    assert "3 calls, 1 answered, 1 that may wait for good (SMB2 CHANGE_NOTIFY)" in text
+    assert "3 calls, 1 answered, 1 that may wait indefinitely (SMB2 CHANGE_NOTIFY)" in text
     assert "SMB2 CHANGE_NOTIFY: normal" in text
     (summary,) = map(json.loads, invoke("messages", path, "--summary", "--format", "jsonl").output.splitlines())
     procedures = {one["call"]: (one["calls"], one["replies"]) for one in summary["ulp"]["procedures"]}

@@ -18,7 +18,7 @@ from scapy_mpa.framing.sequence import seq_diff
 from scapy_mpa.values.segment import ACK_FLAG, RST, reverse_key
 from tests.conftest import named
 
-NOTE = "never acknowledged to its end"
+NOTE = "never fully acknowledged"
 
 
 def expected(path: Path) -> dict[tuple[int, Role], list[bool]]:

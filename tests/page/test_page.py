@@ -143,7 +143,7 @@ def test_each_rule_is_explained_once_a_connection(tmp_path: Path) -> None:
     for rule in {found.rule for found in findings}:
         # Among the rules, and with the first finding of the connection.
         assert parsed.text.count(rule.why) == 2
-    assert "this does not say that the upper layer accepted it" in parsed.text
+    assert "this does not mean that the upper layer accepted it" in parsed.text
 
 
 def test_many_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

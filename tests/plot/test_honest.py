@@ -359,7 +359,7 @@ def test_a_part_of_a_ladder() -> None:
     with CapturedMessages(named("siw-nfs4")) as messages:
         count = sum(100 <= row.first_frame <= 1200 and row.direction == "initiator" for row in messages)
     assert told(connection.plot("ladder", frames=(100, 1200), directions=("initiator",))) == count
-    with pytest.raises(MPAError, match="nothing of the connection"):
+    with pytest.raises(MPAError, match="no part of the connection"):
         connection.plot("ladder", frames=(1 << 30, None))
 
 
@@ -464,7 +464,10 @@ def run(*words: object) -> Any:
 
 def test_what_is_not_there_is_no_picture(tmp_path: Path) -> None:
     out = tmp_path / "x.svg"
-    for kind, said in (("reads", "no RDMA Read and no Atomic in connection 0"), ("latency", "no RDMA Read, Atomic")):
+    for kind, said in (
+        ("reads", "no RDMA Read and no Atomic in connection 0"),
+        ("latency", "no answered RDMA Read, Atomic"),
+    ):
         result = run("plot", named("siw-eight-connections"), "--connection", 0, "--kind", kind, "-o", out)
         assert said in str(result.exception)
     assert not out.exists()
@@ -488,7 +491,7 @@ def test_seconds_as_the_axis_has_them(tmp_path: Path) -> None:
         drawn.append(re.findall(r"[\d,]+ segments, [\d,]+ FPDUs", octets))
     assert drawn[0] == drawn[1] == drawn[2] == drawn[3]
     assert drawn[0] != []
-    assert "of which only plot draws one" in str(run("analyze", path, "--since", "+0.3").exception)
+    assert "only plot takes it" in str(run("analyze", path, "--since", "+0.3").exception)
 
 
 # --- memory ---

@@ -110,7 +110,7 @@ def test_lanes_have_every_segment_and_fpdu_of_the_frames() -> None:
     by = [one.located_by for one in fpdus]
     assert bars(figure, 0, YELLOW) == by.count("marker") > 5
     assert bars(figure, 0, OLIVE) == by.count("scan")
-    assert "behind one found by a Marker counts as located by length" in title(figure).replace("\n", " ")
+    assert "after one found by a Marker counts as located by length" in title(figure).replace("\n", " ")
     assert bars(figure, 0, SKY) == by.count("length") > 5
     (view,) = Subject(connection, ("initiator",)).views(Stretch((30, 70)))
     assert bars(figure, 0, PURPLE) == (~view.segments.is_new).sum() == 3

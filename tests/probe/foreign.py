@@ -5,6 +5,7 @@ It conforms, in several ways in which implementations differ, and commits faults
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 import threading
@@ -57,6 +58,7 @@ class Kind:
     and at any Private Data, ``echo`` says it back.
     ``least_ird``: its ULP has so many RDMA Reads under way, and rejects a Request with a lower IRD (RFC 6581 §9.1).
     ``pieces``: it writes octet by octet. ``says_why``: its ULP sends a Terminate for errors of MPA.
+    ``one_read``: it takes its time to answer an RDMA Read, and has room for no second one meanwhile.
     """
 
     m: int = 0
@@ -68,6 +70,7 @@ class Kind:
     pieces: bool = False
     says_why: bool = True
     least_ird: int = 0
+    one_read: bool = False
     buffer: tuple[int, int, int] | None = None
     faults: frozenset[str] = field(default_factory=frozenset)
 
@@ -586,6 +589,11 @@ class Peer:
                     octets = bytes(memory[source_to - base : source_to - base + size])
         if self.has("never-answers"):
             return
+        if self.kind.one_read:
+            if not self.held and select.select([self.sock], [], [], 0.05)[0]:
+                self.held += self.sock.recv(65536)
+            if self.held[3:4] == b"\x41":
+                self.terminate(0, 2, 7, ulpdu)
         if self.has("answers-to-elsewhere"):
             sink_to += 4
         if self.has("answers-another-stag"):

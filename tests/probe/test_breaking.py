@@ -100,7 +100,7 @@ def test_what_is_done_with_memory_and_answers_is_found(name: str, role: Role) ->
     failed = [one.judgement for one in results if one.counts_against]
     assert failed
     assert {one.rule for one in failed} == {BY_ASKING[name]}
-    assert BY_ASKING[name] or all("does not answer an RDMA Read" in one.reason for one in failed)
+    assert BY_ASKING[name] or all("no longer answers an RDMA Read" in one.reason for one in failed)
 
 
 @pytest.mark.parametrize(("change", "rule"), [("crc:number=1,value=reversed", "crc"), ("flags:mask=0x0f", "startup-")])

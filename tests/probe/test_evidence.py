@@ -37,6 +37,7 @@ from scapy_mpa.probe.seen import Watcher
 from scapy_mpa.probe.target import Responder
 from scapy_mpa.system.programs import Program
 from tests.live.loopback import command, interrupted
+from tests.probe.foreign import Kind, foreign_responder
 from tests.probe.peers import HOST, TERMS, TIMEOUT, our_responder, plain_server, run_of
 from tests.probe.test_commands import malform, port_of, probe
 from tests.probe.test_run import dies_of, replies
@@ -131,6 +132,14 @@ def test_malform_looks_whether_the_peer_survived(tmp_path: Path) -> None:
     assert result.return_value == 3, result.output
     assert "peer gone" in result.stdout
     assert _ONES in capture.read_bytes()
+
+
+def test_malform_asks_at_the_end_whether_the_error_was_noticed() -> None:
+    """Silence is allowed, but not the answer to an RDMA Read after a bad CRC (RFC 5044 §8)."""
+    for faults, status in ((), 0), (("no-crc-check",), 1):
+        with foreign_responder(Kind(faults=frozenset(faults))) as port:
+            result = malform("crc-zero", "--to", f"{HOST}:{port}", "--timeout", "0.3")
+        assert result.return_value == status, result.output
 
 
 def test_nothing_is_sent_if_the_record_cannot_be_written(tmp_path: Path) -> None:

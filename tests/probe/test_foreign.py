@@ -241,6 +241,18 @@ def test_a_responder_may_reject_an_ird_that_its_upper_layer_finds_too_low(clean:
     )
 
 
+@pytest.mark.parametrize("names", ["*read*of-nothing* rtr-read", "valid-read*", "valid-m0-c1 crc-zero"])
+def test_no_more_rdma_reads_are_under_way_than_was_agreed_on(names: str) -> None:
+    """RFC 6581 §9.1: a peer that has room for one may end the stream at a second one before it has answered."""
+    clean = Clean(enhanced=EnhancedData(ird=1, ord=1))
+    with foreign_responder(Kind(enhanced=True, ird=1, one_read=True)) as port:
+        run = ProbeRun(Responder(Connector(HOST, port, TIMEOUT)), RunSettings(Terms(TIMEOUT, clean=clean), recovery=5))
+        results = [*run.results(peers(chosen(names.split()), "responder"))]
+    assert not run.deviations.found
+    assert {one.judgement.verdict for one in results} <= {"pass", "unsupported"}
+    assert results[0].judgement.verdict == "pass"
+
+
 def test_what_is_wrong_before_the_crc_is_one_deviation() -> None:
     _, names, _ = FAULTS["ddp-before-crc"]
     run, _ = probed(Kind(faults=frozenset(("ddp-before-crc",))), peers(chosen(names.split()), "responder"))

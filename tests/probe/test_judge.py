@@ -95,7 +95,7 @@ ROWS: list[tuple[str, SeenPeer, Spoken, str, str]] = [
     ("queue-terminate-0", seen(), Spoken(terminate=True), "allowed", "allowed"),
     ("read-request-of-32", seen(tagged(READ_RESPONSE, 1, 0, b"")), Spoken(asks=True), "allowed", "accepts"),
     ("read-request-of-27", seen(tagged(READ_RESPONSE, 1, 0, b"")), Spoken(asks=True), "fail", "must refuse"),
-    ("terminate-2-0-04", seen(terminate(0, 2, 6)), Spoken(terminate=True), "allowed", "allowed to send any"),
+    ("terminate-2-0-04", seen(terminate(0, 2, 6)), Spoken(terminate=True), "allowed", "where any is allowed"),
     ("terminate-quotes-another-msn", seen(terminate(0, 2, 7)), Spoken(terminate=True), "allowed", "any"),
     ("msn-0", seen(terminate(1, 2, 2)), Spoken(sends=True), "allowed", "no buffer"),
     ("opcode-12", seen(terminate(0, 2, 6)), Spoken(), "pass", ""),

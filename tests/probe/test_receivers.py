@@ -138,7 +138,9 @@ def test_an_upper_layer_is_not_accused(role: Role, name: str) -> None:
         found = run_of(target, about_memory(role), RunSettings(terms))
     assert not [(one.case.name, one.judgement) for one in found if one.judgement.verdict in BAD]
     reached = {one.case.name.removesuffix("-of-the-responder") for one in found if one.judgement.verdict == "pass"}
-    named = {"write-far-past-the-buffer", "read-before-the-buffer", "write-to-invalidated", "read-from-invalidated"}
+    named = {"write-far-past-the-buffer", "read-before-the-buffer"}
+    # rping's client compares what came back at the second Send, which invalidates, and may close before it reads on.
+    named |= {"write-to-invalidated", "read-from-invalidated"} if role == "responder" else set()
     assert reached & named == (named if name == "rping" else set())
 
 

@@ -176,7 +176,7 @@ def test_tcp_headers_that_were_cut_are_told() -> None:
     report = analyze(io.BytesIO(cut(named("siw-rping-ipv6"), 68)))
     (found,) = report.findings
     assert report.tcp_connections == 0
-    assert (found.rule.id, found.detail) == ("capture-cut", "the TCP header was not captured whole")
+    assert (found.rule.id, found.detail) == ("capture-cut", "the TCP header was not captured in full")
     assert 1 < found.count <= found.last_frame == report.packets
 
 

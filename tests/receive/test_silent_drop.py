@@ -147,7 +147,7 @@ def test_what_was_dropped_and_came_again_is_good(case: Case, has_acks: bool) -> 
     # It names the frame that was dropped, and the one that made the FPDU good.
     damaged = frame_of_the_damage(packets)
     assert finding.frame in truth[number]["frames"] and finding.frame > damaged
-    assert f"frame {damaged} brought" in finding.detail and f"frame {finding.frame} with a good one" in finding.detail
+    assert f"frame {damaged} carried" in finding.detail and f"frame {finding.frame} with a good one" in finding.detail
 
 
 @each

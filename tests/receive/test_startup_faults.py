@@ -83,7 +83,7 @@ def test_a_wrong_frame(
     if broken and (side == 0 or behind == "FPDUs"):
         assert found.rules[1 - side] & told
     frame = ("the Responder accepted the Request", "the Initiator accepted the Reply")[side]
-    assert (f"{frame} although it is wrong: " in found.verdict) == bool(broken and behind == "FPDUs")
+    assert (f"{frame} although it is invalid: " in found.verdict) == bool(broken and behind == "FPDUs")
     others = _OTHER | (_NO_FPDUS if behind == "octets" else set())
     assert found.rules[side] <= broken | remarks | others
     assert found.rules[1 - side] <= remarks | others | (told if broken else set())

@@ -126,7 +126,7 @@ def test_the_longest_fpdu(res: int, name: str) -> None:
 
 @pytest.mark.parametrize("private_data", [b"", b"data of the upper layer"])
 def test_the_extension_of_erdma(private_data: bytes) -> None:
-    """Eight octets behind the header that PD_Length does not count."""
+    """Eight octets after the header that PD_Length does not count."""
     one = Conversation()
     extension = struct.pack("!II", 0x1234, 1)
     for side, key in enumerate((REQUEST_KEY, REPLY_KEY)):
@@ -146,7 +146,7 @@ def test_the_key_of_the_first_erdma() -> None:
     for side, key in enumerate((REQUEST_KEY, REPLY_KEY)):
         one.add(side, key[:12] + struct.pack("!I", 77) + b"\x40\x01\0\0")
     (found,) = (one for one in one.report().findings if one.rule.id == "startup-key")
-    assert "a Key of 12 octets, as erdma's first drivers send it" in found.detail
+    assert "a Key of 12 octets, as the first drivers of erdma send it" in found.detail
 
 
 def test_a_late_reply_and_who_gave_up_are_in_the_verdict() -> None:

@@ -155,7 +155,7 @@ def test_the_command(tmp_path: Path) -> None:
     result = run("reduce", path, out, "--rule", "pad")
     assert result.stdout.startswith(f"{out}: ") and "of 987 packets" in result.stdout and not result.stderr
     result = run("reduce", path, out, "--rule", "pad", "--tests", "3")
-    assert "no more than 3 tests" in result.stderr
+    assert "stopped after 3 tests" in result.stderr
     for words in ([], ["--rule", "pad", "--verdict"], ["--rule", "none"], ["--verdict", "--port", "1"]):
         with pytest.raises(UsageError):
             invoke("reduce", path, out, *words)

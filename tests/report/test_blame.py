@@ -42,8 +42,8 @@ CAPTURED = {
     "D-term-crc-but-all-good": (
         {("terminate", "responder")},
         (
-            "CRC does not match; the only FPDU of the Initiator was captured good here: damaged behind this tap, or "
-            "computed otherwise by its receiver; then FIN"
+            "CRC does not match; the only FPDU of the Initiator was captured good here: damaged after this tap, or "
+            "computed differently by its receiver; then FIN"
         ),
     ),
     "T-res-0x0400": (
@@ -81,7 +81,7 @@ SAID = {
     "crc-zero": "CRC error in frame 8, then a Terminate from the receiver at frame 11, as RFC 5044 §8 specifies",
     "queue-send-1": "the Initiator broke RFC 5040 §4.1, as captured: Send in queue 1 (frame 8)",
     "msn-twice": "the Initiator broke RFC 5041 §4.3, as captured: MSN 2 of queue 0 after 2 (frame 9)",
-    "terminate-1-2-01": "DDP untagged buffer error: invalid QN; no FPDU captured of the Responder shows that",
+    "terminate-1-2-01": "DDP untagged buffer error: invalid QN; no captured FPDU of the Responder shows that",
     "terminate-1-1-00": "DDP tagged buffer error: invalid STag; who is to blame cannot be known from this capture",
     "terminate-quotes-another-msn": "the Initiator broke RFC 5040 §4.8: the Responder never sent what it quotes",
     "terminate-quotes-what-was-sent": "who is to blame cannot be known from this capture",
@@ -129,7 +129,7 @@ def test_a_marker_error_where_no_markers_are_in_use() -> None:
 def test_a_crc_that_its_receiver_computes_otherwise(name: str) -> None:
     """Linux siw, of a CRC that comes in two segments."""
     (connection,) = analyze(PCAPS / "siw-deviations" / f"{name}.pcapng", fpdus=False).connections
-    said = "all 4 FPDUs of the Initiator were captured good here: damaged behind this tap, or computed otherwise by its"
+    said = "all 4 FPDUs of the Initiator were captured good here: damaged after this tap, or computed differently by"
     assert said in connection.verdict
 
 
@@ -234,5 +234,5 @@ def test_one_that_was_reset_names_one_that_was_closed_before(shift: float, is_na
 def test_a_buffer_error_is_an_attack_only_where_most_connections_of_a_host_end_so() -> None:
     assert "attack-buffer" not in {rule for rule, _ in rules_of(analyze(PCAPS / "siw-three-in-a-row.pcap"))}
     (found,) = (one for one in Malformed("buffers-not-offered").analyze().findings if one.rule.id == "attack-buffer")
-    detail = "20 connections of 10.0.0.1, each ended by a Terminate for a buffer that it names"
+    detail = "20 connections of 10.0.0.1, each ended by a Terminate about a buffer it named"
     assert (found.detail, found.count, found.severity) == (detail, 20, "note")

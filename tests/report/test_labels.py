@@ -197,7 +197,7 @@ def test_what_is_wrong_is_said() -> None:
     bad[512 + 3] ^= 0x10
     fields = fpdu_fields(bytes(bad), seq_at(512), stream())
     assert said(fields, "Marker")[1] == (
-        f"the FPDU begins {508 ^ 0x10} octets before, at sequence {seq_at(1024 - (508 ^ 0x10))}; WRONG, expected 508",
+        f"the FPDU begins {508 ^ 0x10} octets earlier, at sequence {seq_at(1024 - (508 ^ 0x10))}; WRONG, expected 508",
         "error",
     )
     ((crc, severity),) = said(fields, "CRC")
@@ -205,7 +205,7 @@ def test_what_is_wrong_is_said() -> None:
     draft = encode_fpdu(ulpdu, 512, origin="first-octet")
     assert said(fpdu_fields(draft, seq_at(512), stream()), "Marker")[1] == (
         (
-            f"the FPDU begins 512 octets before, at sequence {seq_at(512)}; counted from its first octet, "
+            f"the FPDU begins 512 octets earlier, at sequence {seq_at(512)}; counted from its first octet, "
             "as in the drafts, expected 508"
         ),
         "warning",
@@ -226,7 +226,7 @@ def test_octets_without_a_located_fpdu_still_show_their_markers() -> None:
     fields = unknown_fields(octets[100:], seq_at(612), stream())
     assert [field.offset for field in fields if field.name == "Marker"] == [412, 924, 1436]
     notes = [field.note for field in fields if field.name == "Marker"]
-    assert notes[0] == f"an FPDU begins 508 octets before, at sequence {seq_at(516)}"
+    assert notes[0] == f"an FPDU begins 508 octets earlier, at sequence {seq_at(516)}"
 
 
 def test_startup_frames() -> None:

@@ -164,7 +164,7 @@ def test_the_scenarios_say_how_they_end() -> None:
     said = (
         "the Responder terminated it at frame 7: LLP MPA error: CRC does not match; the only FPDU of the Initiator was"
     )
-    said += " captured good here: damaged behind this tap, or computed otherwise by its receiver"
+    said += " captured good here: damaged after this tap, or computed differently by its receiver"
     assert found["ended-by-terminate"] == [f"{said}; then RST by the Responder at frame 9"]
     reason = 'its Private Data says "no such service"; the Initiator closed (FIN, frame 9)'
     assert found["startup-rejected"] == [f"rejected by the Responder (Reply, frame 5): {reason}"]

@@ -129,7 +129,7 @@ def test_integers_stay_integers_where_some_are_null() -> None:
 
 def test_what_no_table_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
     assert to_arrow([]).num_rows == 0
-    with pytest.raises(MPAError, match="not of int"):
+    with pytest.raises(MPAError, match="not from int"):
         to_arrow([1])  # type: ignore[arg-type]
     report = analyze(PCAPS / "siw-rping.pcap")
     monkeypatch.setitem(sys.modules, "pandas", None)

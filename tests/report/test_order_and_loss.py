@@ -47,7 +47,7 @@ def test_what_is_said() -> None:
     (connection,) = analyze(named("markers-reordered"), fpdus=False).connections
     assert order_and_loss(connection) == (
         "out of order (reordered, or lost before the tap): Initiator 133 of 402, Responder 79 of 118 segments; "
-        "sent again (lost behind the tap, or duplicated): Initiator 39 of 402, Responder 8 of 118 segments"
+        "sent again (lost after the tap, or duplicated): Initiator 39 of 402, Responder 8 of 118 segments"
     )
     (clean,) = analyze(named("markers-aligned"), fpdus=False).connections
     assert order_and_loss(clean) == ""

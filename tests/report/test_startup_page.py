@@ -105,7 +105,7 @@ def test_each_ready_to_receive_message(kind: str, flag: str, tmp_path: Path) -> 
     assert row(page, "Control Flag A") == ("peer-to-peer", "peer-to-peer", "peer-to-peer")
     offered, answered, both = row(page, f"Control Flag {flag}")
     assert offered == answered == f"zero-length {WORDS[kind]}" and both == "both support it"
-    offered, answered, sent = row(page, "ready to receive")
+    offered, answered, sent = row(page, "ready-to-receive")
     assert WORDS[kind] in str(offered) and answered is not None and WORDS[kind] in answered
     assert sent is not None and f"sent: zero-length {WORDS[kind]} at frame" in sent
     assert page["agreed"]["rtr_sent"] == kind and kind in page["agreed"]["rtr"]
@@ -113,7 +113,7 @@ def test_each_ready_to_receive_message(kind: str, flag: str, tmp_path: Path) -> 
 
 def test_no_ready_to_receive_message_in_common(tmp_path: Path) -> None:
     (page,) = crafted(tmp_path, "rfc6581-no-matching-rtr")
-    assert str(row(page, "ready to receive")[2]).startswith("nothing in common (error 7)")
+    assert str(row(page, "ready-to-receive")[2]).startswith("nothing in common (error 7)")
     assert page["agreed"]["rtr"] == []
 
 

@@ -358,7 +358,7 @@ def test_atomics_are_not_called_reads(opcodes: tuple[int, int], names: str) -> N
     for msn, opcode in enumerate(opcodes, 1):
         put(talk, "a", read_request(msn) if opcode == READ_REQUEST else untagged(ATOMIC_REQUEST, 1, msn, bytes(52)))
     (found,) = (one for one in findings(feed([talk.segments])) if one.rule.id == "ird-ord-exceeded")
-    assert found.detail == f"2 {names} under way, with an ORD of 1"
+    assert found.detail == f"2 {names} outstanding, with an ORD of 1"
 
 
 @pytest.mark.parametrize("stops", [True, False])

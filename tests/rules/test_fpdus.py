@@ -368,7 +368,7 @@ def test_octets_that_someone_wrote_in_place_of_a_length() -> None:
     frame = talk.say("a", b"EVIL" * 20)
     talk.put("a", seq, good)
     found = {one.rule.id: one.detail for one in findings(feed([talk.segments]))}
-    assert found["overlap"] == f"an octet differs from the copy in frame {frame}: the CRC says which is right"
+    assert found["overlap"] == f"an octet differs from its copy in frame {frame}: the CRC says which is right"
     assert f"the octets of frame {frame} fit TCP but no FPDU" in found["attack-injection"]
 
 
@@ -380,7 +380,7 @@ def test_two_copies_that_are_both_fpdus() -> None:
     frame = talk.say("a", one)
     again = talk.put("a", seq, other)
     found = {one.rule.id: one.detail for one in findings(feed([talk.segments]))}
-    assert f"frames {frame} and {again} brought different FPDUs" in found["attack-injection"]
+    assert f"frames {frame} and {again} carried different FPDUs" in found["attack-injection"]
 
 
 def test_nobody_knows_who_wrote_it_where_there_is_no_crc() -> None:

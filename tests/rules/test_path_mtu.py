@@ -58,10 +58,10 @@ def test_it_is_told_of_the_half_whose_packet_it_quotes(side: Side, isn: tuple[in
     [
         (0, ""),
         (1399, ""),
-        (-1, "was acknowledged before"),
-        (-100_000, "was acknowledged before"),
-        (0x50000000, "was not sent before"),
-        (-0x50000000, "was acknowledged before"),
+        (-1, "had been acknowledged"),
+        (-100_000, "had been acknowledged"),
+        (0x50000000, "had not been sent"),
+        (-0x50000000, "had been acknowledged"),
     ],
 )
 def test_what_is_not_under_way_does_not_fit(far: int, why: str) -> None:

@@ -300,7 +300,7 @@ def test_where_octets_are_missing_nobody_is_accused_of_what_they_may_have_held(n
             (part(3, 0, last=False), part(SEND_SE, 200, last=True)),
             "frame 10 continues the Send that frame 8 began as a Send with SE",
         ),
-        ((write(1, END - 8, 20),), "20 octets of an RDMA Write from TO 0xfffffffffffffff8 on pass 2^64"),
+        ((write(1, END - 8, 20),), "20 octets of an RDMA Write from TO 0xfffffffffffffff8 on exceed 2^64"),
         ((immediate(IMMEDIATE, 7),), "Immediate Data of 7 octets"),
     ],
 )  # fmt: skip

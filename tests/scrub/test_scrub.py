@@ -174,7 +174,7 @@ def check_without_secrets(source: bytes, out: bytes) -> None:
 def test_what_cannot_be_looked_into_is_replaced_and_said(tmp_path: Path) -> None:
     esp, out = PCAPS / "esp" / "gcm-tunnel.pcap", tmp_path / "out.pcap"
     result = run("scrub", str(esp), str(out))
-    assert "replaced whole: 22 ESP packets" in result.stdout and not result.stderr
+    assert "replaced entirely: 22 ESP packets" in result.stdout and not result.stderr
     assert not strings(one for _, _, one, _ in records(esp) if one) & strings(
         octets[42:] for _, _, octets, _ in records(out)
     )

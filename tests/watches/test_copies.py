@@ -41,11 +41,11 @@ def told(breaches: Iterable[Breach]) -> list[tuple[str, int, str]]:
     return [(one.rule, one.frame, one.detail) for one in breaches]
 
 
-DIFFERS = "an octet differs from the copy in frame {}: {}"
+DIFFERS = "an octet differs from its copy in frame {}: {}"
 CRC_SAYS, MARKERS_SAY = "the CRC says which is right", "the Markers say which is right"
 FIRST_KEPT, LATE = "the first copy is kept", "it came after the peer had acknowledged them"
 INJECTED = "the octets of frame {} fit TCP but no FPDU, unlike those of frame {}"
-BOTH = "frames 1 and 3 brought different FPDUs, both with good CRCs"
+BOTH = "frames 1 and 3 carried different FPDUs, both with good CRCs"
 BAD_FIRST = altered(FIRST, 40, b"x", is_bad=True)
 OTHER_GOOD = bytes(altered(FIRST, 40, b"x").octets)
 
@@ -93,7 +93,7 @@ def test_a_bad_fpdu_whose_receiver_dropped_it_silently() -> None:
     fpdu = FIRST._replace(frames=(1, 5))
     rivals = [rival(5, other, decided_by="validity") for other in (2, 4)]
     assert told(watching(fpdu).competed(rivals)) == [
-        ("crc-dropped", 5, "frame 4 brought the FPDU with a bad CRC, frame 5 with a good one")
+        ("crc-dropped", 5, "frame 4 carried the FPDU with a bad CRC, frame 5 with a good one")
     ]
     # Not if the FPDU was not complete before.
     late = fpdu._replace(frames=(1, 5, 6))
@@ -103,7 +103,7 @@ def test_a_bad_fpdu_whose_receiver_dropped_it_silently() -> None:
 @pytest.mark.parametrize(
     ("decided_by", "late", "detail"),
     [
-        ("first", 3, "a startup frame differs from the copy in frame 1; the first copy is kept"),
+        ("first", 3, "a startup frame differs from its copy in frame 1; the first copy is kept"),
         (
             "acknowledged", 30,
             "octets of a startup frame differ from those in frame 20: this copy came after the peer's answer",
@@ -136,7 +136,7 @@ def test_a_segment_that_was_dropped_for_another(reason: DropReason, rule: str, d
     one = rival(5, 4, bytes(108), "reason", other_reason=reason)
     watch = watching()
     watch.arrived(arrival(4, 0, 108, reason=reason, tsval=7))
-    assert told(watch.competed([one])) == [(rule, 4, f"{detail}; frame 5 brought its octets")]
+    assert told(watch.competed([one])) == [(rule, 4, f"{detail}; frame 5 carried its octets")]
     # It brought the same octets, and later: an ordinary retransmission.
     same = one._replace(differs_at=None, other=(6, 6))
     assert told(watching().competed([same])) == []

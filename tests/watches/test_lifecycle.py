@@ -161,7 +161,7 @@ def test_a_receiver_that_goes_on_after_an_error(segments: int, is_deviating: boo
 
 
 GOES_ON = ": the connection goes on"
-FOLLOWS = "a segment follows the RST of frame 30, whose sequence number was not the next one"
+FOLLOWS = "a segment follows the RST of frame 30, whose sequence number was not the next"
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,12 @@ from tests.watches.values import fpdus
 FIRST_LENGTH = 52  # of the FPDU of a Read Request
 
 
-def request(msn: int, stag: int = 1) -> bytes:
-    return untagged(READ_REQUEST, 1, msn, read_request_body(stag, 0, 100, 2, 0))
+def request(msn: int, stag: int = 1, size: int = 100) -> bytes:
+    return untagged(READ_REQUEST, 1, msn, read_request_body(stag, 0, size, 2, 0))
 
 
-def response(stag: int = 1) -> bytes:
-    return tagged(READ_RESPONSE, stag, 0, bytes(100))
+def response(stag: int = 1, size: int = 100) -> bytes:
+    return tagged(READ_RESPONSE, stag, 0, bytes(size))
 
 
 def passed(ulpdus: Sequence[bytes], frame: int) -> tuple[DDPWatch, list[Request | Response]]:
@@ -71,6 +71,28 @@ def test_an_answer_waits_until_its_request_is_read() -> None:
 ])  # fmt: skip
 def test_a_request_that_its_sender_had_not_got(acknowledged: int, frame: int, rules: list[str]) -> None:
     assert [one.rule for one in judged([request(1)], [response()], acknowledged, frame=frame)] == rules
+
+
+@pytest.mark.parametrize("acknowledged", [0, FIRST_LENGTH])
+@pytest.mark.parametrize(
+    ("sizes", "answered", "rules"),
+    [
+        ((0,), (0,), []),
+        ((0,), (64,), ["read-response-differs"]),
+        ((0,), (0, 0), ["read-response-unasked"]),
+        ((0, 100), (100,), []),
+        ((0, 100), (0, 100), []),
+        ((0, 100), (64,), ["read-response-differs"]),
+        ((100, 0), (100, 64), ["read-response-differs"]),
+    ],
+)
+def test_a_first_read_of_no_octets(
+    sizes: Sequence[int], answered: Sequence[int], rules: list[str], acknowledged: int
+) -> None:
+    """Nobody has to answer it (RFC 6581 §9.2), but who does so does it rightly."""
+    asked = [request(msn, size=size) for msn, size in enumerate(sizes, 1)]
+    found = judged(asked, [response(size=size) for size in answered], acknowledged)
+    assert [one.rule for one in found] == rules
 
 
 def test_losses_of_either_direction_end_it() -> None:

@@ -17,8 +17,8 @@ def message(frame: int, unfit: str = "") -> PathMTUMessage:
     [
         (50, 50, 51, ""),
         (50, None, None, ""),
-        (49, 50, 99, "; the octet 1000 that it quotes was acknowledged before"),
-        (99, 50, 99, "; the octet 1000 that it quotes was not sent before"),
+        (49, 50, 99, "; octet 1000, which it quotes, had been acknowledged"),
+        (99, 50, 99, "; octet 1000, which it quotes, had not been sent"),
     ],
 )
 def test_whether_it_fits(offset: int, acknowledged: int | None, sent: int | None, why: str) -> None:

@@ -51,7 +51,7 @@ def test_more_reads_than_the_peer_has_room_for(depth: int, events: list[tuple[st
     found = reading(depth, events)
     assert [one.frame for one in found] == frames
     if frames:
-        assert found[0].detail == f"2 RDMA Reads under way, with an ORD of {depth}"
+        assert found[0].detail == f"2 RDMA Reads outstanding, with an ORD of {depth}"
     assert reading(depth, events, has_hole=True) == []
 
 

@@ -102,7 +102,7 @@ def test_packets_that_come_another_way() -> None:
         for breach in watch.arrived(arrival(frame, 0, 9, limit=limit))
     ]
     assert [(one.rule, one.frame, one.detail) for one in found] == [
-        ("attack-hijack", 5, "TTL or Hop Limit 59, was 64 before")
+        ("attack-hijack", 5, "TTL or Hop Limit 59, previously 64")
     ]
 
 

@@ -167,7 +167,7 @@ def test_both_in_the_same_role_and_fpdus_follow() -> None:
 
 GARBLED = OtherOctets(0, 4, 4 * SECOND, b"MPA ID Req Framf")
 _GARBLED = "no startup frame: it begins with b'MPA ID Req Framf'"
-_INVALID = "a Reply to something that is not a Request: it has a different Key"
+_INVALID = "a Reply to something that is not a Request: its Key is different"
 
 
 def test_a_garbled_key() -> None:
@@ -236,7 +236,7 @@ def test_octets_between_request_and_reply() -> None:
     findings = told(judged(side(REQUEST), side(reply, base=B), unexpected=octets))
     detail = "8 octets between the Request and the Reply"
     assert findings == [("startup-octets-before-reply", "responder", 5, 0, detail)]
-    detail = "8 octets of the Responder were under way when the Initiator sent its Request"
+    detail = "8 octets of the Responder were in flight when the Initiator sent its Request"
     findings = told(judged(side(REQUEST), side(reply, base=B)))
     assert findings == [("startup-stream-data", "responder", 6, 8, detail)]
 
@@ -250,7 +250,7 @@ def test_streaming_data_of_the_initiator_under_way() -> None:
 @pytest.mark.parametrize(
     ("ack", "answered", "detail"),
     [
-        (A, 0, "the Reply acknowledges no octet: there was no Request"),
+        (A, 0, "the Reply acknowledges no octet, so there was no Request"),
         (A + 30, 30, "the Reply acknowledges 30 octets, and there is no Request in them"),
         (A + 30, 0, None),
     ],
@@ -270,7 +270,7 @@ FPDU = encode_fpdu(ULPDU)
     [
         (
             0, bytes(36), B, "startup-pd-length",
-            "PD_Length 0, but 36 more octets, which are no FPDU, in the same segment",
+            "PD_Length 0, but 36 more octets, which are not an FPDU, in the same segment",
         ),
         (0, FPDU, B, "startup-fpdu-before-reply", "octets after the Request, before a Reply was received"),
         (20, bytes(36), B, "startup-fpdu-before-reply", "octets after the Request, before a Reply was received"),
@@ -370,7 +370,7 @@ def test_private_data_that_is_not_counted(role: Role, count: int, is_forgotten: 
     else:
         second = begun(REPLY, 8, 0, opening=arrival(6, -20, 36, ack=A + 20), **other)
         findings = judged(begun(REQUEST, 7, B + 20), second)
-    detail = "PD_Length 0, but 36 more octets, which are no FPDU, in the same segment"
+    detail = "PD_Length 0, but 36 more octets, which are not an FPDU, in the same segment"
     assert told(findings) == [("startup-pd-length", role, 6, -20, detail)]
     of_sender = {"connection-lost", "fpdu-format", "marker-first", "marker-length"}
     forgotten = [(role, of_sender), (peer_of(role), {"error-closed"})] if is_forgotten else []
@@ -408,7 +408,7 @@ def test_fpdus_after_a_rejection() -> None:
 @pytest.mark.parametrize(
     ("decided_by", "detail"),
     [
-        ("first", "a startup frame differs from the copy in frame 4; the first copy is kept"),
+        ("first", "a startup frame differs from its copy in frame 4; the first copy is kept"),
         (
             "acknowledged",
             "octets of a startup frame differ from those in frame 4: this copy came after the peer's answer",

@@ -78,7 +78,7 @@ def test_nothing_is_wrong(body: bytes) -> None:
         (quoting(0, 1, 1, READ), "terminate-headers", "the RDMA header of the RDMA Read Request is not quoted"),
         (
             quoting(0, 2, 7, ATOMIC, rdma_header=read_header(ATOMIC)), "terminate-headers",
-            "an RDMA header is quoted of an Atomic Request, in place of zeros",
+            "the RDMA header of an Atomic Request is quoted, instead of zeros",
         ),
         (
             with_bits(terminate_body(0, 0, 0), 0x0400), "terminate-reserved",

@@ -220,8 +220,8 @@ def test_what_cannot_be_read(make: Callable[[Path], Path], error: type[Exception
     ("arguments", "why"),
     [
         (("a", "b"), "one capture"),
-        (("a", "--frames", "1-3"), "all of a capture"),
-        (("a", "--read-frames", "1-3"), "all of a capture"),
+        (("a", "--frames", "1-3"), "a whole capture"),
+        (("a", "--read-frames", "1-3"), "a whole capture"),
     ],
 )
 def test_what_is_not_compared(arguments: tuple[str, ...], why: str) -> None:

@@ -181,7 +181,7 @@ def test_tshark_reads_the_pipe_while_two_talk(tmp_path: Path) -> None:
         talk = ("connect", "127.0.0.1", "7471", "--ulp", "echo", "--count", "3", "--size", "1200", "--markers")
         network.run("a", [*COMMAND[:3], *talk])
         # It is shown while the capture goes on.
-        wait_for(lambda: shown.read_text().count("\n") >= 6)
+        wait_for(lambda: shown.read_text().count("placed and delivered here") >= 6)
         assert pipe.poll() is None
         text = shown.read_text()
         pipe.terminate()

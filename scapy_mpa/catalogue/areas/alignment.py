@@ -1,4 +1,4 @@
-"""How FPDUs lie in TCP segments (RFC 5044 §4.5, §5.1, §6 and appendix A)."""
+"""The position of FPDUs in TCP segments (RFC 5044 §4.5, §5.1, §6 and appendix A)."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from scapy_mpa.craft.impairments import impaired
 from scapy_mpa.craft.ulpdus import rdma_write, rdma_write_message, send
 
 _FIRST, _SAID = "initiator send 30", "responder send 30"
-_TAKES = peer("accept", "It accepts the octets: a receiver does not depend on how segments are cut.")
+_TAKES = peer("accept", "It accepts the octets: a receiver does not depend on segment boundaries.")
 _TESTED = ("receiver-alignment",)
 
 CASES: tuple[Case, ...] = (
     # --- segments ---
     Case(
-        "alignment-aligned", "Forty FPDUs, each of which begins a segment of its own", "plain",
+        "alignment-aligned", "Forty FPDUs, each at the start of its own segment", "plain",
         (says(_FIRST, _SAID, "initiator send 500 times=40"),), (), ACCEPT, clause="RFC 5044 §5.1",
     ),
     Case(
-        "alignment-packed", "Forty FPDUs, as many whole ones in each segment as fit", "plain",
+        "alignment-packed", "Forty FPDUs, as many complete ones in each segment as fit", "plain",
         (says(_FIRST, _SAID, "initiator send 500 times=40"), setup(segmentation="packed")), (), ACCEPT,
         clause="RFC 5044 §5.1", tests=_TESTED,
     ),
     Case(
-        "alignment-never", "Forty FPDUs cut anywhere: hardly any segment begins with one", "plain",
+        "alignment-never", "Forty FPDUs split anywhere: hardly any segment begins with one", "plain",
         (says(_FIRST, _SAID, "initiator send 700 times=40"), setup(segmentation=({"kind": "random", "shortest": 900,
          "longest": 1100}, "aligned"))), ("alignment",), _TAKES, tests=_TESTED,
     ),
     Case(
-        "alignment-never-markers", "Forty FPDUs with Markers cut anywhere", "markers",
+        "alignment-never-markers", "Forty FPDUs with Markers, split anywhere", "markers",
         (says(_FIRST, _SAID, "initiator send 700 times=40"), setup(segmentation=({"kind": "random", "shortest": 900,
          "longest": 1100}, "aligned"))), ("alignment",), _TAKES, tests=_TESTED,
     ),
@@ -51,7 +51,7 @@ CASES: tuple[Case, ...] = (
          "longest": 1}, "aligned"))), ("alignment",), _TAKES, tests=(*_TESTED, "receiver-whole-fpdu"),
     ),
     Case(
-        "fpdus-in-one-segment", "Three FPDUs in one segment, the last of which ends in the next", "plain",
+        "fpdus-in-one-segment", "Three FPDUs in one segment; the last one ends in the next segment", "plain",
         (
             says(_FIRST, _SAID, *(send(msn, bytes(20)) for msn in (2, 3, 4))), merged(3, 2), merged(3, 2),
             recut(2, -6),
@@ -74,22 +74,23 @@ CASES: tuple[Case, ...] = (
         tests=("receiver-whole-fpdu",),
     ),
     Case(
-        "alignment-retransmission", "A retransmission begins in the middle of an FPDU that had a segment of its own",
+        "alignment-retransmission", "A retransmission begins in the middle of an FPDU that had its own segment",
         "plain", (says(_FIRST, _SAID, send(2, bytes(500)), send(3, bytes(500))), again(2, skip=200)),
         ("alignment-retransmission",), _TAKES, tests=_TESTED,
     ),
     Case(
-        "retransmission-with-its-boundaries", "A segment is sent again as it was", "plain", (again(2),), (), ACCEPT,
+        "retransmission-with-its-boundaries", "A segment is retransmitted unchanged", "plain", (again(2),), (), ACCEPT,
         clause="RFC 5044 §5.1",
     ),
     # --- MULPDU ---
     Case(
-        "mulpdu-with-markers", "A ULPDU of MULPDU with Markers: 1430 octets", "markers",
+        "mulpdu-with-markers", "A ULPDU as long as MULPDU with Markers: 1430 octets", "markers",
         (says(_FIRST, _SAID, send(2, bytes(1430 - 18)), send(3, b"")),), (), ACCEPT, clause="RFC 5044 §4.5",
     ),
     Case(
-        "mulpdu-and-1-that-fits", "A ULPDU one above MULPDU, whose FPDU fits the segment as no third Marker falls in"
-        " it", "markers", (says(_FIRST, _SAID, send(2, bytes(1431 - 18)), send(3, b"")),), ("mulpdu",), _TAKES,
+        "mulpdu-and-1-that-fits", "A ULPDU one octet above MULPDU, whose FPDU fits into the segment because no third "
+        "Marker falls in it", "markers", (says(_FIRST, _SAID, send(2, bytes(1431 - 18)), send(3, b"")),), ("mulpdu",),
+        _TAKES,
     ),
     Case(
         "fpdu-above-emss", "An FPDU over two segments", "plain",
@@ -97,7 +98,7 @@ CASES: tuple[Case, ...] = (
         tests=("receiver-whole-fpdu",),
     ),
     Case(
-        "mulpdu-half-filled", "A message in parts of 300 octets although a segment holds 1448", "plain",
+        "mulpdu-half-filled", "A message in parts of 300 octets, although a segment holds 1448", "plain",
         (says(_FIRST, _SAID, send(2, bytes(1400)), *rdma_write_message(1, 0, bytes(4000), 300)),), ("mulpdu-filled",),
         _TAKES, tests=_TESTED,
     ),

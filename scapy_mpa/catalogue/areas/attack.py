@@ -32,7 +32,7 @@ _WRAPS = wraps(20 + 54 + _SIZE + _SIZE // 2)
 _CHALLENGES = peer("discard", "It drops the segment, and sends an acknowledgement with the octet it expects.")
 _RESETS = peer("lose", "It accepts the RST: the connection is reset, and an FPDU that is not complete is lost.")
 _ENDS = peer("lose", "It takes the FIN as the end of the half connection, and drops all octets after it.")
-_FORGETS = peer("discard", "It holds the FIN until octets arrive at its sequence number, and discards it then.")
+_FORGETS = peer("discard", "It holds the FIN until octets arrive at its sequence number, and then discards it.")
 _TAKES = peer("accept", "It cannot detect that the octets are old: it accepts them, and drops the real ones.")
 #: RFC 9293 §3.10.7.4: of what lies beyond a hole no clause says which copy is kept; what was received is old.
 _KEEPS = peer("accept", "It keeps the copy that came first, or the one that came last: both are allowed.")
@@ -40,7 +40,7 @@ _KEEPS_FIRST = peer("accept", "It keeps the copy that came first: to TCP the oct
 _DROPS = peer(
     "discard",
     "It may silently drop octets that fit no FPDU, accept the octets that TCP retransmits, and continue; if it "
-    "reports the error instead, it passes nothing on from there.",
+    "reports the error instead, it passes on nothing from there on.",
 )
 _NOT_IN_STEP = peer("discard", "It acknowledges the SYN, and drops the octets: its sequence numbers do not change.")
 
@@ -48,7 +48,7 @@ _RST = (
     *(
         Case(
             f"rst-{name}", f"A forged RST, {where}", "plain", (_FOUR, change),
-            # What is sent behind one that was believed reaches nobody.
+            # What is sent after one that was believed reaches nobody.
             ("attack-reset", "teardown-unacknowledged") if name == "believed" else ("attack-reset",),
             said, clause=clause,
         )
@@ -73,7 +73,7 @@ _RST = (
         (_FOUR, injected(2, "RA", far=1000, challenged=True)), ("attack-reset",), _CHALLENGES, by="responder",
     ),
     Case(
-        "rst-checksum", "A RST with the next sequence number, whose TCP checksum is wrong", "plain",
+        "rst-checksum", "A RST with the next sequence number and a wrong TCP checksum", "plain",
         (_FOUR, injected(3, "RA", checksum="wrong")), ("tcp-checksum",), DISCARD,
     ),
 )  # fmt: skip
@@ -105,16 +105,16 @@ _SYN = (
         (_FOUR, injected(2, "SA", far=_FAR, challenged=True)), ("attack-syn",), _CHALLENGES, by="responder",
     ),
     Case(
-        "syn-checksum", "A SYN in mid-connection whose TCP checksum is wrong", "plain",
+        "syn-checksum", "A SYN in mid-connection with a wrong TCP checksum", "plain",
         (_FOUR, injected(3, "S", far=_FAR, checksum="wrong")), ("tcp-checksum",), DISCARD,
     ),
     Case(
-        "syn-again", "The SYN of the connection comes once more, among FPDUs", "plain", (_FOUR, syn_again(3)), (),
+        "syn-again", "The SYN of the connection arrives again, among FPDUs", "plain", (_FOUR, syn_again(3)), (),
         _CHALLENGES, clause="RFC 5961 §4.2",
     ),
     Case(
         "syn-with-request", "The SYN brings the Request", "plain", (_FOUR, octets_in_syn(0)), (),
-        peer("accept", "It keeps the octets until the connection is established, and reads the Request then."),
+        peer("accept", "It keeps the octets until the connection is established, and then reads the Request."),
         clause="RFC 9293 §3.10.7.2",
     ),
 )  # fmt: skip
@@ -197,7 +197,7 @@ _ACKNOWLEDGEMENTS = (
             clause=clause,
         )
         for name, what, change, raises, clause in (
-            # So near, the capture may lack what it acknowledges.
+            # This close, the capture may lack what it acknowledges.
             ("of-never-sent", "of 1,000 octets that were never sent", injected(3, acknowledges=1000), (),
              "RFC 5961 §5.2"),
             ("far-ahead", "of octets far ahead of what was sent", injected(3, acknowledges=_FAR), ("outside-window",),
@@ -217,15 +217,15 @@ _LATE = (
     *(
         Case(
             f"late-{name}",
-            f"{what} of the connection before, on the same ports, {where}", "plain", (_FOUR, *changes), (rule,), said,
+            f"{what} of the previous connection on the same ports {where}", "plain", (_FOUR, *changes), (rule,), said,
             by=ROLES[by], clause=clause,
         )
         for name, what, where, by, changes, rule, said, clause in (
             ("request", "The Request", "comes among FPDUs, far ahead", 0,
              (_NO_STAMPS, late_of_earlier(0, 3, _FAR)), "late-duplicate", DISCARD, _ARRIVES),
-            ("request-behind", "The Request", "comes among FPDUs, far behind", 0,
+            ("request-behind", "The Request", "comes among FPDUs, far back", 0,
              (_NO_STAMPS, late_of_earlier(0, 3, -_FAR)), "late-duplicate", DISCARD, _ARRIVES),
-            ("request-first", "The Request", "comes in front of this one's", 0,
+            ("request-first", "The Request", "comes before the Request of this one", 0,
              (_NO_STAMPS, late_of_earlier(0, 0, _FAR)), "late-duplicate", DISCARD, _ARRIVES),
             ("reply", "The Reply", "comes among FPDUs", 1,
              (_NO_STAMPS, late_of_earlier(0, 2, _FAR)), "late-duplicate", DISCARD, _ARRIVES),
@@ -245,7 +245,7 @@ _LATE = (
     ),
     Case(
         "late-octets-next-no-timestamps",
-        "An FPDU of the connection before, on the same ports, has the next number, and there are no timestamps",
+        "An FPDU of the previous connection on the same ports has the next number, and there are no timestamps",
         "plain", (_FOUR, _NO_STAMPS, late_of_earlier(2, 3, _SIZE, peer_far=0)),
         ("overlap", "attack-injection", "ddp-msn"), _TAKES, clause="RFC 7323 §5",
     ),
@@ -268,14 +268,14 @@ _CUT = ("inside", "head")
 
 
 def _takes(baseline: str, order: str, *, is_first: bool) -> Peer:
-    """What the receiver does: of what is not beyond a hole it has the copy that came first, whose CRC may fail."""
+    """Return what the receiver does: it keeps the first copy of octets not beyond a hole, whose CRC may fail."""
     if baseline == "no-crc":
         return _KEEPS if order else _KEEPS_FIRST
     return _DROPS if order or is_first else DISCARD
 
 
 def _overlap(baseline: str, cover: str, order: str, *, is_first: bool) -> tuple[str, ...]:
-    """What the analysis finds, if forged octets come in front of the right ones or behind them."""
+    """Return what the analysis finds if forged octets come before or after the right ones."""
     if is_first and baseline == "plain" and cover in _COMPLETE:
         return ("crc-dropped",)
     found = ("overlap", "attack-injection") if baseline == "plain" else ("overlap",)

@@ -1,4 +1,4 @@
-"""What a capture lacks, or what was not looked at: gaps, snap lengths, fragments, limits."""
+"""What a capture lacks, or what was not examined: gaps, snap lengths, fragments, limits."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _LOST, _LATE = impaired("lose", 2, retransmit=False), impaired("reorder", 2, dis
 #: Octets of the second FPDU of ``_LONG`` before its Marker.
 _BEFORE = 512 - 60
 _HAS_ALL = peer("accept", "It has received everything: only the capture lacks octets.")
-_AGAIN = peer("wait", "It waits for the octets that are missing, and passes on nothing after them.")
+_AGAIN = peer("wait", "It waits for the missing octets, and passes on nothing after them.")
 _LATER = peer(
     "wait",
-    "It waits for the octets that are missing; it may place what a Marker locates after them, but does not deliver it.",
+    "It waits for the missing octets; it may place what a Marker locates after them, but does not deliver it.",
 )
 _LINKTYPE_ETHERNET, _LINKTYPE_USER0 = 1, 147
 #: Two addresses of Ethernet and the EtherType of IEEE 802.1AE, then octets that nobody without its key can read.
 _MACSEC = bytes(12) + b"\x88\xe5" + bytes(range(64))
 
 _GAPS = (
-    Case("gap", "A segment is lost and never sent again", "plain", (_LOST,), ("gap",), _AGAIN,
+    Case("gap", "A segment is lost and never retransmitted", "plain", (_LOST,), ("gap",), _AGAIN,
          tests=("receiver-whole-fpdu",)),
-    Case("gap-markers", "A segment is lost and never sent again; a Marker points to an FPDU after it", "markers",
+    Case("gap-markers", "A segment is lost and never retransmitted; a Marker points to an FPDU after it", "markers",
          (_LONG, _LOST), ("gap",), _LATER),
-    Case("gap-no-crc", "A segment is lost and never sent again, and there are neither CRCs nor Markers", "no-crc",
+    Case("gap-no-crc", "A segment is lost and never retransmitted, and there are neither CRCs nor Markers", "no-crc",
          (_LOST,), ("gap",), _AGAIN),
-    Case("gap-at-the-beginning", "The first FPDU is lost and never sent again", "plain", (says(_FIRST,
+    Case("gap-at-the-beginning", "The first FPDU is lost and never retransmitted", "plain", (says(_FIRST,
          "initiator send 60", "initiator send 60"), impaired("lose", 1, retransmit=False)), ("gap",), _AGAIN),
     Case("capture-gap", "A segment that the peer acknowledges is not in the capture", "plain",
          (impaired("capture-loss", 2),), ("capture-gap",), _HAS_ALL),
@@ -64,11 +64,11 @@ _GAPS = (
 _PARTS = (
     Case("snap-length-100", "The capture keeps 100 octets of each packet", "plain", (impaired("snap", length=100),),
          ("capture-cut", "capture-cut@peer"), _HAS_ALL),
-    Case("fragments", "A segment comes in two IP fragments", "plain", (fragmented(8),),
+    Case("fragments", "A segment arrives in two IP fragments", "plain", (fragmented(8),),
          ("ip-fragmented",), ACCEPT),
-    Case("fragments-overlap", "Two IP fragments overlap by eight octets; the segment is sent again", "plain",
+    Case("fragments-overlap", "Two IP fragments overlap by eight octets; the segment is retransmitted", "plain",
          (again(2), fragmented(8, overlap=8)), ("ip-fragments@capture",),
-         peer("discard", "It puts the datagram together or drops it, and has the segment once."),
+         peer("discard", "It reassembles the datagram or drops it, and has the segment once."),
          clause="RFC 791 §3.2"),
     Case("link-type-147", "A second interface of the capture has an unknown link type", "plain",
          (foreign(_LINKTYPE_USER0, b"whatever this is"),), ("link-type@capture",), _HAS_ALL),

@@ -65,19 +65,19 @@ _PLACES_APART = peer(
     "accept",
     "It places the octets where MO says, as long as they lie in the buffer; octets in between are not written.",
 )
-_PLACES_TWICE = peer("accept", "It places the octets where MO says: no check finds that one is there.")
+_PLACES_TWICE = peer("accept", "It places the octets where MO says: no check detects the error.")
 _SHORT = peer("accept", "It must not act on it: no clause says what happens to a segment shorter than its header.")
 _BODY = read_request_body(*ASKED)
 #: RFC 5041 §4.3 lets a receiver take RsvdULP, which holds opcode and Invalidate STag, from any segment of a message.
 _ANY_FIELD = peer(
-    "accept", "It takes opcode and Invalidate STag from any one of the segments, and need not compare them."
+    "accept", "It takes the opcode and Invalidate STag from any one of the segments, and need not compare them."
 )
 #: RFC 5040 §5.2.2: the Data Sink MAY validate STag, TO and length.
 _NEED_NOT_COMPARE = peer(
-    "accept", "It need not compare the Response with its Request; what lies in no buffer of its own is not placed."
+    "accept", "It need not compare the Response with its Request; octets outside its own buffers are not placed."
 )
 _ANY_PLACE = peer(
-    "accept", "It takes it for the answer, and looks at neither STag nor TO; without a Request it is no answer."
+    "accept", "It takes it for the answer, and checks neither STag nor TO; without a Request, it is not an answer."
 )
 _LEFT_WAITING = peer("accept", "It waits for the Response until its ULP gives up.")
 #: What the peer asks for, where the case is about the answer.
@@ -100,11 +100,11 @@ def _atomic_request(operation: int, to: int) -> bytes:
 
 
 def _bits(ulpdu: bytes, first: int = 0, second: int = 0) -> bytes:
-    """With these bits of the two control octets turned over."""
+    """Return the ULPDU with these bits of the two control octets flipped."""
     return bytes((ulpdu[0] ^ first, ulpdu[1] ^ second)) + ulpdu[2:]
 
 
-#: The endpoint's rule of which a conforming peer's reaction is a part.
+#: The endpoint's rule that a conforming peer's reaction belongs to.
 _TESTED: dict[Peer, str] = {
     BAD_TO: "receiver-ddp-tagged",
     BAD_TAGGED_VERSION: "receiver-ddp-tagged",
@@ -158,7 +158,7 @@ def _both(
         _case(name, purpose, raises, take, *said, clause=clause, tests=tests, breaks=breaks, is_named=is_named,
               closes=closes),
         _case(
-            f"{name}-of-the-responder", f"{purpose}, of the Responder", raises, take, *turned, clause=clause,
+            f"{name}-of-the-responder", f"{purpose}, from the Responder", raises, take, *turned, clause=clause,
             tests=tests, by="responder", breaks=breaks, is_named=is_named, closes=closes,
         ),
     )  # fmt: skip
@@ -234,7 +234,7 @@ _MESSAGES = (
           ("ddp-mo",), BAD_MO, send(2, bytes(200), last=False), send(2, b"rest", message_offset=200 << 24)),
     *_both("mo-passes-2-32", "The only segment of a Send ends one octet beyond the longest message", ("ddp-mo",),
            BAD_MO, send(2, bytes(20), message_offset=(1 << 32) - 20)),
-    *_both("mo-passes-2-32-in-a-message", "The second segment of a Send has an MO so high that it passes 2^32",
+    *_both("mo-passes-2-32-in-a-message", "The second segment of a Send has an MO so high that it exceeds 2^32",
            ("ddp-mo",), BAD_MO, send(2, bytes(200), last=False), send(2, b"rest", message_offset=(1 << 32) - 2)),
     _case("l-missing", "A Send without L, and then another Send", ("ddp-last",), _PLACES,
           send(2, bytes(200), last=False), send(3, bytes(20)), clause="RFC 5041 §4.1"),
@@ -246,24 +246,24 @@ _MESSAGES = (
           rdma_write(1, 0, bytes(200), last=False), rdma_write(1, 201, bytes(20)), clause="RFC 5041 §4.1"),
     _case("to-up-to-the-last", "An RDMA Write whose last octet is one before the last of a 64-bit TO", (), ACCEPT,
           rdma_write(1, (1 << 64) - 201, bytes(200)), clause="RFC 5041 §7.1"),
-    *_both("to-wraps", "An RDMA Write whose TO and length pass 2^64", ("ddp-to-wraps",), BAD_TO,
+    *_both("to-wraps", "An RDMA Write whose TO and length exceed 2^64", ("ddp-to-wraps",), BAD_TO,
           rdma_write(1, (1 << 64) - 100, bytes(200)), clause="RFC 5041 §7.1"),
-    _case("to-wraps-in-a-message", "The second segment of an RDMA Write passes 2^64", ("ddp-to-wraps",), BAD_TO,
+    _case("to-wraps-in-a-message", "The second segment of an RDMA Write exceeds 2^64", ("ddp-to-wraps",), BAD_TO,
           rdma_write(1, (1 << 64) - 300, bytes(200), last=False), rdma_write(1, (1 << 64) - 100, bytes(101)),
           clause="RFC 5041 §7.1"),
     *_both("send-unfinished", "The last Send has no segment with L", ("ddp-unfinished",), _PLACES,
           send(2, bytes(200), last=False), closes=True),
     *_both("write-unfinished", "The last RDMA Write has no segment with L", ("ddp-unfinished",), _PLACES,
           rdma_write(1, 0, bytes(200), last=False), closes=True),
-    *_both("opcode-changes", "A Send goes on as a Send with SE", ("rdmap-message-changes",), _ANY_FIELD,
+    *_both("opcode-changes", "A Send continues as a Send with SE", ("rdmap-message-changes",), _ANY_FIELD,
           send(2, bytes(200), last=False), untagged(SEND_SE, 0, 2, b"rest", message_offset=200)),
     *_both("invalidate-stag-changes", "The two segments of a Send with Invalidate name two STags",
           ("rdmap-message-changes",), _ANY_FIELD,
           untagged(SEND_INVALIDATE, 0, 2, bytes(200), invalidate=1, last=False),
           untagged(SEND_INVALIDATE, 0, 2, b"rest", invalidate=2, message_offset=200)),
-    *_both("write-of-nothing", "An RDMA Write of 0 octets with an STag and a TO of no buffer", (), ACCEPT,
+    *_both("write-of-nothing", "An RDMA Write of 0 octets with an STag and a TO that belong to no buffer", (), ACCEPT,
           rdma_write(0xFFFFFFFF, (1 << 64) - 1, b""), clause="RFC 5041 §5.2", tests="receiver-zero-length"),
-    *_both("read-of-nothing", "An RDMA Read of 0 octets with STags and TOs of no buffer", (), ACCEPT,
+    *_both("read-of-nothing", "An RDMA Read of 0 octets with STags and TOs that belong to no buffer", (), ACCEPT,
           "{by} read 0 sink=0xfffffffe,0xffffffffffffffff source=0xffffffff,0xffffffffffffffff",
           clause="RFC 5040 §5.2.1", tests="receiver-zero-length"),
     _case("read-request-of-32", "An RDMA Read Request whose body has 32 octets", ("rdmap-read-request",),
@@ -288,7 +288,7 @@ _ANSWERS = (
           _READ, _response(), _response(), breaks=("memory-life",)),
     *_both("read-response-other-stag", "An RDMA Read Response to another STag than the Request names",
           ("read-response-differs",), _NEED_NOT_COMPARE, _READ, _response(stag=2)),
-    *_both("read-response-other-to", "An RDMA Read Response one octet behind the TO that the Request names",
+    *_both("read-response-other-to", "An RDMA Read Response one octet beyond the TO that the Request names",
           ("read-response-differs",), _NEED_NOT_COMPARE, _READ, _response(to=4097), breaks=("memory-bounds",)),
     *_both("read-response-too-long", "An RDMA Read Response with one octet too many", ("read-response-differs",),
           _NEED_NOT_COMPARE, _READ, _response(size=101), breaks=("memory-bounds",)),
@@ -364,9 +364,9 @@ _MEMORY = (
            ("stag-invalidated",), ENDED_STAG, _INVALIDATED, _write(0, 20), breaks=("memory-life",), is_named=True),
     *_both("read-from-invalidated", "An RDMA Read from an STag that the Send before it invalidated", ("memory-life",),
            BAD_STAG, _INVALIDATED, _read(NAMED.to, 20), clause="RFC 5040 §7.2", is_named=True),
-    *_both("read-source-wraps", "An RDMA Read whose source TO and size pass 2^64", (), BAD_SOURCE_TO,
+    *_both("read-source-wraps", "An RDMA Read whose source TO and size exceed 2^64", (), BAD_SOURCE_TO,
            _read((1 << 64) - 10, 20), clause="RFC 5040 §7.2", is_named=True),
-    *_both("write-over-a-write", "An RDMA Write over octets of another one, without a Send between",
+    *_both("write-over-a-write", "An RDMA Write over octets of another one, without a Send in between",
            ("placement-overlap",), ACCEPT, _write(0, 20), _write(10, 20), clause="RFC 5040 §5.5", is_named=True),
     Case("write-placed-late", "The first segment of an RDMA Write comes after the last", "markers",
          (says(_FIRST, _SAID, rdma_write(1, 0, bytes(1400), last=False), rdma_write(1, 1400, bytes(600)), send(2, b"")),

@@ -33,7 +33,8 @@ _MULPDU = 1448 - 6
 #: A path with segments of up to 65483 octets, so that the largest FPDUs fit.
 _JUMBO = setup(mtu=65535)
 _NO_HEADER = peer(
-    "accept", "It must not act on it: MPA passes on octets that are not a DDP Segment, and no clause says what follows."
+    "accept",
+    "It must not act on it: MPA passes on octets that are not a DDP Segment, and no clause says what happens then.",
 )
 
 
@@ -118,7 +119,7 @@ _LENGTHS = (
         BAD_CRC,
     ),
     Case(
-        "length-65535-of-78", "ULPDU_Length is 65535 for a ULPDU of 78 octets: the rest never comes",
+        "length-65535-of-78", "ULPDU_Length is 65535 for a ULPDU of 78 octets: the rest never arrives",
         "plain", (ulpdu_length(2, value=65535),), ("fpdu-format",), LOSE,
     ),
     Case(
@@ -127,7 +128,7 @@ _LENGTHS = (
     ),
     Case(
         "length-swallows-fpdu",
-        "ULPDU_Length covers the next FPDU too, and the CRC fits both: one FPDU in place of two",
+        "ULPDU_Length covers the next FPDU too, and the CRC fits both: one FPDU instead of two",
         "plain",
         (
             says(_FIRST, _SAID, send(2, bytes(20)), send(4, bytes(20))),
@@ -162,15 +163,15 @@ _PADS = (
         for octets in (b"\x40", b"\0\x40", b"\x01\0", b"\0\0\xff", b"\xff\xff\xff")
     ),
     Case(
-        "pad-not-zero-no-crc", "A PAD that is not zero, where no CRC covers it", "no-crc",
+        "pad-not-zero-no-crc", "A PAD that is not zero, with no CRC to cover it", "no-crc",
         (says(_FIRST, _SAID, _sized(20, "send"), send(3, b"")), pad(2, b"\0\x40")), ("pad",), IGNORE,
         tests=("receiver-pad",),
     ),
     Case(
-        "pad-of-4", "A PAD of four octets where there is none", "plain", (pad(2, bytes(4)),), _CRC, BAD_CRC,
+        "pad-of-4", "A PAD of four octets where none is needed", "plain", (pad(2, bytes(4)),), _CRC, BAD_CRC,
     ),
     Case(
-        "pad-left-out", "No PAD where there are two octets", "plain",
+        "pad-left-out", "No PAD where two octets are needed", "plain",
         (says(_FIRST, _SAID, _sized(20, "send"), send(3, b"")), pad(2, b"")), (*_CRC, "fpdu-format"), BAD_CRC,
     ),
 )  # fmt: skip
@@ -184,7 +185,7 @@ _CRCS = (
             ("last-octet", "One bit of the last octet of the ULPDU is flipped", damaged(2, -5, 0x80)),
             ("field-first-octet", "One bit of the first octet of the CRC field is flipped", damaged(2, -4)),
             ("field-last-octet", "One bit of the last octet of the CRC field is flipped", damaged(2, -1, 0x80)),
-            ("zero", "The CRC field is zero though CRCs are in use", crc(2, 0)),
+            ("zero", "The CRC field is zero although CRCs are in use", crc(2, 0)),
             ("ones", "The CRC field is all ones", crc(2, 0xFFFFFFFF)),
             ("reversed", "The CRC field has its octets in network byte order", crc(2, "reversed")),
             ("inverted", "The CRC field has its bits inverted: the last step was left out", crc(2, "inverted")),
@@ -212,11 +213,11 @@ _CRCS = (
         by="responder", tests=("receiver-crc",),
     ),
     Case(
-        "crc-split-over-segments", "The CRC comes octet by octet, each in a segment of its own", "plain",
+        "crc-split-over-segments", "The CRC arrives octet by octet, each in its own segment", "plain",
         (recut(2, -4, -3, -2, -1),), (), ACCEPT, clause="RFC 5044 §6", tests=("receiver-whole-fpdu",),
     ),
     Case(
-        "crc-octet-missing", "All of an FPDU but the last octet of its CRC, and then nothing", "plain",
+        "crc-octet-missing", "All of an FPDU except the last octet of its CRC, and then nothing", "plain",
         (says(_FIRST, _SAID, "initiator send 60"), fpdu_cut(2, -1)), ("connection-lost",), LOSE,
         tests=("receiver-whole-fpdu",),
     ),
@@ -255,7 +256,7 @@ _HOLDS = (
         (says(_FIRST, _SAID, "initiator send 60", "initiator send 60"), left_out(2)), ("ddp-msn",), MSN_MISSING,
     ),
     Case(
-        "fpdu-4-zeros-behind", "Four zero octets stand between two FPDUs", "plain", (followed(2, bytes(4)),), _CRC,
+        "fpdu-4-zeros-behind", "Four zero octets lie between two FPDUs", "plain", (followed(2, bytes(4)),), _CRC,
         BAD_CRC,
     ),
     Case(
@@ -267,7 +268,7 @@ _HOLDS = (
 
 _AFTER = (
     Case(
-        "error-closed", "After an FPDU with a wrong CRC the peer closes silently", "plain",
+        "error-closed", "After an FPDU with a wrong CRC, the peer closes silently", "plain",
         (damaged(2, 40), answers(None), ends("fin", "responder")), ("crc", "error-closed@peer"), BAD_CRC,
     ),
     Case(
@@ -279,7 +280,7 @@ _AFTER = (
         ("crc", "error-passed@peer"), BAD_CRC, tests=("receiver-after-error",),
     ),
     Case(
-        "error-went-on", "The peer goes on after an FPDU with a wrong CRC as if nothing had been wrong", "plain",
+        "error-went-on", "The peer continues after an FPDU with a wrong CRC as if nothing were wrong", "plain",
         (
             says("initiator send 30", "initiator send 60", *["initiator send 30", "responder send 30"] * 9),
             damaged(2, 40), answers("responder send 30"), ends("fin", "responder"),
@@ -301,7 +302,7 @@ _DIALECT = (
             ("crc-not-complemented", "plain", "whose CRCs are not complemented at the end", "crc"),
             ("crc-from-zero", "plain", "whose CRCs begin with 0", "crc"),
             ("crc-without-length", "plain", "whose CRCs leave out ULPDU_Length", "crc"),
-            ("crc-zero", "plain", "that leaves CRC fields zero though CRCs are in use", "crc"),
+            ("crc-zero", "plain", "that leaves CRC fields zero although CRCs are in use", "crc"),
             ("crc-without-pad", "plain", "whose CRCs leave out PAD", "crc"),
             ("no-crc-field", "no-crc", "that leaves out the CRC field because CRCs are not in use", "crc-field"),
             ("pad-plus-2", "plain", "whose PAD is (ULPDU_Length + 2) mod 4 octets"),

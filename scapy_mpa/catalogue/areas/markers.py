@@ -131,7 +131,7 @@ _POINTERS = (
 
 _OF_CULLEY = (
     Case(
-        "culley-02-connection", "No startup frames: Markers and CRC from the first octet on, in both directions",
+        "culley-02-connection", "No startup frames: Markers and CRC in both directions, from the first octet on",
         "culley-02", (says(*("initiator send 600", "responder send 600") * 4),), (), ACCEPT,
         clause="draft-culley-iwarp-mpa-02 §8.1",
     ),
@@ -146,7 +146,7 @@ _OF_CULLEY = (
         (), ACCEPT, clause="draft-culley-iwarp-mpa-02 §8.1",
     ),
     Case(
-        "culley-02-one-way", "MPA in one direction alone: the other one goes on with streaming data", "culley-02",
+        "culley-02-one-way", "MPA in one direction only: the other continues with streaming data", "culley-02",
         (says(*("initiator send 600", "responder stream 'got it'") * 4), answers(None)), (), ACCEPT,
         clause="draft-culley-iwarp-mpa-02 §8.1",
     ),
@@ -160,7 +160,7 @@ _OF_CULLEY = (
 _ELSEWHERE = (
     *(
         Case(
-            f"marker-{name}", f"A Marker stands {what}, and the CRC fits", "markers",
+            f"marker-{name}", f"A Marker stands {what}, and the CRC is right", "markers",
             (_TWO, marker(2, 1, moved=moved)), (*_WRONG, "marker-agree"), BAD_MARKER, breaks=("marker-position",),
             tests=_TESTED, left=CRC_LEFT,
         )
@@ -179,7 +179,7 @@ _ELSEWHERE = (
         ("crc", "terminate@peer"), BAD_CRC, tests=("receiver-crc",),
     ),
     Case(
-        "fpdu-4-zeros-behind-marker", "Four zero octets stand between two FPDUs, and a Marker points to the second",
+        "fpdu-4-zeros-behind-marker", "Four zero octets lie between two FPDUs, and a Marker points to the second",
         "markers", (says(_FIRST, _SAID, send(2, bytes(340)), send(3, bytes(100))), followed(2, bytes(4))),
         ("crc", "terminate@peer"), BAD_CRC,
     ),
@@ -210,21 +210,21 @@ _ASKED = (
         for who, m in (("initiator", (0, 1)), ("responder", (1, 0)))
     ),
     Case(
-        "markers-left-out", "No Markers though the peer asked for them", "markers",
+        "markers-left-out", "No Markers, although the peer asked for them", "markers",
         (says("initiator send 300 times=8"), setup(markers=(False, None))),
         ("marker-absent", "deviating-sender"), STOP,
     ),
     Case(
-        "markers-left-out-once", "The one FPDU has no Marker though the peer asked for Markers", "markers",
+        "markers-left-out-once", "The only FPDU has no Marker, although the peer asked for Markers", "markers",
         (says(_FIRST), setup(markers=(False, None))), ("marker-absent", "crc", "fpdu-format"), STOP,
     ),
     Case(
-        "markers-not-asked", "Markers though the peer did not ask for them", "plain",
+        "markers-not-asked", "Markers, although the peer did not ask for them", "plain",
         (says("initiator send 300 times=8"), setup(markers=(True, None))),
         ("marker-unasked", "deviating-sender"), STOP,
     ),
     Case(
-        "markers-not-asked-once", "The one FPDU has a Marker though the peer did not ask for any", "plain",
+        "markers-not-asked-once", "The only FPDU has a Marker, although the peer did not ask for any", "plain",
         (says(_FIRST), setup(markers=(True, None))), ("marker-unasked", "crc", "fpdu-format"), STOP,
     ),
     Case(
@@ -247,7 +247,7 @@ _DIALECT = tuple(
         ("markers-from-startup-frame", "that counts from the first octet of its startup frame", ("marker-position",)),
         ("markers-from-syn", "that counts from its SYN", ("marker-position",)),
         ("crc-without-markers", "whose CRCs leave out Markers", ("crc",)),
-        ("crc-big-endian+fpduptr-little-endian", "that has CRC and FPDUPTR in the wrong order", ("crc",)),
+        ("crc-big-endian+fpduptr-little-endian", "that has CRC and FPDUPTR in the wrong byte order", ("crc",)),
     )
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What startup frames agree on: CRC, revisions, kinds of RNIC, and RFC 6581's depths and RTR messages."""
+"""What startup frames agree on: CRC, revisions, kinds of RNIC, and the depths and RTR messages of RFC 6581."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _PLAIN = peer(
 )
 _COMES_DOWN = peer("accept", "It lowers its ORD to the IRD of the Reply.")
 _NOT_READY = peer(
-    "wait", "It waits for the RTR message, or takes the FPDU as on any other connection: no clause says what it does."
+    "wait", "It waits for the RTR message, or accepts the FPDU as on any other connection: no clause says what it does."
 )
 
 
 def _depths(request: dict[str, int], reply: dict[str, int]) -> NamedChange:
-    """The enhanced data of both frames; depths of 8 where nothing is said of them."""
+    """The enhanced data of both frames; depths of 8 where nothing is said about them."""
     eight = {"ird": 8, "ord": 8}
     return setup(enhanced=({**eight, **request}, {**eight, **reply}))
 
@@ -100,7 +100,7 @@ _ENHANCED = (
         (setup(enhanced=(False, {"ird": 8, "ord": 8})),), ("enhanced-reply",), _PLAIN, by="responder",
     ),
     Case(
-        "enhanced-for-nothing", "An enhanced Request that leaves both depths to the ULP, and asks for nothing else",
+        "enhanced-for-nothing", "An enhanced Request that leaves both depths to the ULP and asks for nothing else",
         "enhanced", (_depths(*[{"ird": _NOT_NEGOTIATED, "ord": _NOT_NEGOTIATED}] * 2),), ("enhanced-unused",), ACCEPT,
     ),
     *(
@@ -179,14 +179,14 @@ _READY = (
         by="responder", clause="RFC 6581 §9.2",
     ),
     Case(
-        "rtr-no-match-not-closed", "Without a type of RTR message in common the Initiator still sends an FPDU",
+        "rtr-no-match-not-closed", "Without a type of RTR message in common, the Initiator still sends an FPDU",
         "peer-to-peer", (_depths({"a": 1, "c": 1}, {"a": 1, "d": 1}), says("initiator send 30")),
         ("rtr-not-closed",), _NOT_READY,
     ),
     *(
         Case(
-            f"rtr-no-match-code-{code}", f"Without a type of RTR message in common the Initiator's Terminate has code"
-            f" {code}", "peer-to-peer",
+            f"rtr-no-match-code-{code}", "Without a type of RTR message in common, the Initiator's Terminate has "
+            f"code {code}", "peer-to-peer",
             (
                 _depths({"a": 1, "c": 1}, {"a": 1, "d": 1}),
                 says(untagged(TERMINATE, 2, 1, terminate_body(2, 0, code))), answers(None),
@@ -236,11 +236,11 @@ _DEPTHS = (
         (_depths({"ird": _NOT_NEGOTIATED}, {"ord": 2}),), ("ird-ord-not-negotiated",), IGNORE, by="responder",
     ),
     Case(
-        "depths-in-host-order", "IRD 1 and ORD 4 in the order of a little-endian host", "enhanced",
+        "depths-in-host-order", "IRD 1 and ORD 4 in little-endian byte order", "enhanced",
         (_depths({"ird": 0x100, "ord": 0x400}, {"ird": 0x400, "ord": 0x80}),), ("ird-ord-byte-order",), ACCEPT,
     ),
     Case(
-        "ord-reached", "As many RDMA Reads under way as ORD allows", "enhanced",
+        "ord-reached", "As many RDMA Reads outstanding as ORD allows", "enhanced",
         (
             _depths({"ord": 2}, {"ird": 2}),
             says(_read_request(1), _read_request(2), ("responder", _READ_RESPONSE), ("responder", _READ_RESPONSE)),
@@ -249,7 +249,7 @@ _DEPTHS = (
         clause="RFC 6581 §9.1",
     ),
     Case(
-        "ord-exceeded", "One more RDMA Read under way than ORD allows", "enhanced",
+        "ord-exceeded", "One more RDMA Read outstanding than ORD allows", "enhanced",
         (_depths({"ord": 2}, {"ird": 2}), says(*map(_read_request, (1, 2, 3)))), ("ird-ord-exceeded", "terminate@peer"),
         NO_BUFFER,
     ),

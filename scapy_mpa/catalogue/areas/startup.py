@@ -17,10 +17,10 @@ _REQUEST = startup_frame("request", c=1).encode()
 #: What a sender had meant to be its first FPDU.
 _FPDU = encode_fpdu(send(1, b"swallowed"))
 _SILENT = of_peer(instead(b""))
-_GIVES_UP = peer("wait", "It waits for the rest of the frame, gives up after a time and closes the connection.")
+_GIVES_UP = peer("wait", "It waits for the rest of the frame, gives up after a while and closes the connection.")
 _EARLY = peer("accept", "It may hold the octets until it is ready for them; it may also lose them, or close.")
 _ANY_REVISION = peer("accept", "It works with the revision, or closes; it ignores reserved bits.")
-_NO_ANSWER = peer("wait", "It waits for the Reply, gives up after a time and closes the connection.")
+_NO_ANSWER = peer("wait", "It waits for the Reply, gives up after a while and closes the connection.")
 _GONE = peer("lose", "It does not enter Full Operation, and reports the TCP connection lost (code 1) to its ULP.")
 
 
@@ -55,7 +55,7 @@ _PRIVATE_DATA = tuple(
 ) + tuple(
     Case(
         f"rev-0-private-data-{size}",
-        f"A Request of Rev 0 with {size} octets of Private Data: the draft sets no limit but the size of the field",
+        f"A Request of Rev 0 with {size} octets of Private Data: the draft sets no limit except the size of the field",
         "rddp-01",
         (private_data(size),),
         (),
@@ -105,12 +105,12 @@ _LENGTHS = (
         (private_data(40), fields(pd_length=4)), ("startup-pd-length",), CLOSE, by="responder",
     ),
     Case(
-        "request-pd-length-too-large", "A Request whose PD_Length counts one octet that never comes", "plain",
+        "request-pd-length-too-large", "A Request whose PD_Length counts one octet that never arrives", "plain",
         (private_data(39), fields(pd_length=40), _SILENT, says("start")), ("startup-pd-length",), _GIVES_UP,
         tests=("startup-timeout",),
     ),
     Case(
-        "reply-pd-length-too-large", "A Reply whose PD_Length counts one octet that never comes", "plain",
+        "reply-pd-length-too-large", "A Reply whose PD_Length counts one octet that never arrives", "plain",
         (private_data(39), fields(pd_length=40), says("start")), ("startup-pd-length",), _GIVES_UP, by="responder",
         tests=("startup-timeout",),
     ),
@@ -151,7 +151,7 @@ _CUT = tuple(
         tests=("startup-timeout",),
     )
     for keep, what, raises in (
-        (7, "in its Key: nothing shows that it is MPA", ()),
+        (7, "in its Key: nothing shows yet that it is MPA", ()),
         (8, "the fewest that identify it as MPA", ("startup-frame",)),
         (15, "one short of its Key", ("startup-frame",)),
         (16, "right after its Key", ("startup-frame",)),
@@ -206,7 +206,7 @@ _MORE_BITS = (
         ("startup-revision", "startup-revision-differs@peer"), _ANY_REVISION, tests=("receiver-revision",),
     ),
     Case(
-        "rev-255", "A Request of the largest Rev", "plain", (fields(rev=255),),
+        "rev-255", "A Request with the largest Rev", "plain", (fields(rev=255),),
         ("startup-revision", "startup-revision-differs@peer"), _ANY_REVISION, tests=("receiver-revision",),
     ),
     Case(
@@ -256,7 +256,7 @@ _ORDER = (
         CLOSE, by="responder",
     ),
     Case(
-        "octets-before-reply", "Ten octets in a segment of their own between the Request and the Reply", "plain",
+        "octets-before-reply", "Ten octets in a separate segment between the Request and the Reply", "plain",
         (inserted(0, b"one moment"), goes_on()), ("startup-octets-before-reply",), CLOSE, by="responder",
         tests=("receiver-startup-frame",),
     ),
@@ -277,7 +277,7 @@ _ORDER = (
         (merged(1, 0),), ("startup-responder-first",), _EARLY, by="responder",
     ),
     Case(
-        "request-twice", "The Initiator sends its Request, and then the same octets once more", "plain",
+        "request-twice", "The Initiator sends its Request, and then the same octets again", "plain",
         (frame_followed(_REQUEST),), ("startup-pd-length",), CLOSE, tests=("receiver-startup-frame",),
     ),
     Case(
@@ -328,7 +328,7 @@ _ENDS = (
         tests=("startup-rejected-closed",),
     ),
     Case(
-        "streaming-data-after-rejection", "After a Reply with R the ULP continues without MPA", "plain",
+        "streaming-data-after-rejection", "After a Reply with R, the ULP continues without MPA", "plain",
         (setup(reject=True), says("start", "initiator stream 'then as before'"), answers("responder stream 'well'")),
         ("startup-rejected@peer",), ACCEPT, clause="RFC 5044 §7.1.2", tests=("startup-rejected-closed",),
     ),
@@ -371,7 +371,7 @@ _ENDS = (
         for name, purpose, changes, rule in (
             ("key", "with a Key in lower case", (key(REQUEST_KEY.lower()),), "startup-key"),
             ("role", "with the Key of a Reply", (key(REPLY_KEY),), "startup-role"),
-            # Who is sent one that counts too many waits for them, and shows nothing.
+            # A receiver of one that counts too many waits for them, and shows nothing.
             _WRONG_LENGTHS[0],
         )
     ),

@@ -22,13 +22,13 @@ _ARRIVES = "RFC 9293 §3.10.7.4"
 _DROPS = peer(
     "discard",
     "It may silently drop the segment, accept the octets that TCP retransmits, and continue; if it reports the error "
-    "instead, it passes nothing on from there.",
+    "instead, it passes on nothing from there on.",
 )
-_GIVES_UP = peer("wait", "It waits for the rest of each frame, gives up after a time and closes the connection.")
+_GIVES_UP = peer("wait", "It waits for the rest of each frame, gives up after a while and closes the connection.")
 _EVIL = b"evil"
 #: FPDUs of the Initiator, so that others follow the second.
 _FOUR = says(_FIRST, _SAID, *(send(msn, bytes(60)) for msn in (2, 3, 4)))
-#: A damaged segment that its receiver drops for the CRC; it comes again behind so many others.
+#: A damaged segment that its receiver drops for the CRC; it comes again after this many others.
 _dropped = partial(impaired, "corrupt", repaired=True, dropped=True)
 #: Octets of a startup frame without Private Data.
 _STARTUP = 20
@@ -36,31 +36,33 @@ _STARTUP = 20
 
 _COPIES = (
     Case(
-        "overlap-second-differs", "A segment comes twice, the second time with other octets that fit no FPDU", "plain",
+        "overlap-second-differs", "A segment arrives twice, the second time with different octets that fit no "
+        "FPDU", "plain",
         (again(2, at=40, octets=_EVIL),), ("overlap", "attack-injection"), DISCARD, clause=_ARRIVES,
     ),
     Case(
         "overlap-first-differs",
-        "A segment comes twice, first with other octets that fit no FPDU, and the peer acknowledges those", "plain",
+        "A segment arrives twice, first with different octets that fit no FPDU, and the peer acknowledges "
+        "those", "plain",
         (again(2, at=40, octets=_EVIL, ahead=True, acknowledged_between=True),),
         ("overlap", "attack-injection", "crc", "terminate@peer"), BAD_CRC, clause=_ARRIVES,
     ),
     Case(
-        "overlap-no-crc", "A segment comes twice with different octets, and no CRC says which is right", "no-crc",
+        "overlap-no-crc", "A segment arrives twice with different octets, and no CRC says which is right", "no-crc",
         (again(2, at=40, octets=_EVIL),), ("overlap",), _KEEPS_FIRST, clause=_ARRIVES,
     ),
     Case(
-        "overlap-of-a-part", "Part of a segment comes again with other octets", "no-crc",
+        "overlap-of-a-part", "Part of a segment arrives again with different octets", "no-crc",
         (again(2, at=40, octets=_EVIL, skip=30, keep=60),), ("overlap", "alignment-retransmission"), _KEEPS_FIRST,
         clause=_ARRIVES,
     ),
     Case(
-        "overlap-of-a-marker", "A segment comes twice, and the copies differ in a Marker", "markers-no-crc",
+        "overlap-of-a-marker", "A segment arrives twice, and the copies differ in a Marker", "markers-no-crc",
         (says(_FIRST, _SAID, send(2, bytes(600)), send(3, b"")), again(2, at=452, octets=b"\0\0\0\x40")), ("overlap",),
         _KEEPS_FIRST, clause=_ARRIVES,
     ),
     Case(
-        "two-conflicting-retransmissions", "A segment is late, and comes twice with different octets", "no-crc",
+        "two-conflicting-retransmissions", "A segment is late, and arrives twice with different octets", "no-crc",
         (
             says(_FIRST, _SAID, *(send(msn, bytes(60)) for msn in (2, 3, 4))), impaired("reorder", 2, distance=2),
             again(4, at=40, octets=_EVIL),
@@ -68,10 +70,10 @@ _COPIES = (
         ("overlap",), _KEEPS_FIRST, clause=_ARRIVES,
     ),
     Case(
-        "retransmission-of-request", "The Request comes twice", "plain", (again(0),), (), ACCEPT, clause=_ARRIVES,
+        "retransmission-of-request", "The Request arrives twice", "plain", (again(0),), (), ACCEPT, clause=_ARRIVES,
     ),
     Case(
-        "overlap-of-request", "The Request comes twice, the second time with M", "plain",
+        "overlap-of-request", "The Request arrives twice, the second time with M", "plain",
         (again(0, at=16, octets=b"\xc0"),), ("overlap",), _KEEPS_FIRST, clause=_ARRIVES,
     ),
     Case(
@@ -83,7 +85,7 @@ _COPIES = (
 _DROPPED = (
     Case(
         "crc-dropped-and-sent-again",
-        "A segment has a damaged octet but a correct TCP checksum, is not acknowledged, and is sent again undamaged",
+        "A segment has a damaged octet but a correct TCP checksum, is not acknowledged, and is retransmitted undamaged",
         "plain", (_FOUR, _dropped(2, at=40, mask=1, distance=2)), ("crc-dropped",), _DROPS,
     ),
     Case(
@@ -91,11 +93,11 @@ _DROPPED = (
         "plain", (again(2, at=40, octets=_EVIL, ahead=True),), ("crc-dropped",), _DROPS,
     ),
     Case(
-        "crc-dropped-of-three-segments", "The second of an FPDU's three segments is damaged, and is sent again",
+        "crc-dropped-of-three-segments", "The second of an FPDU's three segments is damaged, and is retransmitted",
         "plain", (_FOUR, recut(2, 20, 50), _dropped(3, at=10, mask=1, distance=3)), ("crc-dropped",), _DROPS,
     ),
     Case(
-        "crc-dropped-marker", "A Marker is damaged, so the CRC is wrong; the segment is sent again undamaged",
+        "crc-dropped-marker", "A Marker is damaged, so the CRC is wrong; the segment is retransmitted undamaged",
         "markers",
         (says(_FIRST, _SAID, send(2, bytes(600)), send(3, b""), send(4, b"")),
          _dropped(2, at=455, mask=0x40, distance=1)), ("crc-dropped",), _DROPS,
@@ -112,7 +114,8 @@ _CHECKSUMS = (
         (again(2, at=40, octets=_EVIL, damaged=True),), ("tcp-checksum",), DISCARD,
     ),
     Case(
-        "tcp-checksum-and-never-again", "A damaged segment, whose TCP checksum shows it, and which is not sent again",
+        "tcp-checksum-and-never-again", "A damaged segment, whose TCP checksum shows it, and which is not "
+        "retransmitted",
         "plain", (impaired("corrupt", 2, at=40, mask=1, retransmit=False),), ("tcp-checksum",), WAIT,
     ),
     *(
@@ -129,7 +132,7 @@ _CHECKSUMS = (
 
 _WRAPS = tuple(
     Case(
-        f"wrap-{name}", f"Sequence numbers pass 2^32 {where}", baseline, (*steps, wraps(_STARTUP + offset)), (), ACCEPT,
+        f"wrap-{name}", f"Sequence numbers wrap {where}", baseline, (*steps, wraps(_STARTUP + offset)), (), ACCEPT,
         clause="RFC 9293 §3.4",
     )
     for name, where, baseline, offset, *steps in (
@@ -170,20 +173,20 @@ _ATTACKS = (
         (), ACCEPT, clause="RFC 5044 §5.1",
     ),
     Case(
-        "path-mtu-reported", "A router reports a path MTU of 128 octets, and it is so from then on",
+        "path-mtu-reported", "A router reports a path MTU of 128 octets, which holds from then on",
         "plain",
         (says(_FIRST, _SAID, "initiator send 1400", "responder send 30", "path-mtu 128", "initiator write 5000"),
          reported_too_big(8, 128)),
         ("path-mtu", "attack-path-mtu", "alignment"), ACCEPT,
     ),
     Case(
-        "path-mtu-of-nobody", "Somebody who cannot quote octets under way reports a path MTU of 68 octets",
+        "path-mtu-of-nobody", "Somebody who cannot quote outstanding octets reports a path MTU of 68 octets",
         "plain", (reported_too_big(8, 68, far=0x40000000),), ("path-mtu",),
-        peer("accept", "It ignores a message that quotes none of its octets under way, and continues."),
+        peer("accept", "It ignores a message that quotes none of its outstanding octets, and continues."),
     ),
     Case(
         "nobody-listens", "A SYN that is answered by a RST", "plain", (refused(),), ("tcp-refused@capture",),
-        peer("accept", "Nothing listens on its port, and it says so with a RST."),
+        peer("accept", "Nothing listens on its port, so it answers with a RST."),
     ),
     Case(
         "requests-never-finished", "Twenty connections from one address, each with ten octets of a Request and no more",

@@ -1,4 +1,4 @@
-"""How a connection ends: FIN, RST, in the middle of an FPDU, by a Terminate (RFC 5044 §7.2, §8; RFC 5040 §4.8)."""
+"""How a connection ends: FIN, RST, in the middle of an FPDU, with a Terminate (RFC 5044 §7.2, §8; RFC 5040 §4.8)."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from scapy_mpa.framing.role import Role, peer_of
 _FIRST, _SAID, _LONG = "initiator send 30", "responder send 30", "initiator send 60"
 _ENDS = peer("accept", "It takes the Terminate, may stop sending, and its ULP closes the connection.")
 _MISREADS = peer(
-    "accept", "It reads layer and type as they stand, and so reports a different error, and closes the connection."
+    "accept", "It reads layer and type as they stand, so it reports a different error and closes the connection."
 )
 #: What is wrong is in the numbers, or in the headers that are quoted.
 _REPORTS = peer("accept", "It takes the Terminate, reports it to its ULP as far as it makes sense, and the ULP closes.")
 _TAKES = peer("ignore", "It ignores them, takes the Terminate, and its ULP closes the connection.")
 _SECTION = "RFC 5040 §4.8"
 _DROPS = peer("discard", "It has given up the stream with the Terminate, and drops what follows.")
-_LOSES_ALL = peer("lose", "What it has not read yet is lost with the connection (code 1 if an FPDU was begun).")
+_LOSES_ALL = peer("lose", "What it has not read yet is lost with the connection (code 1 if an FPDU had begun).")
 
 
 def _terminate(control: bytes) -> bytes:
@@ -54,10 +54,10 @@ def _said_before(ulpdu: bytes, by: Role) -> tuple[Step, ...]:
     return ((by, ulpdu),) if ulpdu else ()
 
 
-#: Who sends a Terminate: what the names and purposes of its cases end with.
+#: The sender of a Terminate: what the names and purposes of its cases end with.
 _SIDES: tuple[tuple[Role, str, str], ...] = (
     ("initiator", "", ""),
-    ("responder", "-of-the-responder", ", of the Responder"),
+    ("responder", "-of-the-responder", ", from the Responder"),
 )
 
 
@@ -80,9 +80,9 @@ _CUT = (
             ("in-ulpdu", "in the middle of a ULPDU", "plain", (_LONG,), fpdu_cut(2, 40)),
             ("before-crc", "before the CRC", "plain", (_LONG,), fpdu_cut(2, -4)),
             ("before-marker", "where a Marker belongs", "markers", (send(2, bytes(600)),), cut_at_marker(2, 0)),
-            ("behind-marker", "behind a Marker in an FPDU", "markers", (send(2, bytes(600)),),
+            ("behind-marker", "after a Marker in an FPDU", "markers", (send(2, bytes(600)),),
              cut_at_marker(2, 0, behind=True)),
-            ("behind-leading-marker", "behind the Marker with which an FPDU begins", "markers",
+            ("behind-leading-marker", "after the Marker with which an FPDU begins", "markers",
              (send(2, bytes(424)), send(3, b"")), cut_at_marker(3, 0, behind=True)),
         )
     ),
@@ -103,7 +103,7 @@ _CUT = (
 
 _ENDS_OF_TCP = (
     Case(
-        "fin-at-a-boundary", "FIN after a whole FPDU, and the peer has sent nothing since", "plain",
+        "fin-at-a-boundary", "FIN after a complete FPDU, and the peer has sent nothing since", "plain",
         (says(_FIRST, _SAID, _LONG), answers(None)), (), ACCEPT, clause="RFC 5044 §7.2",
     ),
     Case(
@@ -115,7 +115,7 @@ _ENDS_OF_TCP = (
         clause="RFC 5044 §7.2",
     ),
     Case(
-        "rst-at-a-boundary", "RST in place of FIN, after a whole FPDU", "plain", (ends("rst"),), ("teardown-reset",),
+        "rst-at-a-boundary", "RST instead of FIN, after a complete FPDU", "plain", (ends("rst"),), ("teardown-reset",),
         _LOSES_ALL,
     ),
     Case(
@@ -134,11 +134,12 @@ _ENDS_OF_TCP = (
         (says(_FIRST, _SAID, _LONG), in_vain(2, 2)), (), ACCEPT, clause="RFC 5044 §8",
     ),
     Case(
-        "rst-and-fpdus", "FPDUs and FIN follow a RST in the name of their sender", "plain", (injected(3, "RA"),),
-        ("attack-reset",), peer("lose", "It accepts the RST, which ends the connection, and drops what follows."),
+        "rst-and-fpdus", "FPDUs and FIN follow a RST that claims to be from their sender", "plain",
+        (injected(3, "RA"),), ("attack-reset",),
+        peer("lose", "It accepts the RST, which ends the connection, and drops what follows."),
     ),
     Case(
-        "rst-outside-the-window", "A RST far outside the window, in the name of a side that continues", "plain",
+        "rst-outside-the-window", "A RST far outside the window that claims to be from a side that continues", "plain",
         (injected(3, "RA", far=0x60000000),), ("attack-reset",), DISCARD, clause="RFC 9293 §3.10.7.4",
     ),
 )  # fmt: skip
@@ -163,12 +164,13 @@ _TERMINATES = (
         )
     ),
     Case(
-        "terminate-bits-reversed", "A Terminate for a CRC error, its bits in the order of Linux siw",
+        "terminate-bits-reversed", "A Terminate for a CRC error, with its bits in the order of Linux siw",
         "plain",
         (says(_FIRST, _SAID, _terminate(_REVERSED)), answers(None)), ("terminate", "terminate-layout"), _MISREADS,
     ),
     Case(
-        "terminate-bits-in-order", "A Terminate for a CRC error, its bits in the order of the specification", "plain",
+        "terminate-bits-in-order", "A Terminate for a CRC error, with its bits in the order of the "
+        "specification", "plain",
         (says(_FIRST, _SAID, _terminate(bytes.fromhex("20020000"))), answers(None)), ("terminate",), _ENDS,
     ),
     *(
@@ -181,9 +183,9 @@ _TERMINATES = (
         for name, what, rule, said, before, clause in (
             ("reserved-bits", "with all 13 reserved bits set", "terminate-reserved",
              _terminate(bytes.fromhex("00001fff")), b"", _SECTION),
-            ("reserved-bits-of-siw", "with those reserved bits set that Linux siw has for M, D and R",
+            ("reserved-bits-of-siw", "with the reserved bits set that Linux siw uses for M, D and R",
              "terminate-reserved", _terminate(bytes.fromhex("11040700")), b"", _SECTION),
-            ("layer-3", "with a layer that is none", "terminate-code",
+            ("layer-3", "with an undefined layer", "terminate-code",
              _terminate(terminate_body(3, 0, 0)), b"", _SECTION),
             ("type-3", "with an error type that RDMAP does not have", "terminate-code",
              _terminate(terminate_body(0, 3, 0)), b"", _SECTION),
@@ -220,7 +222,8 @@ _TERMINATES = (
         clause="RFC 5040 §4.8",
     ),
     Case(
-        "buffers-not-offered", "Twenty connections from one address, each with an RDMA Write to a buffer that is none",
+        "buffers-not-offered", "Twenty connections from one address, each with an RDMA Write to a buffer that does "
+        "not exist",
         "plain", (says(_FIRST, _SAID, rdma_write(0x1234, 0, bytes(20))), repeated(20)),
         ("terminate@peer", "attack-buffer@capture"), BAD_WRITE_STAG, clause="RFC 5044 §9.1",
     ),
@@ -230,7 +233,7 @@ _TERMINATES = (
         ("terminate", "terminate-last"), _DROPS,
     ),
     Case(
-        "terminate-answered", "A Terminate is answered by FPDUs that were under way", "plain",
+        "terminate-answered", "A Terminate crosses FPDUs that were already in flight", "plain",
         (says(_FIRST, _SAID, _terminate(terminate_body(0, 2, 6))),), ("terminate",), _ENDS,
     ),
     Case(

@@ -9,7 +9,7 @@ order of their levels:
 * ``startup``                startup frames, and parameters of the connection
 * ``said``                   ULPDUs, their order, the end
 * ``boundary``               fields of messages and startup frames at boundary values
-* ``fpdu``                   FPDUs as they are laid in the stream
+* ``fpdu``                   FPDUs as they lie in the stream
 * ``packets``, ``injected``  TCP packets, one by one; those of others; ``craft.impairments``: what networks do to them
-* ``capture``                what is captured of them
+* ``capture``                what of them is captured
 """

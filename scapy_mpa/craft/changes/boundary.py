@@ -1,7 +1,7 @@
-"""Boundary values: a field of a message, or of a startup frame, at a value at which programs that compute with it fail.
+"""Boundary values: a field of a message, or of a startup frame, at a value that often breaks arithmetic.
 
-These are 0, 1, the largest values, and 2^n and its neighbours where types of n bits end. The message stands behind all
-that its side says, with the MSN that is next, so that a peer comes to it by way of a valid exchange; everything behind
+These are 0, 1, the largest values, and 2^n and its neighbours where types of n bits end. The message stands after all
+that its side says, with the MSN that is next, so that a peer comes to it by way of a valid exchange; everything after
 the field is computed: ULPDU_Length, PAD, Markers, the CRC; PD_Length and S of a startup frame.
 """
 
@@ -51,7 +51,7 @@ def _behind(at: int, **octets: int) -> dict[str, _Place]:
 
 _TAGGED = _behind(2, STag=4, TO=8)
 _UNTAGGED = _behind(2, RsvdULP=4, QN=4, MSN=4, MO=4)
-#: Fields behind the DDP header (RFC 5040 §4.4 and §4.8, RFC 7306 §5.2.1 and §5.2.2).
+#: Fields after the DDP header (RFC 5040 §4.4 and §4.8, RFC 7306 §5.2.1 and §5.2.2).
 _BODY: dict[int, dict[str, _Place]] = {
     1: _behind(UNTAGGED_HEADER_LENGTH, Sink_STag=4, Sink_TO=8, Size=4, Source_STag=4, Source_TO=8),
     7: _behind(UNTAGGED_HEADER_LENGTH, Control=4, DDP_Segment_Length=2),
@@ -87,7 +87,7 @@ _INVALIDATING = (4, 6)
 
 
 def _places(opcode: int) -> dict[str, _Place]:
-    """The fields of a message with this opcode behind the control octets."""
+    """The fields of a message with this opcode after the control octets."""
     return {**(_TAGGED if opcode in TAGGED_OPCODES else _UNTAGGED), **_BODY.get(opcode, {})}
 
 
@@ -112,13 +112,13 @@ def powers(most: int) -> list[int]:
 
 
 def _with(octets: bytes, place: _Place, value: int) -> bytes:
-    """The octets with this value in a field; as they are if they end before it does."""
+    """Return the octets with this value in a field; unchanged if they end before it."""
     end = place.at + place.octets
     return octets[: place.at] + value.to_bytes(place.octets, "big") + octets[end:] if len(octets) >= end else octets
 
 
 def naming(ulpdu: bytes, stag: int, to: int) -> bytes:
-    """Return a ULPDU of which every field that names memory of its receiver names this, from that Tagged Offset on."""
+    """Return a ULPDU in which every field that names memory of its receiver names this, from that Tagged Offset on."""
     opcode = opcode_of(ulpdu)
     if opcode is None or is_tagged(ulpdu) != (opcode in TAGGED_OPCODES):
         return ulpdu
@@ -147,7 +147,7 @@ def _drawn_startup(_: Exchange, rng: random.Random) -> dict[str, Any]:
 
 @change("ulpdu", "ddp", "FPDU", _=_drawn)
 def boundary(exchange: Exchange, message: str = "read-request", field: str = "Size", value: int = 0xFFFFFFFF) -> None:
-    """Behind all else the side says this message, one field of which has this value.
+    """The side sends this message last, with this value in one field.
 
     Raises NothingToChange where the message has no such field, or the field no such value.
     """

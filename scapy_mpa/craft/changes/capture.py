@@ -25,14 +25,14 @@ _SECOND = 1_000_000_000
 
 
 def _maker(exchange: Exchange) -> FrameMaker:
-    """What makes frames of a connection: it knows where their headers begin."""
+    """Return what makes frames of a connection: it knows where their headers begin."""
     setup = Setup(**exchange.setup)
     return FrameMaker(setup.endpoint("initiator", 0), setup.endpoint("responder", 0), setup.vlan)
 
 
 @change("capture")
 def repeated(exchange: Exchange, times: int) -> None:
-    """The connection comes so many times, one after another, each from another port of the Initiator."""
+    """The connection is repeated this many times, each time from another port of the Initiator."""
 
     def alter(frames: list[Packet]) -> list[Packet]:
         port = frames[0][1][_PORTS]
@@ -55,7 +55,7 @@ def _from_port(frame: bytes, port: bytes, more: int) -> bytes:
 
 @change("capture", "tcp", number=a_frame, mtu=among(0, 68, 128, 576), far=among(0, 0, 0x40000000))
 def reported_too_big(exchange: Exchange, number: int, mtu: int, *, far: int = 0) -> None:
-    """Behind a frame a router says that it is longer than the path takes; it quotes a place so ``far`` from it."""
+    """After a frame, a router says that it was too long for the path, and quotes a position ``far`` from it."""
 
     tcp_at = _maker(exchange).tcp_at
 
@@ -70,7 +70,7 @@ def reported_too_big(exchange: Exchange, number: int, mtu: int, *, far: int = 0)
 
 @change("capture", "tcp", number=a_frame, overlap=among(0, 0, 8))
 def fragmented(exchange: Exchange, number: int, *, overlap: int = 0) -> None:
-    """A frame comes as two fragments of IP, which overlap by so many octets (a multiple of 8)."""
+    """A frame becomes two IP fragments, which overlap by this many octets (a multiple of 8)."""
     maker = _maker(exchange)
 
     def alter(frames: list[Packet]) -> list[Packet]:
@@ -91,18 +91,18 @@ def foreign(exchange: Exchange, link_type: int, octets: bytes) -> None:
     exchange.foreign = Foreign(link_type, octets)
 
 
-# --- packets of which the capture has less, or more ---
+# --- packets that the capture has less of, or more ---
 
 
 @change("packet", "capture", count=up_to(30, 1))
 def ends_early(exchange: Exchange, count: int) -> None:
-    """The last packets are missing, so many of them."""
+    """The last ``count`` packets are missing."""
     exchange.packets.append(lambda packets: packets[: max(1, len(packets) - count)])
 
 
 @change("packet", "capture", role=among(*ROLES), first=up_to(20))
 def one_side(exchange: Exchange, role: str, first: int = 0) -> None:
-    """From a packet on nothing of this side is captured."""
+    """From a packet on, nothing that this side sends is captured."""
 
     def alter(packets: Packets) -> Packets:
         kept = [one for at, one in enumerate(packets) if at < first or one.half.role != role]
@@ -115,13 +115,13 @@ def one_side(exchange: Exchange, role: str, first: int = 0) -> None:
 
 @change("packet", "capture", role=among(*ROLES))
 def one_side_first(exchange: Exchange, role: str) -> None:
-    """What this side sent comes before all that its peer sent."""
+    """Everything that this side sent comes before anything that its peer sent."""
     exchange.packets.append(lambda packets: sorted(packets, key=lambda one: one.half.role != role))
 
 
 @change("packet", "capture", every=among(1, 3))
 def captured_twice(exchange: Exchange, every: int = 1) -> None:
-    """Every packet, or one in so many, is captured twice."""
+    """Every packet, or one in ``every``, is captured twice."""
     exchange.packets.append(
         lambda packets: [two for at, one in enumerate(packets) for two in [one] * (1 + (at % every == 0))]
     )
@@ -129,7 +129,7 @@ def captured_twice(exchange: Exchange, every: int = 1) -> None:
 
 @change("capture", "capture", first=up_to(20), seconds=among(-10, 1, 10, 100, 100_000))
 def times_jump(exchange: Exchange, first: int, seconds: int) -> None:
-    """Behind so many frames all times are so many seconds later, or earlier."""
+    """After ``first`` frames, all times are this many seconds later, or earlier."""
     exchange.wire.append(
         lambda frames: [
             (max(0, time + seconds * _SECOND) if at >= first else time, frame)

@@ -1,4 +1,4 @@
-"""What a change is: something named, at one level, with parameters, that is done to an ``Exchange``.
+"""What a change is: a named operation on an ``Exchange``, at one level, with parameters.
 
 A function that alters an exchange becomes, by ``change``, one that takes everything but the exchange and returns a
 ``NamedChange``; ``fpdu_change`` and ``packet_change`` do so with functions of one FPDU, and of packets at the place of
@@ -41,10 +41,10 @@ Level: TypeAlias = Literal["startup", "ulpdu", "fpdu", "packet", "capture"]
 #: The levels, in the order in which changes are made, with what they change.
 LEVELS: dict[Level, str] = {
     "startup": "startup frames, and parameters of the connection",
-    "ulpdu": "what is said: ULPDUs and their order",
-    "fpdu": "FPDUs as they are laid in the stream",
+    "ulpdu": "messages: ULPDUs and their order",
+    "fpdu": "FPDUs as they lie in the stream",
     "packet": "TCP packets: their octets, numbers, order and time",
-    "capture": "what is captured of them",
+    "capture": "what of them is captured",
 }
 #: Levels of what a side says, whatever carries it.
 OF_MESSAGES: tuple[Level, ...] = ("startup", "ulpdu", "fpdu")
@@ -92,7 +92,7 @@ class ChangeKind(NamedTuple):
     parse: Callable[[str], NamedChange]
 
     def drawn(self, exchange: Exchange, rng: random.Random) -> NamedChange:
-        """One with parameters that fit an exchange; raises NothingToChange."""
+        """Return one with parameters that fit an exchange; raises NothingToChange."""
         values = {name: draw(exchange, rng) for name, draw in self.draws.items()}
         first = [values.pop("number")] if "number" in values else []
         return self.make(*first, **values.pop("_", {}), **values)
@@ -217,7 +217,7 @@ def _read(name: str, known: Mapping[str, inspect.Parameter], text: str) -> dict[
             raise MPAError(f"{name}: {key} is {value!r}: {error}") from None
     for one in known.values():
         if one.kind is one.VAR_POSITIONAL:
-            raise MPAError(f"{name} needs {one.name}, of which there may be many: from Python alone")
+            raise MPAError(f"{name} needs {one.name}, which may be a list: only from Python")
         if one.default is one.empty and one.name not in values and not free:
             raise MPAError(f"{name} needs {one.name}; its parameters are {', '.join(known)}")
     return {key: value for key, value in values.items() if value is not inspect.Parameter.empty}
@@ -257,8 +257,9 @@ def of_peer(one: NamedChange) -> NamedChange:
 
 
 def find(packets: Packets, role: Role, number: int) -> int:
-    """Where a packet of a side is: 0 names the one with its startup frame, 1 the first with octets of its Full
-    Operation, and so on; negative numbers count from the last."""
+    """Return the index of a side's packet: 0 is the one with its startup frame, 1 the first with octets of its Full
+    Operation, and so on; negative numbers count from the last.
+    """
     data = [i for i, packet in enumerate(packets) if packet.half.role == role and packet.payload]
     startup = [i for i in data if not packets[i].in_operation]
     return startup[0] if number == 0 else [i for i in data if packets[i].in_operation][number - (number > 0)]
@@ -273,7 +274,7 @@ def first(packets: Iterable[TcpPacket], fits: Callable[[TcpPacket], bool]) -> Tc
 
 
 def check_names(given: Iterable[str], known: Sequence[str], what: str) -> None:
-    """Raise ValueError for the first name that is none of those that are known; ``what`` it is the name of."""
+    """Raise ValueError for the first unknown name; ``what`` says what it names."""
     for name in given:
         if name not in known:
             raise ValueError(f"there is no {what} {name!r}; it may be {', '.join(known)}")

@@ -1,4 +1,4 @@
-"""What draws parameters of changes: numbers and octets that programs like to get wrong, and places in an exchange.
+"""Draws of parameters of changes: numbers and octets that programs often get wrong, and places in an exchange.
 
 Draws are the same on every Python: they use ``random()`` and ``getrandbits()`` alone.
 """
@@ -33,16 +33,16 @@ _LOOKS = (
 
 
 class NothingToChange(LookupError):
-    """There is nothing in an exchange to which a change could be made."""
+    """The exchange holds nothing to which a change could be made."""
 
 
 def pick(rng: random.Random, among: Sequence[T]) -> T:
-    """One of them."""
+    """Return one of them, at random."""
     return among[below(rng, len(among))]
 
 
 def edge(rng: random.Random, bits: int, value: int = 0) -> int:
-    """A number of so many bits that programs like to get wrong, ``value`` being the right one."""
+    """A number of this many bits that programs often get wrong, ``value`` being the right one."""
     top = 1 << bits
     edges = (*_EDGES, top // 2 - 1, top // 2)
     choice = below(rng, 4)
@@ -56,7 +56,7 @@ def edge(rng: random.Random, bits: int, value: int = 0) -> int:
 
 
 def octets(rng: random.Random, length: int) -> bytes:
-    """So many octets."""
+    """Return ``length`` random octets."""
     return rng.getrandbits(8 * length).to_bytes(length, "big") if length else b""
 
 
@@ -64,7 +64,7 @@ def octets(rng: random.Random, length: int) -> bytes:
 
 
 def among(*values: Any) -> Draw:
-    """One of these values."""
+    """Draw one of these values."""
     return lambda _, rng: pick(rng, values)
 
 
@@ -74,12 +74,12 @@ def up_to(most: int, least: int = 0) -> Draw:
 
 
 def bits(count: int, value: int = 0) -> Draw:
-    """A number of so many bits, near ``value`` or one that programs like to get wrong."""
+    """A number of this many bits, near ``value`` or one that programs often get wrong."""
     return lambda _, rng: edge(rng, count, value)
 
 
 def some_octets(most: int, least: int = 0) -> Draw:
-    """So many octets: any, zeros, or the beginning of what looks like a startup frame, an FPDU or Markers."""
+    """Draw this many octets: random, zeros, or the beginning of what looks like a startup frame, an FPDU or Markers."""
 
     def draw(_: Exchange, rng: random.Random) -> bytes:
         size, kind = least + below(rng, most - least + 1), below(rng, 4)
@@ -91,7 +91,7 @@ def some_octets(most: int, least: int = 0) -> Draw:
 
 
 def perhaps(draw: Draw, share: float = 0.5, otherwise: Any = None) -> Draw:
-    """What ``draw`` gives in this share of all draws, else ``otherwise``."""
+    """Draw from ``draw`` in this share of all draws, else return ``otherwise``."""
     return lambda exchange, rng: draw(exchange, rng) if rng.random() < share else otherwise
 
 

@@ -1,6 +1,6 @@
 """Changes by others than the two ends: forged segments, and late duplicates of an earlier connection.
 
-Forged segments come in front of a packet of the side that the change is about, in its name; packets are numbered as in
+Forged segments come before a packet of the side that the change is about, in its name; packets are numbered as in
 ``packets``.  Where they lie is counted from the octet that comes next, or from the edge of the window that the peer has
 offered so far.
 """
@@ -55,7 +55,7 @@ def injected(
     challenged: bool = False,
     believed: bool = False,
 ) -> None:
-    """Somebody else sends a segment in front of a packet.
+    """Somebody else sends a segment before a packet.
 
     Args:
         packets: among which it comes.
@@ -64,11 +64,11 @@ def injected(
         far: How far its number is from that of this octet.
         edge: Or from the edge of the window.
         octets: That it brings.
-        acknowledges: So many octets more than the peer has sent.
+        acknowledges: This many octets more than the peer has sent.
         checksum: Whether its TCP checksum is right.
         seconds: How much its timestamp is older.
         challenged: Whether the peer answers by what it expects.
-        believed: Whether the peer takes it: behind a FIN it acknowledges nothing more, behind a RST it is gone.
+        believed: Whether the peer takes it: after a FIN it acknowledges nothing more, after a RST it is gone.
     """
     packet, earlier, later = packets[place], packets[:place], packets[place:]
     seen = _seen(earlier)
@@ -84,7 +84,7 @@ def injected(
 
 
 def _after(end: TcpPacket, packet: TcpPacket) -> TcpPacket | None:
-    """What becomes of a packet behind a FIN or RST that the peer of its sender believes."""
+    """Return what becomes of a packet after a FIN or RST that its sender's peer accepts."""
     if packet.half is end.half:
         return packet
     return None if end.flags & RST else packet._replace(ack=min(packet.ack or 0, end.end + 1))
@@ -104,12 +104,12 @@ def late_of_earlier(
     seconds: int = 60,
     what: Literal["data", "SYN", "FIN"] = "data",
 ) -> None:
-    """Before the connection there was another one on the same ports, and one of its packets comes late.
+    """A late packet arrives from an earlier connection on the same ports.
 
     Args:
         packets: of the present connection.
-        place: that of the packet that comes once more of the earlier one (if ``what`` is data).
-        before: That of the present one in front of which it comes.
+        place: that of the packet that comes again of the earlier one (if ``what`` is data).
+        before: That of the present one before which it comes.
         far: How far the sequence numbers of the side are from those of the present one.
         peer_far: The same of its peer; None: as far.
         seconds: How long before the present one the earlier one was.
@@ -144,7 +144,7 @@ def _with_flag(packets: Packets, role: Role, flag: int) -> TcpPacket:
 
 @packet_change("attack", octets=perhaps(some_octets(60, 1)))
 def octets_in_syn(packets: Packets, place: int, octets: bytes | None = None) -> None:
-    """The SYN of the side brings these octets; None: those of the packet, which is not sent."""
+    """The SYN of the side carries these octets; None: those of the packet, which is not sent."""
     packet = packets[place]
     at = packets.index(_with_flag(packets, packet.half.role, SYN))
     packets[at] = fitting(packets[at]._replace(payload=packet.payload if octets is None else octets))
@@ -154,7 +154,7 @@ def octets_in_syn(packets: Packets, place: int, octets: bytes | None = None) -> 
 
 @packet_change("attack")
 def syn_again(packets: Packets, place: int) -> None:
-    """The SYN of the side comes once more, in front of a packet."""
+    """The SYN of the side comes again, before a packet."""
     syn = _with_flag(packets, packets[place].half.role, SYN)
     identification = syn.identification ^ RETRANSMITTED
     packets.insert(place, syn._replace(time=packets[place].time, identification=identification, is_injected=True))
@@ -175,7 +175,7 @@ def overlapping(
     before: bool = True,
     flags: Literal["", "A", "R", "RA", "S", "SA", "FA"] = "A",
 ) -> None:
-    """Somebody else sends some of the octets of the side, a few of which are others.
+    """Somebody else sends some octets of the side, with a few of them changed.
 
     Args:
         packets: of the connection.
@@ -184,7 +184,7 @@ def overlapping(
         last: Where it ends.
         at: The index at which it has other octets.
         octets: These.
-        before: Whether it comes in front of the packet, not behind it.
+        before: Whether it comes before the packet, not after it.
         flags: Of TCP, by their first letters.
     """
     packet = packets[place]

@@ -46,7 +46,7 @@ def _kept(packets: Packets, packet: TcpPacket, begin: int) -> Packets:
 
 @packet_change("tcp", noticed=True, before=a_packet_of_the_peer)
 def earlier(packets: Packets, place: int, before: int) -> None:
-    """A packet comes before one of the peer, and so without having heard of it."""
+    """A packet comes before one of the peer, so it does not acknowledge that one."""
     packet = packets.pop(place)
     there = find(packets, peer_of(packet.half.role), before)
     packets.insert(there, packet._replace(time=packets[there].time))
@@ -54,7 +54,7 @@ def earlier(packets: Packets, place: int, before: int) -> None:
 
 @packet_change("tcp", count=up_to(12, 2))
 def reversed_order(packets: Packets, place: int, count: int = 0) -> None:
-    """Packets of the side, so many from one on (0: all), come in the reverse order."""
+    """Packets of the side, this many from one on (0: all), come in reverse order."""
     role = packets[place].half.role
     places = [at for at in range(place, len(packets)) if packets[at].half.role == role and packets[at].payload]
     places = places[: count or None]
@@ -68,7 +68,7 @@ def reversed_order(packets: Packets, place: int, count: int = 0) -> None:
 
 @change("packet", "teardown", seconds=among(1, 12, 100))
 def silence(exchange: Exchange, seconds: int) -> None:
-    """Nobody closes the connection; so much later its TCP is still there."""
+    """Nobody closes the connection; its TCP is still there after this time."""
 
     def alter(packets: Packets) -> Packets:
         kept = [packet for packet in packets if not packet.flags & (FIN | RST)]
@@ -81,7 +81,7 @@ def silence(exchange: Exchange, seconds: int) -> None:
 
 @packet_change("teardown", times=among(1, 2, 6))
 def in_vain(packets: Packets, place: int, times: int) -> None:
-    """A packet is sent again so often, one second after the other, and the peer says nothing more."""
+    """A packet is retransmitted this many times, once a second, and the peer is silent."""
     if not 1 <= times <= _MOST_TIMES:
         raise MPAError(f"in-vain: times is {times}, but must be 1 to {_MOST_TIMES}")
     packet = packets[place]
@@ -91,7 +91,7 @@ def in_vain(packets: Packets, place: int, times: int) -> None:
 
 @packet_change("teardown")
 def reset_in_answer(packets: Packets, place: int) -> None:
-    """The peer answers a packet by a RST, having acknowledged nothing of it, and that is the end."""
+    """The peer answers a packet with a RST without acknowledging any of it, which ends the connection."""
     packet = packets[place]
     like = first(reversed(packets[:place]), lambda one: one.half is packet.half.peer)
     packets[place + 1 :] = [
@@ -101,7 +101,7 @@ def reset_in_answer(packets: Packets, place: int) -> None:
 
 @change("packet", "teardown")
 def refused(exchange: Exchange) -> None:
-    """The SYN is answered by a RST."""
+    """The SYN is answered with a RST."""
 
     def alter(packets: Packets) -> Packets:
         if len(packets) < 2:
@@ -114,7 +114,7 @@ def refused(exchange: Exchange) -> None:
 
 @packet_change("teardown", keep=_CUTS, flag=among(FIN, RST), stops=among(True, True, False))
 def ended(packets: Packets, place: int, keep: int, *, flag: int = FIN, stops: bool = True) -> None:
-    """A packet keeps so many octets and has FIN or RST; behind it the side sends nothing, if it ``stops``."""
+    """A packet keeps this many octets and has FIN or RST; after it, the side sends nothing if it ``stops``."""
     packet = packets[place]
     packets[place] = packet._replace(payload=packet.payload[:keep], flags=packet.flags | flag)
     if stops:
@@ -123,7 +123,7 @@ def ended(packets: Packets, place: int, keep: int, *, flag: int = FIN, stops: bo
 
 @packet_change("teardown")
 def half_closed(packets: Packets, place: int) -> None:
-    """Behind a packet the side sends FIN, and its peer goes on."""
+    """After a packet, the side sends FIN, and its peer continues."""
     packet = packets[place]
     end = max(one.end for one in packets[: place + 1] if one.half is packet.half)
     packets.insert(place + 1, packet._replace(start=end, payload=b"", flags=FIN | ACK, damage=()))
@@ -132,7 +132,7 @@ def half_closed(packets: Packets, place: int) -> None:
 
 @packet_change("teardown", is_new=among(False, True))
 def after_the_end(packets: Packets, place: int, *, is_new: bool = False) -> None:
-    """The octets of a packet come last of all, behind FIN and RST, again or as new ones."""
+    """The octets of a packet come last, after FIN and RST, again or as new ones."""
     packet = packets[place]
     start = max(one.end for one in packets if one.half is packet.half) if is_new else packet.start
     packets.append(packet._replace(start=start, time=packets[-1].time + 1000))
@@ -140,7 +140,7 @@ def after_the_end(packets: Packets, place: int, *, is_new: bool = False) -> None
 
 @change("packet", "teardown", only_first=among(False, True))
 def unended(exchange: Exchange, *, only_first: bool = False) -> None:
-    """Packets with FIN or RST are missing, all of them or the first."""
+    """Packets with FIN or RST are missing, all of them or only the first."""
 
     def alter(packets: Packets) -> Packets:
         ends = [at for at, packet in enumerate(packets) if packet.flags & (FIN | RST)]
@@ -154,7 +154,7 @@ def unended(exchange: Exchange, *, only_first: bool = False) -> None:
     "packet", "teardown", far=among(0, 1, 1 << 16, 1 << 31, 12345), seconds=among(0, 5), syn=among(True, True, False)
 )
 def ports_again(exchange: Exchange, far: int, *, seconds: int = 0, syn: bool = True) -> None:
-    """All comes once more so much later, with sequence numbers so far from these, perhaps without SYN."""
+    """Everything comes again after this time, with sequence numbers at this distance, perhaps without SYN."""
 
     def alter(packets: Packets) -> Packets:
         later = packets[-1].time - packets[0].time + 1000 + seconds * _SECOND
@@ -173,12 +173,12 @@ def ports_again(exchange: Exchange, far: int, *, seconds: int = 0, syn: bool = T
 
 @packet_change("tcp", ttl=among(0, 1, 57, 255))
 def hops(packets: Packets, place: int, ttl: int) -> None:
-    """From a packet on, those of the side come with another TTL."""
+    """From a packet on, those of the side have a different TTL."""
     half = packets[place].half
     packets[place:] = [one._replace(header=((_TTL_AT, ttl),)) if one.half is half else one for one in packets[place:]]
 
 
-# --- once more ---
+# --- again ---
 
 
 @packet_change(
@@ -206,7 +206,7 @@ def again(
         octets: These.
         skip: Of the copy, only the octets from there.
         keep: Of the copy, only the octets to there.
-        ahead: Whether the copy is in front of the original, not behind it.
+        ahead: Whether the copy is before the original, not after it.
         damaged: Whether the TCP checksum of the copy shows that it is another.
         acknowledged_between: Whether the peer acknowledges the one before the other comes.
     """
@@ -232,7 +232,7 @@ def _acknowledgement(packets: Packets, packet: TcpPacket) -> TcpPacket:
 
 @packet_change("tcp")
 def keep_alive(packets: Packets, place: int) -> None:
-    """Behind a packet its last octet is sent again, as another one (RFC 9293 §3.8.4)."""
+    """After a packet, its last octet is sent again with another value (RFC 9293 §3.8.4)."""
     packet = packets[place]
     octet = bytes((packet.payload[-1] ^ 0xFF,))
     packets.insert(place + 1, packet._replace(start=packet.end - 1, payload=octet))
@@ -243,7 +243,7 @@ def keep_alive(packets: Packets, place: int) -> None:
 
 @packet_change("tcp", octets=some_octets(40, 1))
 def inserted(packets: Packets, place: int, octets: bytes) -> None:
-    """Before a packet stand octets in a segment of their own, which move all that follows."""
+    """Octets in a separate segment come before a packet, and move everything that follows."""
     packet, count = packets[place], len(octets)
     for i, other in enumerate(packets):
         if other.half is packet.half and other.start >= packet.start:
@@ -255,19 +255,19 @@ def inserted(packets: Packets, place: int, octets: bytes) -> None:
 
 @packet_change("alignment", at=perhaps(among(-4, -3, -2, -1, 1, 2, 4, 6, 18, 20), 0.7, 40), other=perhaps(_CUTS, 0.3))
 def cut_in_two(packets: Packets, place: int, at: int, other: int | None = None) -> None:
-    """A packet comes as two, cut at this index of its payload (negative: from its end), or at two as three."""
+    """A packet is split in two at this index of its payload (negative: from its end), or in three at two."""
     _cut(packets, place, (at,) if other is None else (at, other))
 
 
 @packet_change()
 def recut(packets: Packets, place: int, *places: int) -> None:
-    """A packet comes as several, cut at these indices of its payload (negative: from its end)."""
+    """A packet is split at these indices of its payload (negative: from its end)."""
     _cut(packets, place, places)
 
 
 @packet_change("alignment", size=up_to(12, 1))
 def crumbs(packets: Packets, place: int, size: int) -> None:
-    """The first 400 octets of a packet come in segments of so many octets."""
+    """The first 400 octets of a packet are sent in segments of this many octets."""
     _cut(packets, place, tuple(range(size, min(len(packets[place].payload), 400), size)))
 
 
@@ -286,8 +286,7 @@ def _cut(packets: Packets, place: int, places: tuple[int, ...]) -> None:
 
 @packet_change("alignment", noticed=True, size=_CUTS, last=a_packet)
 def shifted(packets: Packets, place: int, size: int, last: int = -1) -> None:
-    """From a packet to the one with the number ``last`` each keeps ``size`` octets of its own, and carries the rest of
-    the one before."""
+    """From a packet to number ``last``, each keeps ``size`` octets of its own and carries the rest of the previous."""
     role = packets[place].half.role
     end, rest = find(packets, role, last), b""
     for at in range(place, end + 1):
@@ -301,7 +300,7 @@ def shifted(packets: Packets, place: int, size: int, last: int = -1) -> None:
 
 @packet_change("alignment", noticed=True, into=a_packet)
 def merged(packets: Packets, place: int, into: int) -> None:
-    """What a packet carries comes in the one with the number ``into``, with what that one had heard of."""
+    """The payload of a packet moves into packet number ``into``, with the acknowledgement of the latter."""
     packet = packets.pop(place)
     there = find(packets, packet.half.role, into)
     other = packets[there]
@@ -314,20 +313,20 @@ def merged(packets: Packets, place: int, into: int) -> None:
 
 @packet_change("tcp", far=among(*_DISTANCES))
 def moved(packets: Packets, place: int, far: int) -> None:
-    """A packet has a sequence number so far from its own."""
+    """A packet has a sequence number at this distance from its own."""
     packets[place] = packets[place]._replace(start=packets[place].start + far)
 
 
 @packet_change("tcp", more=among(1, -1, 4, -20, 1000, -1000, 65535, 1 << 31))
 def acknowledges(packets: Packets, place: int, more: int) -> None:
-    """A packet acknowledges so many octets more than its sender has received."""
+    """A packet acknowledges this many octets more than its sender has received."""
     packet = packets[place]
     packets[place] = packet._replace(ack=(packet.ack or 0) + more)
 
 
 @packet_change("tcp", mask=among(SYN, SYN | ACK, FIN, RST, ACK, PSH, 0x20, 0xFF))
 def other_flags(packets: Packets, place: int, mask: int) -> None:
-    """Flags of a packet are others."""
+    """Flags of a packet are flipped."""
     packets[place] = packets[place]._replace(flags=packets[place].flags ^ mask)
 
 

@@ -1,4 +1,4 @@
-"""Changes to what is said: messages, their order, what the peer answers, and the end of the connection."""
+"""Changes to the conversation: messages, their order, what the peer answers, and the end of the connection."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from scapy_mpa.craft.ulpdus import atomic_request_body, rdma_write, read_request
 from scapy_mpa.framing.ddp import LAST, QUEUE_OF, header_length, is_tagged
 from scapy_mpa.framing.role import ROLES
 
-#: Those of RDMAP (RFC 5040 §4.3, RFC 7306 §4) and those that are none; a Terminate says most.
+#: Those of RDMAP (RFC 5040 §4.3, RFC 7306 §4) and undefined ones; a Terminate says most.
 _OPCODES = (*range(16), 7, 7, 7)
 
 
 @change("ulpdu")
 def says(exchange: Exchange, *steps: Step) -> None:
-    """This is said, in place of what was; ULPDUs are of the side that the changes are about."""
+    """These steps replace the conversation; bare ULPDUs belong to the side that the changes are about."""
     exchange.steps = list(steps)
 
 
 @change("ulpdu")
 def answers(exchange: Exchange, step: Step | None) -> None:
-    """The peer answers by this, in place of what it must do; by nothing, if it is None."""
+    """The peer answers with this instead of what it must do; None: it does not answer."""
     exchange.answer = step
 
 
 @change("ulpdu")
 def goes_on(exchange: Exchange) -> None:
-    """Neither side closes: the connection goes on as if nothing had been wrong."""
+    """Neither side closes: the connection continues as if nothing had been wrong."""
     exchange.steps, exchange.answer = [*exchange.valid], exchange.valid_answer
     exchange.is_answered = True
     exchange.setup.pop("closes", None)
@@ -42,7 +42,7 @@ def goes_on(exchange: Exchange) -> None:
 
 @change("ulpdu", "teardown", how=among(*CLOSES), by=among(*ROLES))
 def ends(exchange: Exchange, how: str, by: str | None = None) -> None:
-    """The connection ends by FIN, by RST or not at all; who does it is the side of the change unless told."""
+    """The connection ends by FIN, by RST or not at all; the side of the change ends it unless ``by`` says otherwise."""
     exchange.setup["close"], exchange.setup["closes"] = how, by or exchange.by
 
 
@@ -65,7 +65,7 @@ def _a_ulpdu(_: Exchange, rng: random.Random) -> bytes:
 
 @change("ulpdu", "ddp", "FPDU", number=an_fpdu, octets=_a_ulpdu, times=among(1, 1, 1, 1, 2, 40))
 def said_before(exchange: Exchange, number: int, octets: bytes, times: int = 1) -> None:
-    """In front of an FPDU the side says this ULPDU, so many times."""
+    """Before an FPDU, the side sends this ULPDU, this many times."""
     at = exchange.said(exchange.by)[number - 1]
     exchange.steps[at:at] = [Say(exchange.by, Message(RAW, octets))] * times
 
@@ -80,7 +80,7 @@ def swapped(exchange: Exchange, number: int, other: int) -> None:
 
 @change("ulpdu", "negotiation", "FPDU")
 def said_first(exchange: Exchange) -> None:
-    """What the side says first comes before all that its peer says (RFC 5044 §7.1.2)."""
+    """The side's first message comes before everything that its peer sends (RFC 5044 §7.1.2)."""
     said = exchange.said(exchange.by)
     if not said or not said[0]:
         raise NothingToChange
@@ -89,9 +89,9 @@ def said_first(exchange: Exchange) -> None:
 
 @change("ulpdu", "ddp", "FPDU", number=an_fpdu, skip=among(0, 0, 0, 1, -1, 4), last=up_to(3))
 def split(exchange: Exchange, number: int, *, skip: int = 0, last: int = 2) -> None:
-    """A ULPDU comes as two DDP Segments, ``skip`` octets between them; bits of ``last`` are L of the first and second.
+    """A ULPDU becomes two DDP Segments, ``skip`` octets between them; bits of ``last`` are L of the first and second.
 
-    Raises NothingToChange where the step is no ULPDU with octets behind its header.
+    Raises NothingToChange where the step is no ULPDU with octets after its header.
     """
     at = exchange.said(exchange.by)[number - 1]
     step = exchange.steps[at]

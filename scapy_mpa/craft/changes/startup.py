@@ -34,13 +34,13 @@ _ISNS = (0, 1, 2, 3, 4, 16, 20, 21, 22, 24, 60, 500, 1500)
 
 
 def _for_one(exchange: Exchange, rng: random.Random, name: str, value: Any) -> dict[str, Any]:
-    """A pair of which one side has this value, the other what it has."""
+    """A pair in which one side has this value, and the other keeps its own."""
     before = exchange.setup.get(name) or (None, None)
     return {name: (value, before[1]) if rng.random() < 0.5 else (before[0], value)}
 
 
 def _a_parameter(exchange: Exchange, rng: random.Random) -> dict[str, Any]:
-    """How a side formats FPDUs, whatever was agreed on, and cuts its stream, and how long segments are."""
+    """Draw how a side formats FPDUs, whatever was agreed on, how it segments its stream, and how long segments are."""
     kind = below(rng, 6)
     if kind == 4:
         return {"mtu": pick(rng, _SIZES)}
@@ -65,7 +65,7 @@ def setup(exchange: Exchange, /, **parameters: Any) -> None:
 
 @change("startup", "tcp", distance=among(*_ISNS))
 def wraps(exchange: Exchange, distance: int) -> None:
-    """Sequence numbers of the side wrap so many octets from the first."""
+    """Sequence numbers of the side wrap this many octets from the first."""
     isn = [*exchange.setup.get("isn", (None, None))]
     isn[ROLES.index(exchange.by)] = -1 - distance & SEQ_MASK
     exchange.setup["isn"] = tuple(isn)
@@ -87,7 +87,7 @@ def fields(exchange: Exchange, /, **values: Any) -> None:
 
 @change("startup", "negotiation", name=among(*EnhancedData._fields), value=perhaps(among(0, 1), 0.6, NOT_NEGOTIATED))
 def enhanced(exchange: Exchange, name: str, value: int) -> None:
-    """A field of RFC 6581's data is this one; a frame without them gets them."""
+    """A field of the RFC 6581 data has this value; a frame without that data gets it."""
     check_names((name,), EnhancedData._fields, "field")
 
     def alter(frame: StartupFrame) -> StartupFrame:
@@ -108,7 +108,7 @@ def key(exchange: Exchange, octets: bytes) -> None:
 
 @change("startup", "negotiation", mask=among(0x80, 0x40, 0x20, 0x20, 0x10, 0x10, 0x01, 0x08, 0x0F, 0x1F, 0xFF))
 def flags(exchange: Exchange, mask: int) -> None:
-    """Bits of the octet with M, C, R, S and Res are others, whatever was agreed on."""
+    """Bits in the octet with M, C, R, S and Res are flipped, whatever was agreed on."""
 
     def alter(frame: bytes) -> bytes:
         return bytes(octet ^ mask if at == KEY_LENGTH else octet for at, octet in enumerate(frame))
@@ -118,7 +118,7 @@ def flags(exchange: Exchange, mask: int) -> None:
 
 @change("startup", "startup", "PD_Length", size=perhaps(among(*_PD_LENGTHS), 0.6, 40), first=some_octets(8))
 def private_data(exchange: Exchange, size: int, first: bytes = b"") -> None:
-    """Private Data has so many octets, the first of which are these; PD_Length says so unless lengths are left."""
+    """Private Data has this many octets, beginning with these; PD_Length says so unless lengths are left."""
     octets = first[:size] + bytes((n * 31 + 7) & 0x7F for n in range(size - len(first)))
     left = exchange.left == "lengths"
     exchange.startup.append(
@@ -128,29 +128,29 @@ def private_data(exchange: Exchange, size: int, first: bytes = b"") -> None:
 
 @change("startup", "startup", keep=up_to(19))
 def frame_cut(exchange: Exchange, keep: int) -> None:
-    """Only so many octets of the startup frame are sent."""
+    """Only this many octets of the startup frame are sent."""
     exchange.octets.append((exchange.by, lambda frame: frame[:keep]))
 
 
 @change("startup", "startup", octets=some_octets(40, 1))
 def frame_followed(exchange: Exchange, octets: bytes) -> None:
-    """Behind the startup frame, in the same segment, stand more octets."""
+    """More octets follow the startup frame in the same segment."""
     exchange.octets.append((exchange.by, lambda frame: frame + octets))
 
 
 @change("startup", "startup", octets=some_octets(40, 1))
 def frame_preceded(exchange: Exchange, octets: bytes) -> None:
-    """In front of the startup frame, in the same segment, stand other octets."""
+    """Other octets come before the startup frame in the same segment."""
     exchange.octets.append((exchange.by, lambda frame: octets + frame))
 
 
 @change("startup", "startup")
 def frame_twice(exchange: Exchange) -> None:
-    """The startup frame comes twice."""
+    """The startup frame is sent twice."""
     exchange.octets.append((exchange.by, lambda frame: frame + frame))
 
 
 @change("startup", "startup", octets=perhaps(some_octets(40), 0.5, b""))
 def instead(exchange: Exchange, octets: bytes) -> None:
-    """In place of the startup frame these octets are sent."""
+    """These octets are sent instead of the startup frame."""
     exchange.begin(exchange.by, octets)

@@ -1,4 +1,4 @@
-"""All kinds of changes by name, in the order of their levels, and which of them are asked for."""
+"""All kinds of changes by name, in the order of their levels, and the choice among them."""
 
 from __future__ import annotations
 

@@ -15,11 +15,11 @@ CULLEY_02: Sections = {
     ),
     "5.1.2": (
         unseen("SHOULD", "TCP passes segments to MPA as they come", "interface"),
-        unseen("MUST", "and keeps what it has passed", "internal"),
-        unseen("MUST NOT", "and passes nothing twice", "interface"),
+        unseen("MUST", "it keeps what it has passed", "internal"),
+        unseen("MUST NOT", "it passes nothing twice", "interface"),
         unseen("MUST", "DDP delivers in the order that TCP reports", "internal"),
         unseen("MUST", "without MPA, TCP delivers in order as usual", "internal"),
-        unseen("SHOULD", "with MPA, it passes data and order apart", "interface"),
+        unseen("SHOULD", "with MPA, it passes data and order separately", "interface"),
     ),
     "5.2": (
         *like("3", 3, 4, 5),

@@ -13,7 +13,7 @@ RFC_7306: Sections = {
     ),
     "5": (
         unseen("MUST", "Atomics on the same memory exclude each other", "host"),
-        unseen("OPTIONAL", "those of other RNICs and other accesses need not be", "permission"),
+        unseen("OPTIONAL", "Atomics of other RNICs and other accesses need not be excluded", "permission"),
         unseen("MUST", "an RNIC with Atomics has both FetchAdd and CmpSwap", "capability"),
         unseen("RECOMMENDED", "memory for Atomics is used for nothing else", "ulp"),
         seen("MUST", "Atomic Responses are untagged, in queue 3", "ddp-opcode", "ddp-queue"),
@@ -21,17 +21,17 @@ RFC_7306: Sections = {
     "5.1.1": (
         seen("MUST", "a FetchAdd is for an address that is a multiple of 8", "atomic-alignment"),
         seen("MUST", "for another it is an error", "receiver-rdmap"),
-        unseen("MUST NOT", "and changes nothing", "placement"),
+        unseen("MUST NOT", "it changes nothing", "placement"),
         seen("MUST", "the error is reported", "receiver-rdmap"),
-        seen("MUST", "by a Terminate", "receiver-rdmap"),
+        seen("MUST", "the error is reported by a Terminate", "receiver-rdmap"),
     ),
     "5.1.2": (
         unseen("MUST", "what a CmpSwap leaves in the buffer", "placement"),
         seen("MUST", "it is for an address that is a multiple of 8", "atomic-alignment"),
         seen("MUST NOT", "for another it is not done", "receiver-rdmap"),
-        unseen("MUST NOT", "and changes nothing", "placement"),
+        unseen("MUST NOT", "it changes nothing", "placement"),
         seen("MUST", "it is an error", "receiver-rdmap"),
-        seen("MUST", "which a Terminate reports", "receiver-rdmap"),
+        seen("MUST", "a Terminate reports the error", "receiver-rdmap"),
     ),
     "5.2": (
         seen("MUST", "Atomic Requests go to queue 1", "ddp-queue"),
@@ -40,7 +40,7 @@ RFC_7306: Sections = {
     "5.2.1": (
         unseen("MUST", "an RNIC with Atomics has all their codes", "capability"),
         unseen("MAY", "the TO is arbitrary", "permission"),
-        seen("MUST", "but its address is a multiple of 8", "atomic-alignment"),
+        seen("MUST", "its address is a multiple of 8", "atomic-alignment"),
         seen("MUST", "an Atomic Request goes to an Untagged Buffer", "ddp-opcode"),
         seen("MUST", "it has no T", "ddp-opcode"),
         seen("MUST", "it consumes one Untagged Buffer", "ddp-msn"),
@@ -88,9 +88,9 @@ RFC_7306: Sections = {
     ),
     "7": (
         unseen("MAY", "Immediate Data may be placed before the Response to an earlier Read is made", "permission"),
-        unseen("MAY", "or to an earlier Atomic", "permission"),
-        unseen("MAY", "so may a Send", "permission"),
-        unseen("MAY", "and a Write", "permission"),
+        unseen("MAY", "Immediate Data may be placed before the Response to an earlier Atomic is made", "permission"),
+        unseen("MAY", "a Send may be placed so early", "permission"),
+        unseen("MAY", "a Write may be placed so early", "permission"),
     ),
     "8.1": (seen("MUST", "the errors for which a Terminate is sent", "receiver-rdmap"),),
     "8.2": (
@@ -99,7 +99,7 @@ RFC_7306: Sections = {
         seen("MUST", "the opcode is valid", "ddp-opcode", "receiver-rdmap"),
         seen("MUST", "the RDMAP version is valid", "ddp-version", "receiver-rdmap"),
         seen("MUST", "an Atomic Request is checked further", "atomic-alignment", "receiver-rdmap"),
-        seen("MUST", "namely that its address is a multiple of 8", "atomic-alignment", "receiver-rdmap"),
+        seen("MUST", "its address is a multiple of 8", "atomic-alignment", "receiver-rdmap"),
         seen("MUST", "an error is answered by a Terminate of layer 0, type 2 and code 7", "receiver-rdmap"),
     ),
 }  # fmt: skip
