@@ -225,7 +225,8 @@ def test_frames_select_what_is_read(frames: str, expected: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("frames", "expected"), [("1-", [0, 1, 2]), ("-20", [0, 1]), ("15-30", [0, 1]), ("17", [1]), ("6", [0]), ("60-", [])]
+    ("frames", "expected"),
+    [("1-", [0, 1, 2]), ("-20", [0, 1]), ("15-30", [0, 1]), ("17", [1]), ("6", [0]), ("60-", [])],
 )
 def test_frames_select_what_is_shown(frames: str, expected: list[int]) -> None:
     """Connections that are open in these frames, as they are without the option, with the findings of these frames."""
