@@ -1612,7 +1612,7 @@ class FPDUReader:
             self._confirm(self._chains[at])
         while self._ahead_offsets:
             first = self._ahead_offsets[0]
-            if first != self.main.at:
+            if first != self.main.at or not self.main.is_located:
                 self.main.go_to(first)
             if not self._pass_ahead():
                 break

@@ -266,6 +266,11 @@ def test_fpdus_after_a_wrong_length_and_before_a_hole_that_stays(number: int) ->
     _examine(number, seed=4)
 
 
+def test_the_last_fpdu_without_crc_begins_where_octets_begin_after_a_hole() -> None:
+    """Its Marker agrees only at the end."""
+    _examine(11161, seed=5)
+
+
 @pytest.mark.parametrize("number", [2731, 3043, 5963])
 def test_a_connection_for_which_one_beside_it_gives_way(number: int) -> None:
     (capture,) = captures_of(4, number)
