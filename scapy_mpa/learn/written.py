@@ -61,11 +61,11 @@ def text_lines(subject: LearnSubject, found: LearnedPeer) -> Iterator[str]:
         yield f"  seen: {answer_words(one.answer, subject.ends.get(one.word))}"
     for word, exceptions in subject.exceptions.items():
         yield f"answered differently once: {_joined(word)}"
-        yield from (f"  seen: {answer_words(answer)}" for answer in exceptions)
+        yield from (f"  seen: {answer_words(subject.read(answer))}" for answer in exceptions)
     yield from (f"peer gone, but not again after the same inputs: {_joined(word)}" for word in subject.lost)
     if found.unstable is not None:
         yield f"answers differ: {_joined(found.unstable.word)}"
-        yield from (f"  seen: {answer_words(answer)}" for answer in found.unstable.answers)
+        yield from (f"  seen: {answer_words(subject.read(answer))}" for answer in found.unstable.answers)
     elif found.stopped is not None:
         yield f"not all was learned: {found.stopped}"
     count = len(found.differences)
@@ -139,11 +139,14 @@ def learned_json(subject: LearnSubject, found: LearnedPeer, peer: str, seed: int
             for one in found.differences
         ],
         "exceptions": [
-            {"inputs": [*word], "answers": [[*map(printable, one)] for one in answers]}
+            {"inputs": [*word], "answers": [[*map(printable, subject.read(one))] for one in answers]}
             for word, answers in subject.exceptions.items()
         ],
         "lost": [[*word] for word in subject.lost],
-        "unstable": {"inputs": [*unstable.word], "answers": [[*map(printable, one)] for one in unstable.answers]}
+        "unstable": {
+            "inputs": [*unstable.word],
+            "answers": [[*map(printable, subject.read(one))] for one in unstable.answers],
+        }
         if unstable is not None
         else None,
     }

@@ -13,8 +13,9 @@ GUEST is a folder with a program ``run_vm.sh``, which takes these words:
 
 ``probe --restart`` boots the guest again when a case has taken its kernel down. The results of each run are in the
 folder ``--keep``: its JSON lines, its captures, what it printed. ``--tables`` only prints the tables, from what is
-kept. Cases after which the peer was gone, and deviations of the file ``--withhold`` (names, one a line), are counted
-and not named: docs/disclosure.md says why. Exit status: 0 if every run came to its end, 1 if not.
+kept. ``--learn`` has ``probe --learn`` learn the peer in each role instead, and keeps its JSON. Cases after which the
+peer was gone, and deviations of the file ``--withhold`` (names, one a line), are counted and not named:
+docs/disclosure.md says why. Exit status: 0 if every run came to its end, 1 if not.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ _NAMED = 4
 #: Of a table, in characters.
 _WIDTH = 400
 _LOOPBACK, _OURS = "127.0.0.1", "10.0.2.2"
+#: Options of probe, and of what learns.
+_OPTIONS, _LEARN = "--ulp rping --ird 1 --ord 1 --settle 0.3 --recovery 5", "--ird 1 --ord 1 --settle 0.3 --recovery 5"
 #: Seconds for a guest without hardware support to boot, and for rping in it to connect, or to be there again.
 _BOOT, _RPING = 90, 20
 
@@ -110,22 +113,37 @@ class Deviation(NamedTuple):
     cases: dict[str, Counter[str]]
 
 
-def probe(run: Run, guest: Guest, options: tuple[str, ...], folder: Path) -> bool:
-    """Start the guest again and give it cases; returns whether it was given all of its role."""
+def ask(run: Run, guest: Guest, options: tuple[str, ...], results: Path) -> int:
+    """Start the guest again, and run probe with its output in a file; returns its exit status."""
     restart = guest.start(run.form)
     subprocess.run(shlex.split(restart), env=guest.environment, check=True, stdout=sys.__stderr__)
-    results = run.results(folder)
     whom = [_LOOPBACK, str(guest.ports[0])]
     if run.role == "Initiator":
         whom = ["--listen", f"{_LOOPBACK}:0", "--run", guest.rping]
     command = [
         *(sys.executable, "-m", "scapy_mpa", "probe", *whom, *options),
         *("--boot", str(_BOOT), "--patience", str(_RPING), "--restart", restart),
-        *("--format", "jsonl", "--write", str(results.with_suffix(""))),
     ]
     click.echo(shlex.join(command), err=True)
     with results.open("wb") as out, results.with_suffix(".err").open("wb") as err:
-        status = subprocess.run(command, env=guest.environment, stdout=out, stderr=err, check=False).returncode
+        return subprocess.run(command, env=guest.environment, stdout=out, stderr=err, check=False).returncode
+
+
+def learn(run: Run, guest: Guest, options: tuple[str, ...], folder: Path) -> bool:
+    """Have the guest learned; returns whether it was, to the end."""
+    results = run.results(folder).with_suffix(".json")
+    status = ask(run, guest, ("--learn", *options, "--format", "json"), results)
+    is_complete = status in (0, 1) and bool(json.loads(results.read_text())["complete"])
+    click.echo(
+        f"{run.name}: exit status {status}, {'' if is_complete else 'not '}learned to the end: {results}", err=True
+    )
+    return is_complete
+
+
+def probe(run: Run, guest: Guest, options: tuple[str, ...], folder: Path) -> bool:
+    """Give a guest that is started anew cases; returns whether it was given all of its role."""
+    results = run.results(folder)
+    status = ask(run, guest, (*options, "--format", "jsonl", "--write", str(results.with_suffix(""))), results)
     left = {case.name for case in peers(chosen(), run.role.lower())} - {one["case"] for one in read(results)}
     click.echo(f"{run.name}: exit status {status}, {len(left)} cases not given", err=True)
     return not left
@@ -188,30 +206,33 @@ def tables(runs: list[Run], folder: Path, withheld: frozenset[str], console: Con
 @click.argument("guest", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--form", "forms", multiple=True, default=("stock",), show_default=True, metavar="stock|OPTIONS")
 @click.option("--role", "roles", multiple=True, type=click.Choice(("Responder", "Initiator")), help="Only this one.")
-@click.option(
-    "--options", default="--ulp rping --ird 1 --ord 1 --settle 0.3 --recovery 5", show_default=True, help="For probe."
-)
+@click.option("--options", help=f"For probe.  [default: {_OPTIONS}; with --learn: {_LEARN}]")
 @click.option("--keep", type=click.Path(file_okay=False, path_type=Path), required=True, help="For results.")
 @click.option("--withhold", type=click.File(), help="Names of deviations that are not published yet.")
+@click.option("--learn", "learns", is_flag=True, help="Learn its state machine, and give no cases.")
 @click.option("--tables", "only_tables", is_flag=True, help="Print the tables of what is kept, and test nothing.")
 def main(
     guest: Path,
     forms: tuple[str, ...],
     roles: tuple[str, ...],
-    options: str,
+    options: str | None,
     keep: Path,
     withhold: TextIO | None,
+    learns: bool,
     only_tables: bool,
 ) -> None:
-    """Give every case of probe to a real Linux siw in each of its forms and roles, and print what deviates."""
+    """Give every case of probe to a real Linux siw in each form and role, and print what deviates; or learn it."""
     machine = Guest.of(guest)
     keep.mkdir(parents=True, exist_ok=True)
     runs = [Run(form, role) for form in forms for role in roles or ("Responder", "Initiator")]
     is_complete = True
     for run in () if only_tables else runs:
-        is_complete = probe(run, machine, (*shlex.split(options),), keep) and is_complete
+        words = shlex.split(options or (_LEARN if learns else _OPTIONS))
+        is_complete = (learn if learns else probe)(run, machine, (*words,), keep) and is_complete
     if not only_tables:
         subprocess.run((str(machine.program), "stop"), env=machine.environment, check=False, stdout=sys.__stderr__)
+    if learns:
+        sys.exit(not is_complete)
     withheld = frozenset(withhold.read().split() if withhold is not None else ())
     tables(runs, keep, withheld, Console(width=_WIDTH, markup=False, highlight=False))
     sys.exit(not is_complete)

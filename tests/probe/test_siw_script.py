@@ -7,6 +7,7 @@ import shlex
 import sys
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from scripts.dev.siw_probe import main
@@ -25,16 +26,23 @@ esac
 """
 
 
+@pytest.fixture
+def guest(tmp_path: Path) -> Path:
+    """Return a folder of a guest."""
+    folder = tmp_path / "guest"
+    folder.mkdir()
+    program = folder / "run_vm.sh"
+    program.write_text(_PROGRAM)
+    program.chmod(0o755)
+    return folder
+
+
 def siw_probe(*arguments: object) -> Result:
     return CliRunner().invoke(main, [*map(str, arguments)])
 
 
-def test_both_roles_are_run_to_their_end(tmp_path: Path) -> None:
-    guest, keep = tmp_path / "guest", tmp_path / "keep"
-    guest.mkdir()
-    program = guest / "run_vm.sh"
-    program.write_text(_PROGRAM)
-    program.chmod(0o755)
+def test_both_roles_are_run_to_their_end(tmp_path: Path, guest: Path) -> None:
+    keep = tmp_path / "keep"
     options = "--timeout 1 --case valid-m0-c? --case crc-zero --case reply-key-last-octet"
     result = siw_probe(guest, "--keep", keep, "--options", options)
     words = [line.split()[0] for line in (guest / "words").read_text().splitlines()]
@@ -57,6 +65,16 @@ def test_both_roles_are_run_to_their_end(tmp_path: Path) -> None:
     private = siw_probe(guest, "--keep", keep, "--tables", "--withhold", withheld).stdout
     assert "§7.1.1" not in private and "valid-m0-c0" not in private
     assert "Not named: 1 deviation" in private
+
+
+def test_a_role_is_learned(tmp_path: Path, guest: Path) -> None:
+    pytest.importorskip("aalpy")
+    options = "--timeout 0.3 --learn-connections 20"
+    result = siw_probe(guest, "--keep", tmp_path / "keep", "--role", "Responder", "--learn", "--options", options)
+    found = json.loads((tmp_path / "keep" / "stock-Responder.json").read_text())
+    # Not all was learned.
+    assert result.exit_code == 1
+    assert (found["role"], found["connections"], found["differences"]) == ("responder", 20, [])
 
 
 def test_a_folder_without_a_guest_is_refused(tmp_path: Path) -> None:
