@@ -92,7 +92,7 @@ def test_a_monitor_says_what_it_cannot_do(tmp_path: Path) -> None:
     assert monitor.trouble("good") == ""
     assert monitor.trouble("bad") == "the monitor ended with status 1: bad"
     slow = Monitor(f"{sys.executable} -c 'import sys, time; time.sleep(9 * (sys.argv[1] > \"\"))' {{case}}", 0.3)
-    assert slow.trouble("x") == "the monitor did not end within 0.3 s"
+    assert slow.trouble("x") == "the monitor did not end in 0.3 s"
 
 
 @pytest.mark.parametrize(("silences", "verdict"), [(1, "pass"), (9, "no answer")])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import shutil
 import socket
 import subprocess
@@ -33,6 +34,15 @@ COMPILERS = {"gcc": "trace-pc", "clang": "trace-pc-guard"}
 #: Cases within which both crashes are found with coverage. The slowest of ten seeds took 1,534 in the run that
 #: docs/probe.md has; another run of a seed may take longer.
 MOST = 6000
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_core_files() -> Iterator[None]:
+    """Peers crash here, and must not leave files where the tests run."""
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_CORE, before)
 
 
 def built(folder: Path, compiler: str) -> Path:
@@ -134,7 +144,9 @@ def test_a_peer_counts_what_it_executes(compiler: str, tmp_path: Path) -> None:
         path.unlink(missing_ok=True)
         found.append(counters(octets, **{VARIABLE: str(path)}))
     assert len(found[0]) == COUNTERS
-    assert found[0] == found[1] != found[2]
+    # How often depends on how TCP cuts the octets.
+    reached = [[*map(bool, one)] for one in found]
+    assert reached[0] == reached[1] != reached[2]
     assert sum(map(bool, found[0])) > sum(map(bool, found[2])) > 5
 
 
@@ -186,7 +198,9 @@ def test_the_engine_goes_on_from_what_was_new() -> None:
     assert steps_until(b"fpdu", 1, tells=True)[0] < 2000
     assert steps_until(b"fpdu", 1, tells=False)[0] == 2000
     found = [steps_until(b"mpa", seed, tells=True)[1] for seed in (1, 1, 2)]
-    assert found[0] == found[1] != found[2]
+    # How often depends on how TCP cuts the octets.
+    reached = [[*map(bool, one)] for one in found]
+    assert reached[0] == reached[1] != reached[2]
 
 
 @needs_atheris

@@ -305,8 +305,12 @@ def test_what_should_not_be_is_found_by_strict(fault: str) -> None:
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found_by_its_clause(fault: str) -> None:
     ways, names, clauses = FAULTS[fault]
-    run, results = probed(Kind(**ways, faults=frozenset((fault,))), peers(chosen(names.split()), "responder"),
-                          knows_buffer=True)  # fmt: skip
-    found = run.deviations.found.values()
+    for _ in range(3):
+        run, results = probed(Kind(**ways, faults=frozenset((fault,))), peers(chosen(names.split()), "responder"),
+                              knows_buffer=True)  # fmt: skip
+        found = run.deviations.found.values()
+        # On a busy machine a peer may get at once what was sent in parts.
+        if found or fault != "whole-request":
+            break
     assert {one.clause for one in found} <= {*clauses}, found
     assert bool(clauses) == any(one.judgement.verdict in BAD for one in results), [one.judgement for one in results]
