@@ -45,14 +45,16 @@ def mark_ended_together(connections: Sequence[Connection]) -> None:
     for hosts, some in ends.items():
         some.sort(key=itemgetter(0))
         times = [time for time, _ in some]
+        ended = sorted(closed.get(hosts, ()), key=itemgetter(0))
         for index, (time, one) in enumerate(some):
             first, last = bisect_left(times, time - SHORT_TIME), bisect_right(times, time + SHORT_TIME)
             near = some[max(first, index - MOST_NAMED) : min(last, index + MOST_NAMED + 1)]
             others = sorted((other for other in near if other[1] is not one), key=lambda other: abs(other[0] - time))
             closing = None
             if one.lifecycle.reset_by is not None and one.lifecycle.is_unfinished:
-                before = (end for end in closed.get(hosts, ()) if time - SHORT_TIME <= end[0] < time)
-                closing = max(before, key=itemgetter(0), default=None)
+                before = bisect_left(ended, time, key=itemgetter(0))
+                if before and ended[before - 1][0] >= time - SHORT_TIME:
+                    closing = ended[before - 1]
             one.ended_with = _words(time, others[:MOST_NAMED], last - first - 1, closing)
 
 
