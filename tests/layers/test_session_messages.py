@@ -58,7 +58,7 @@ def messages_of(capture: Any, **options: Any) -> list[Packet]:
 
 def plain(row: MessageRow) -> MessageRow:
     """Return what does not depend on what comes later, nor on octets being kept."""
-    return row._replace(answer=None, reply=None, payload=None, ulp=None, text="", after_error=False)
+    return row._replace(answer=None, reply=None, payload=None, ulp=None, text="", note=None, after_error=False)
 
 
 @pytest.mark.parametrize("path", CONFORMANT, ids=lambda path: path.stem)
