@@ -36,15 +36,21 @@ class Coverage:
         path: the file, which is made if it is not there.
 
     Raises:
-        MPAError: It cannot be made, or opened.
+        MPAError: It cannot be made or opened, or has something else in it.
     """
 
     def __init__(self, path: str) -> None:
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            os.ftruncate(self._file, COUNTERS)
+            # Counters are cleared before each case: a capture named by mistake must not be.
+            is_other = os.fstat(self._file).st_size not in (0, COUNTERS)
+            if not is_other:
+                os.ftruncate(self._file, COUNTERS)
         except OSError as error:
             raise MPAError(f"{printable(path)}: {error.strerror}") from None
+        if is_other:
+            os.close(self._file)
+            raise MPAError(f"{printable(path)}: not a file of counters, which has {COUNTERS} octets")
         #: The counters of the last connection.
         self.counters = NOTHING
         #: A bit for each counter that is reached by a connection that was kept.

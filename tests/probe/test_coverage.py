@@ -89,7 +89,7 @@ def fuzz(port: int, *more: str, recovery: float = 1.0) -> tuple[int, list[dict[s
 
 def test_counters_of_a_peer(tmp_path: Path) -> None:
     path = tmp_path / "counters"
-    path.write_bytes(b"\5" * 10)
+    path.write_bytes(b"\5" * COUNTERS)
     with closing(Coverage(str(path))) as coverage:
         assert path.read_bytes() == NOTHING
         for places, new, kept in (((3, 70), 2, 2), ((3, 70), 0, 2), ((3, 4), 1, 3)):
@@ -327,3 +327,11 @@ def test_crashes_behind_three_messages_are_found_sooner(
     without = cases_until(peer, tmp_path, memory, seed, max(found.values()), leads=False)
     print(f"seed {seed}, without: {without}")
     assert all(found[cause] < without.get(cause, MOST) for cause in found)
+
+
+def test_another_file_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "talk.pcap"
+    path.write_bytes(b"octets of a capture")
+    with pytest.raises(MPAError, match="not a file of counters"):
+        Coverage(str(path))
+    assert path.read_bytes() == b"octets of a capture"
