@@ -9,6 +9,7 @@ from scapy_mpa.values.segment cimport Segment
 
 cdef long long MOST_OF_ALL, MOST_RESETS, PATH_MTU, SEQ_MASK, SYN
 
+@cython.final
 cdef class FollowedConnection:
     cdef public bint is_holding, is_left_out, is_reported, is_stray
     cdef public list operations
@@ -16,6 +17,7 @@ cdef class FollowedConnection:
     cdef public CapturedConnection mpa
     cdef public ConnectionReader reader
 
+@cython.final
 cdef class Analyzer:
     cdef dict __dict__
     cdef public dict _holding

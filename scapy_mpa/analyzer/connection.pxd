@@ -24,6 +24,7 @@ cdef class CapturedConnection
 
 cdef long long BAD, CONTROL_LENGTH, LENGTH, NEVER, SEQ_MASK, TAGGED_HEADER_LENGTH, TERMINATE_OPCODE, _ULPDU_LENGTH
 
+@cython.final
 cdef class HalfFindings:
     cdef public CapturedConnection _mpa
     cdef public TCPHalf _stream
@@ -31,6 +32,7 @@ cdef class HalfFindings:
 
     cpdef report(self, object breaches, object count=*)
 
+@cython.final
 cdef class FullOperation:
     cdef public object _listener, _told, deviating, diagnosis, direction
     cdef public long long first_frame
@@ -85,6 +87,7 @@ cdef class FullOperation:
 
 cpdef DirectionEnd direction_end(TCPHalf half)
 
+@cython.final
 cdef class CapturedConnection:
     cdef object __weakref__
     cdef public list _arrivals, _operations, syns

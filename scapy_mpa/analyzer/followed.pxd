@@ -1,12 +1,14 @@
 cimport cython
 from scapy_mpa.stream.connection cimport TCPConnection
 
+@cython.final
 cdef class _ByIdleness:
     cdef public dict members
     cdef public list _heap
 
     cpdef add(self, TCPConnection connection)
 
+@cython.final
 cdef class Followed:
     cdef public long long _most
     cdef public object _over

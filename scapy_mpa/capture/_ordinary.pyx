@@ -6,7 +6,7 @@ The loops of ``pcap.py`` and ``pcapng.py`` do the same for every record; they ta
 
 from libc.string cimport memcmp
 
-from scapy_mpa.values._octets cimport lying_in
+from scapy_mpa.values._inline cimport lying_in
 
 from scapy_mpa.capture.link import ETHERTYPE_IPV4, ETHERTYPE_IPV6
 from scapy_mpa.values.segment cimport Segment

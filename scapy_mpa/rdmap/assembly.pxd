@@ -4,6 +4,7 @@ from scapy_mpa.rdmap.memory cimport NamedMemories, STagMemory
 cdef long long LOOKED_AT, MOST_CALLS, TERMINATE_OPCODE, _ATOMIC_REQUEST, _MOST_SUSPECTS
 cdef long long LAST, TAGGED, TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH, _OPCODE, _READ_REQUEST, _READ_RESPONSE, _TAGGED_QUEUE, _WRITE
 
+@cython.final
 cdef class MessageHalf:
     cdef public bint is_initiator
     cdef public dict open
@@ -13,6 +14,7 @@ cdef class MessageHalf:
     cdef public MessageHalf peer
     cdef public NamedMemories memories
 
+@cython.final
 cdef class _Open:
     cdef public bint after_error, is_cut
     cdef public bytearray octets
@@ -23,6 +25,7 @@ cdef class _Open:
 
     cpdef add(self, object segment, bytes payload, long long length, bint keeps)
 
+@cython.final
 cdef class Assembly:
     cdef public dict _open
     cdef public long long _held, _most

@@ -1,9 +1,11 @@
 cimport cython
 
+@cython.final
 cdef class _Range:
     cdef public long long count, ended_frame, frame
     cdef public object call, end, first, how, position
 
+@cython.final
 cdef class _Ranges:
     cdef public bint is_open
     cdef public list _ended, _live
@@ -12,6 +14,7 @@ cdef class _Ranges:
     @cython.locals(one=_Range)
     cpdef add(self, object first, object end, long long frame, object position, object call)
 
+@cython.final
 cdef class STagMemory:
     cdef public bint has_bounds, is_current
     cdef public dict counts
@@ -23,6 +26,7 @@ cdef class STagMemory:
 
     cpdef judge(self, object access)
 
+@cython.final
 cdef class NamedMemories:
     cdef public bint _has_dropped, _is_beside_room
     cdef public object _by_stag, _doubted, _doubts, _gaps, _quota, drop, epoch, most, report, room

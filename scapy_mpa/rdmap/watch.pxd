@@ -4,11 +4,12 @@ from scapy_mpa.rdmap.assembly cimport Assembly, MessageHalf
 from scapy_mpa.rdmap.memory cimport NamedMemories
 from scapy_mpa.receiver.plain cimport PlainRun
 from scapy_mpa.stream.connection cimport Arrival
-from scapy_mpa.values._octets cimport place
+from scapy_mpa.values._inline cimport place
 from scapy_mpa.watches.ddp cimport ulpdu_of
 
 cdef long long BAD, LAST, TAGGED, TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH, _INSPECTED, _READ_RESPONSE, _ULPDU_LENGTH, _WRITE
 
+@cython.final
 cdef class _Sender:
     cdef public bint is_open
     cdef public list breaches
@@ -17,6 +18,7 @@ cdef class _Sender:
     cdef public object acks, frames
     cdef public unsigned long long stag, to
 
+@cython.final
 cdef class MemoryWatch:
     cdef public Assembly _assembly
     cdef public bint _is_begun, _is_confirmed, is_over

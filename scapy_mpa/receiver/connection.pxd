@@ -1,4 +1,5 @@
 cimport cython
+from libc.stdint cimport int64_t
 from cpython cimport array
 from scapy_mpa.receiver.deviation cimport DeviationSearch
 from scapy_mpa.receiver.startup cimport FoundFrame, KeySearch
@@ -6,12 +7,13 @@ from scapy_mpa.receiver.fpdus cimport FPDUChain, FPDUReader
 from scapy_mpa.stream.connection cimport Arrival, TCPConnection, TCPHalf
 from scapy_mpa.stream.copies cimport Copies
 from scapy_mpa.stream.peer_state cimport PeerState
-from scapy_mpa.values._octets cimport append_number
+from scapy_mpa.values._inline cimport append_number
 
 cdef long long _PATIENCE, FEWEST_HEADERS, HALF_BITS, KEY_LENGTH, LARGEST_PD_LENGTH, LARGEST_WINDOW
 cdef long long LONGEST_FPDU, MARKER_LENGTH, NEVER, NOWHERE, PATIENCE_TIME, SHOWN_BY
 cdef long long STARTUP_HEADER_LENGTH, WRONG
 
+@cython.final
 cdef class ConnectionReader:
     cdef object __weakref__
     cdef public bint _has_long_part, _is_other, has_doubt, inferred, is_accepted, rejected
@@ -40,7 +42,7 @@ cdef class ConnectionReader:
     @cython.locals(arrivals=list, low=cython.Py_ssize_t, high=cython.Py_ssize_t, middle=cython.Py_ssize_t, one=Arrival)
     cpdef Arrival _arrival(self, Py_ssize_t d, long long frame)
     @cython.locals(half=TCPHalf)
-    cpdef long long _offset_of(self, Py_ssize_t d, long long seq) except? -1
+    cpdef int64_t _offset_of(self, Py_ssize_t d, long long seq) except? -1
     @cython.locals(
         d=cython.Py_ssize_t, request=FoundFrame, reply=FoundFrame, half=TCPHalf, first=Arrival, one=Arrival,
         search=KeySearch, copies=Copies, start=cython.longlong, end=cython.longlong, edge=cython.longlong,

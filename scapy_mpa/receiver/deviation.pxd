@@ -1,4 +1,5 @@
 cimport cython
+from libc.stdint cimport int64_t
 from scapy_mpa.receiver.fpdus cimport FPDUChain, FPDUReader
 from scapy_mpa.stream.connection cimport TCPHalf
 
@@ -7,6 +8,7 @@ cdef long long HEADER_OCTETS, LONGEST_FPDU, MARKER_BITS, MARKER_LENGTH, MAX_ULPD
 
 cdef class DeviationSearch
 
+@cython.final
 cdef class DiagnosisBudget:
     cdef public long long _frame, _readings, _room
     cdef public object _taken
@@ -16,6 +18,7 @@ cdef class DiagnosisBudget:
     cpdef bint reserve(self, object search, long long weight) except -1
     cpdef release(self, object search)
 
+@cython.final
 cdef class DeviationSearch:
     cdef object __weakref__
     cdef public bint _has_tried_pairs, is_open
@@ -29,4 +32,4 @@ cdef class DeviationSearch:
     cpdef update(self, long long frame)
     cpdef close(self)
     @cython.locals(half=TCPHalf, octets=cython.longlong)
-    cpdef long long _weight(self) except -1
+    cpdef int64_t _weight(self) except -1

@@ -1,22 +1,26 @@
 cimport cython
+from libc.stdint cimport int64_t
 from cpython cimport array
 from scapy_mpa.framing.markers cimport marker_count
 from scapy_mpa.receiver.plain cimport PlainRun, PlainWrites
 from scapy_mpa.stream.connection cimport TCPHalf
 from scapy_mpa.stream.copies cimport Copies, Copy
-from scapy_mpa.values._octets cimport crc_of, head, number_at, own_octets
+from scapy_mpa.values._inline cimport head, number_at
+from scapy_mpa.values._octets cimport crc_of, own_octets
 from scapy_mpa.values.segment cimport Segment
 
 cdef long long BAD, CUT, GOOD, JURY, LENGTH, LONGEST_FPDU, LOOKED_AT, MARKER, MARKER_INTERVAL, MOST_BAD_IN_A_ROW
 cdef long long NEAR, NEAR_STARTS, NO_OPCODE, SCAN, START, UNCHECKED, WRONG
 cdef long long CRC_RESIDUE, LENGTH_FIELD_LENGTH, MARKER_LENGTH, NEVER, NOWHERE
 
+@cython.final
 cdef class FPDUChain:
     cdef public bint by_length, is_located, is_proven, waits
     cdef public list pending
     cdef public long long at, edge, hint, known_frame, known_time, marker, need, resumed, tried
     cdef public object agreed, goal, named, unresolved
 
+@cython.final
 cdef class FPDUReader:
     cdef public bint _has_crc, _has_dialect, _has_markers, _has_passed, _is_gapless, _is_over, is_beginning, replaced
     cdef public dict _ahead, _chains
@@ -31,7 +35,7 @@ cdef class FPDUReader:
 
     @cython.locals(main=FPDUChain)
     cpdef receive(self, long long start, long long end)
-    cpdef long long _limit(self, long long end) except? -1
+    cpdef int64_t _limit(self, long long end) except? -1
     @cython.locals(
         copies=Copies, main=FPDUChain, limit=cython.longlong, at=cython.longlong, edge=cython.longlong,
     )
@@ -72,7 +76,7 @@ cdef class FPDUReader:
         phase=cython.longlong, before=cython.Py_ssize_t, markers=cython.longlong, ahead=dict,
         markers_before=cython.longlong, octets_before=cython.longlong,
     )
-    cpdef long long _read_plain(
+    cpdef int64_t _read_plain(
         self, object data, long long start, long long at, long long end, long long known, long long frame,
         long long time, long long delivered, bint needs_all
     ) except -1

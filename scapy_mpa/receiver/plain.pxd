@@ -1,7 +1,7 @@
 cimport cython
 from cpython cimport array
 from scapy_mpa.framing.markers cimport marker_count
-from scapy_mpa.values._octets cimport append_number, append_octets, head, is_zero, place, word
+from scapy_mpa.values._inline cimport append_number, append_octets, head, is_zero, place, word
 
 cdef array.array _NONE
 cdef long long CRC_LENGTH, MARKER_LENGTH, _MOST_TOGETHER
@@ -9,6 +9,7 @@ cdef long long BAD, LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MIN_MULPDU, TAGGED_HEA
 cdef long long _CLOSED, _LAST, _OPEN, _PHASE, _UNKNOWN
 cdef unsigned long long _TO
 
+@cython.final
 cdef class PlainRun:
     cdef public bint is_delivered, is_open, is_ordered
     cdef public bytearray headers
@@ -21,6 +22,7 @@ cdef class PlainRun:
     cpdef add(self, long long at, long long ulpdu_length, long long markers, object octets, Py_ssize_t ulpdu)
     cpdef take_back(self, Py_ssize_t count, long long markers, long long ulpdu_octets)
 
+@cython.final
 cdef class PlainWrites:
     cdef public bint takes_all
     cdef public object _origin

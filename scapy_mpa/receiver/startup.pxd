@@ -1,10 +1,12 @@
 cimport cython
+from libc.stdint cimport int64_t
 from scapy_mpa.stream.connection cimport TCPHalf
 from scapy_mpa.stream.copies cimport Copies
 
 cdef long long KEY_LENGTH, LARGEST_WINDOW
 cdef long long NEVER, SEQ_MASK, SHORT, STARTUP_HEADER_LENGTH, _REV_AT
 
+@cython.final
 cdef class FoundFrame:
     cdef public bint is_damaged
     cdef public long long end, end_seq, frame, seq, start, time, under_way
@@ -12,6 +14,7 @@ cdef class FoundFrame:
 
     cpdef FoundFrame shifted(self, long long origin)
 
+@cython.final
 cdef class KeySearch:
     cdef public dict candidates
     cdef public long long _edge
@@ -23,7 +26,7 @@ cdef class KeySearch:
         offset=cython.longlong, reach=cython.longlong, octets=bytes, index=cython.Py_ssize_t, found=FoundFrame,
     )
     cpdef FoundFrame receive(self, long long start, long long end, bint is_over=*)
-    cpdef long long _valid_end(self, long long offset) except -1
+    cpdef int64_t _valid_end(self, long long offset) except -1
     @cython.locals(copies=Copies, edge=cython.longlong, end=cython.longlong, stop=cython.longlong,
                    captured=cython.longlong, key=bytes, header=bytes)
     cpdef FoundFrame _frame_at(self, long long offset, bint is_over)
@@ -34,4 +37,4 @@ cdef class KeySearch:
     @cython.locals(copies=Copies, end=cython.longlong)
     cpdef bytes header_at(self, long long offset)
 
-cpdef long long _counted_length(bytes header) except -1
+cpdef int64_t _counted_length(bytes header) except -1

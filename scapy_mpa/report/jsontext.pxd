@@ -2,6 +2,7 @@ cimport cython
 
 cdef dict _NUMBERS
 
+@cython.final
 cdef class _Level:
     cdef public _Level _inner
     cdef public dict first_keys, next_keys

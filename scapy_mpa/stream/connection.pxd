@@ -1,9 +1,11 @@
 cimport cython
+from libc.stdint cimport int64_t
 from scapy_mpa.stream.copies cimport Copies, Copy, copy_of
 from scapy_mpa.stream.peer_state cimport PeerState
 from scapy_mpa.stream.recent cimport RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space cimport SequenceSpace
-from scapy_mpa.values._octets cimport head, own_octets, queued, sum_of, word
+from scapy_mpa.values._inline cimport head, queued, word
+from scapy_mpa.values._octets cimport own_octets, sum_of
 from scapy_mpa.values.options cimport timestamps_of
 from scapy_mpa.values.segment cimport Segment
 
@@ -11,6 +13,7 @@ cdef long long CLOSE, LARGEST_SHIFT, LARGEST_WINDOW
 cdef long long NEAR, NEVER, PATH_MTU, RST, SEQ_MASK, SYN
 cdef long long ACK_FLAG, _PLAIN_HEADER, _STAMPED_HEADER, FIN, STATE_FLAGS, WRONG, RIGHT, UNKNOWN, NOWHERE, USUAL_KINDS
 
+@cython.final
 cdef class Arrival:
     cdef public bint acknowledged, is_out_of_order
     cdef public long long captured, end, frame, new, start, time
@@ -22,6 +25,7 @@ cpdef Arrival arrival_of(
     long long hop_limit, long long captured, object reason, object tsval, object ack
 )
 
+@cython.final
 cdef class TCPHalf:
     cdef public bint has_right_checksums, has_syn_ack
     cdef public Copies copies
@@ -37,7 +41,7 @@ cdef class TCPHalf:
     @cython.locals(space=SequenceSpace, ahead=cython.longlong, least=cython.longlong)
     cpdef bint is_close(self, long long seq) except -1
     @cython.locals(frame=cython.longlong, lowest=cython.longlong, read=cython.longlong)
-    cpdef long long hold(self, long long start, long long end, Copy copy) except -1
+    cpdef int64_t hold(self, long long start, long long end, Copy copy) except -1
     cpdef doubt_of(self, Copy copy)
     @cython.locals(peer=PeerState, copies=Copies, is_known=cython.bint, edge=cython.longlong, before=cython.longlong)
     cpdef bint acknowledge(self, long long frame, long long ack, long long window) except -1
@@ -53,6 +57,7 @@ cdef class TCPHalf:
 
 cdef class Flow
 
+@cython.final
 cdef class TCPConnection:
     cdef public bint advanced, has_end, has_syn
     cdef public list has_syns, late, paths
@@ -79,7 +84,7 @@ cdef class TCPConnection:
         offset=cython.longlong, header=cython.longlong, tsval=cython.longlong,
         kinds=cython.longlong,
     )
-    cpdef long long offset_in_turn(self, Segment seg, Py_ssize_t d) except? -2
+    cpdef int64_t offset_in_turn(self, Segment seg, Py_ssize_t d) except? -2
     @cython.locals(
         half=TCPHalf, other=TCPHalf, peer=PeerState, space=SequenceSpace, end=cython.longlong, acked=cython.longlong,
         window=cython.longlong, shift=cython.longlong,
@@ -92,6 +97,7 @@ cdef class TCPConnection:
     )
     cpdef _hold(self, TCPHalf half, Segment seg, long long offset, object reason, long long tsval)
 
+@cython.final
 cdef class Flow:
     cdef public bint has_paths
     cdef public object _flows, key, user
@@ -101,6 +107,7 @@ cdef class Flow:
     @cython.locals(only=TCPConnection, half=TCPHalf, seq=cython.longlong, flags=cython.longlong)
     cpdef TCPConnection receive(self, Segment seg, Py_ssize_t d)
 
+@cython.final
 cdef class Flows:
     cdef public dict _directions
     cdef public object budget, end, make_user
@@ -113,5 +120,5 @@ cdef class Flows:
 @cython.locals(addresses=cython.Py_ssize_t)
 cpdef bint is_right(bytes key, object buffer, Py_ssize_t tcp, Py_ssize_t end) except -1
 @cython.locals(start=cython.longlong, end=cython.longlong, tcp=cython.longlong, length=cython.longlong)
-cpdef long long checksum_of(Segment seg) except -1
-cpdef long long hop_limit_of(bytes key, object buffer, Py_ssize_t tcp) except -2
+cpdef int64_t checksum_of(Segment seg) except -1
+cpdef int64_t hop_limit_of(bytes key, object buffer, Py_ssize_t tcp) except -2

@@ -1,16 +1,20 @@
 cimport cython
+from libc.stdint cimport int64_t
 from cpython cimport array
 from scapy_mpa.stream.peer_state cimport PeerState
-from scapy_mpa.values._octets cimport append_number, index_in, number_at, put_octets
+from scapy_mpa.values._inline cimport append_number, index_in, number_at
+from scapy_mpa.values._octets cimport put_octets
 
 cdef long long NEVER, _FEW
 
+@cython.final
 cdef class Copy:
     cdef public long long checksum, frame, time
     cdef public object data, reason
 
 cpdef Copy copy_of(long long frame, long long time, object reason, long long checksum, object data)
 
+@cython.final
 cdef class Copies:
     cdef public Py_ssize_t head
     cdef public bint has_doubts
@@ -26,13 +30,13 @@ cdef class Copies:
     @cython.locals(count=cython.Py_ssize_t)
     cpdef Py_ssize_t index_of(self, long long at) except -1
     @cython.locals(index=cython.Py_ssize_t, count=cython.Py_ssize_t, ends=array.array, starts=array.array)
-    cpdef long long edge(self, long long at, long long enough=*) except? -1
+    cpdef int64_t edge(self, long long at, long long enough=*) except? -1
     @cython.locals(index=cython.Py_ssize_t, start=cython.longlong)
-    cpdef long long next_start(self, long long at) except? -1
+    cpdef int64_t next_start(self, long long at) except? -1
     @cython.locals(index=cython.Py_ssize_t, starts=array.array)
-    cpdef long long run_start(self, long long at, long long enough=*) except? -1
+    cpdef int64_t run_start(self, long long at, long long enough=*) except? -1
     cpdef bint is_captured(self, long long start, long long end) except -1
-    cpdef long long captured_end(self, long long start, long long end) except? -1
+    cpdef int64_t captured_end(self, long long start, long long end) except? -1
     cpdef strongest_reason(self, long long start, long long end)
     cpdef bint has_rivals(self, long long start, long long end) except -1
     cpdef settle(self, long long start, long long end)
@@ -59,7 +63,7 @@ cdef class Copies:
         captured=cython.longlong, new=cython.longlong, at=cython.longlong, stop=cython.longlong, index=cython.Py_ssize_t,
         starts=array.array, ends=array.array,
     )
-    cpdef long long add(self, long long start, long long end, Copy copy) except -1
+    cpdef int64_t add(self, long long start, long long end, Copy copy) except -1
     @cython.locals(starts=array.array, ends=array.array, chosen=list, room=cython.Py_ssize_t)
     cpdef Py_ssize_t _insert(self, Py_ssize_t index, long long start, long long end, Copy copy) except -1
     @cython.locals(

@@ -1,19 +1,22 @@
 cimport cython
+from libc.stdint cimport int64_t
 from scapy_mpa.values._octets cimport put_piece
 
 cdef long long RIGHT, WRONG
 cdef long long PIECE_LENGTH
 
+@cython.final
 cdef class RecentBudget:
     cdef public bytearray _octets
     cdef public long long _written
 
     @cython.locals(most=cython.longlong, size=cython.longlong, at=cython.longlong)
-    cpdef long long keep(
+    cpdef int64_t keep(
         self, long long start, long long frame, long long time, long long check, long long before, object octets,
         long long first, long long last
     ) except? -1
 
+@cython.final
 cdef class RecentOctets:
     cdef public RecentBudget _budget
     cdef public long long _last, _origin

@@ -1,7 +1,9 @@
 cimport cython
+from libc.stdint cimport int64_t
 
 cdef long long CLOSE, HALF, LARGEST_WINDOW, NEAR, NOWHERE, SEQ_MASK
 
+@cython.final
 cdef class SequenceSpace:
     cdef public long long last
     cdef public object base
@@ -12,6 +14,6 @@ cdef class SequenceSpace:
     )
     cpdef tuple nearest(self, long long seq)
     @cython.locals(base=cython.longlong, last=cython.longlong)
-    cpdef long long distance_from_last(self, long long seq) except? -1
+    cpdef int64_t distance_from_last(self, long long seq) except? -1
     @cython.locals(base=cython.longlong, last=cython.longlong, ahead=cython.longlong, offset=cython.longlong)
-    cpdef long long offset_of(self, long long seq, long long length, long long rcv_wnd, long long acked=*) except? -1
+    cpdef int64_t offset_of(self, long long seq, long long length, long long rcv_wnd, long long acked=*) except? -1

@@ -1,5 +1,5 @@
 cimport cython
-from scapy_mpa.values._octets cimport queued
+from scapy_mpa.values._inline cimport queued
 from scapy_mpa.values.segment cimport Segment
 
 cdef long long _HEADER, _TIMESTAMPS_LENGTH

@@ -1,13 +1,16 @@
+cimport cython
 from scapy_mpa.receiver.plain cimport PlainRun
 from scapy_mpa.stream.connection cimport Arrival
 
 cdef long long BAD, FIN, GOOD, RST, SYN, WRONG
 
+@cython.final
 cdef class _Passed:
     cdef public long long crc, end, last_frame, offset
 
 cpdef _Passed _passed_of(long long offset, long long end, long long crc, long long last_frame)
 
+@cython.final
 cdef class CopyWatch:
     cdef public dict _doubtful
     cdef public list _fpdus, _starts

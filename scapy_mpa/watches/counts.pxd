@@ -2,17 +2,19 @@ cimport cython
 from cpython cimport array
 from scapy_mpa.receiver.plain cimport PlainRun
 from scapy_mpa.stream.connection cimport Arrival
-from scapy_mpa.values._octets cimport append_number, index_in, number_at
+from scapy_mpa.values._inline cimport append_number, index_in, number_at
 
 cdef array.array _NONE
 cdef long long BAD, NEVER, NOWHERE
 
+@cython.final
 cdef class UnalignedSegment:
     cdef public Arrival arrival
     cdef public bint is_part
     cdef public long long aligned, idle, number
     cdef public object repeats
 
+@cython.final
 cdef class Counts:
     cdef public array.array _brought, _brought_by, _brought_end, _ends, _left_out_ends, _left_out_starts, _starts
     cdef public list _late, _unjudged

@@ -1,7 +1,7 @@
 cimport cython
 from scapy_mpa.receiver.plain cimport PlainRun
 from cpython cimport array
-from scapy_mpa.values._octets cimport head, number_at, place, queued, word
+from scapy_mpa.values._inline cimport head, number_at, place, queued, word
 
 cdef long long CONTROL_LENGTH, MAX_ULPDU_LENGTH
 cdef long long _ATOMIC_ALIGNMENT, _ATOMIC_HEADER, _ATOMIC_STAG, _LAST_MSN, _RESERVED, _ULPDU_LENGTH
@@ -14,6 +14,7 @@ cdef long long _READ_REQUEST, _READ_RESPONSE, _RSVDULP, _TAGGED, _TO_AT, _VERSIO
 @cython.locals(begin=cython.longlong, index=cython.longlong, count=cython.longlong, length=cython.longlong)
 cpdef ulpdu_of(object fpdu, long long most=*)
 
+@cython.final
 cdef class DDPWatch:
     cdef public dict _open
     cdef public list _breaches, _messages, related

@@ -7,6 +7,7 @@ cdef long long CRC_LENGTH, GOOD, HEADER_OCTETS, LENGTH_FIELD_LENGTH, LONGEST_FPD
 cdef long long LAST, TAGGED, UNTAGGED_HEADER_LENGTH, _LOW_BITS, _OPCODE
 cdef long long BAD, CUT, MARKER_INTERVAL, MAX_ULPDU_LENGTH, TERMINATE_OPCODE
 
+@cython.final
 cdef class FPDUWatch:
     cdef public bint _awaits_send, _is_beginning
     cdef public DDPWatch ddp

@@ -4,6 +4,7 @@ from scapy_mpa.stream.connection cimport Arrival
 
 cdef long long BAD, NEAR
 
+@cython.final
 cdef class GapWatch:
     cdef public bint _crc, _is_beginning, has_gap
     cdef public long long _cut_end, _located_end, _lost_end

@@ -1,3 +1,5 @@
+cimport cython
+@cython.final
 cdef class InvalidationWatch:
     cdef public dict stags
     cdef public long long _peer_end

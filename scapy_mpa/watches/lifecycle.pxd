@@ -1,5 +1,8 @@
+cimport cython
+from libc.stdint cimport int64_t
 cdef long long FEWEST_AFTER_ERROR, FEWEST_IN_VAIN
 
+@cython.final
 cdef class DirectionEnd:
     cdef public bint has_gap, is_deviating, is_in_operation, is_quiet
     cdef public list accepted_resets
@@ -10,7 +13,7 @@ cdef class DirectionEnd:
 cpdef bint closes_in_order(DirectionEnd mine, DirectionEnd peer) except -1
 cpdef bint is_known_up_to(DirectionEnd one, long long end) except -1
 cpdef closed_by(DirectionEnd mine, DirectionEnd peer)
-cpdef long long _sent_in_vain(DirectionEnd mine, DirectionEnd peer) except -1
+cpdef int64_t _sent_in_vain(DirectionEnd mine, DirectionEnd peer) except -1
 cpdef half_end(DirectionEnd mine, DirectionEnd peer)
 cpdef lifecycle(object first, DirectionEnd initiator, DirectionEnd responder, object rejection)
 cpdef breaches_at_end(DirectionEnd mine, DirectionEnd peer)

@@ -1,14 +1,17 @@
 cimport cython
+from libc.stdint cimport int64_t
 from scapy_mpa.receiver.plain cimport PlainRun
 
 cdef long long TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH, _ATOMIC_ALIGNMENT
 cdef long long _ATOMIC_REQUEST, _LAST, _LENGTH_MASK, _MSN_MASK, _READ_REQUEST
 
+@cython.final
 cdef class _Kept:
     cdef public bytes header
     cdef public long long end, first_frame, fpdu_length, last_frame, ulpdu_length
     cdef public object misaligned_to
 
+@cython.final
 cdef class MessageWatch:
     cdef public bint has_all
     cdef public list _fpdus
@@ -19,7 +22,7 @@ cdef class MessageWatch:
     @cython.locals(header=bytes, frames=tuple, end=cython.longlong)
     cpdef passed(self, object fpdu, object ulpdu)
     @cython.locals(last=_Kept, one=_Kept, kept=list, count=cython.longlong, is_begun=cython.bint)
-    cpdef long long unacknowledged(self, long long end) except -1
+    cpdef int64_t unacknowledged(self, long long end) except -1
     @cython.locals(found=list, first=cython.longlong, last=cython.longlong, end=cython.longlong)
     cpdef list _kept(self)
     cpdef passed_run(self, PlainRun run)

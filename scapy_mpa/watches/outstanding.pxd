@@ -3,9 +3,11 @@ from scapy_mpa.watches.ddp cimport DDPWatch
 
 cdef long long _MOST_LOOKED_AT, _READ_REQUEST, _READ_RESPONSE
 
+@cython.final
 cdef class _Queue:
     cdef public object answers, asked, last, passed_over
 
+@cython.final
 cdef class Outstanding:
     cdef public bint _is_known
     cdef public DDPWatch _requester, _responder

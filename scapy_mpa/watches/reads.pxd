@@ -3,6 +3,7 @@ from scapy_mpa.watches.ddp cimport DDPWatch
 from scapy_mpa.watches.fpdus cimport FPDUWatch
 from scapy_mpa.watches.outstanding cimport Outstanding
 
+@cython.final
 cdef class ReadWatch:
     cdef public FPDUWatch requester, responder
     cdef public list _doubtful

@@ -4,6 +4,7 @@ from scapy_mpa.watches.counts cimport Counts, UnalignedSegment
 
 cdef long long MIN_MULPDU
 
+@cython.final
 cdef class SegmentWatch:
     cdef public Arrival first
     cdef public long long longest

@@ -3,6 +3,7 @@ from scapy_mpa.watches.ddp cimport DDPWatch
 
 cdef long long MAX_MULPDU, MAX_ULPDU_LENGTH
 
+@cython.final
 cdef class SizeWatch:
     cdef public bint _markers
     cdef public long long _emss, _limit, _longest_fpdu, longest

@@ -1,4 +1,5 @@
 cimport cython
+from libc.stdint cimport int64_t
 from scapy_mpa.framing.sequence cimport seq_diff
 from scapy_mpa.receiver.startup cimport FoundFrame
 from scapy_mpa.stream.connection cimport Arrival
@@ -6,6 +7,7 @@ from scapy_mpa.watches.lifecycle cimport DirectionEnd
 
 cdef long long ERDMA_KEY_LENGTH, HEADER_OCTETS, MARKER_LENGTH, SEQ_MASK, SHORTEST_FPDU, STARTUP_HEADER_LENGTH
 
+@cython.final
 cdef class StartupSide:
     cdef public DirectionEnd end
     cdef public FoundFrame frame
@@ -13,8 +15,9 @@ cdef class StartupSide:
     cdef public long long base, fpdus
     cdef public object after_rejection, first, first_octets, garbled, layout, part
 
-    cpdef long long seq_of(self, long long offset) except -1
+    cpdef int64_t seq_of(self, long long offset) except -1
 
+@cython.final
 cdef class StartupPhase:
     cdef public bint has_begun, initiator_first, is_accepted, rejected
     cdef public FoundFrame reply, request
@@ -24,6 +27,7 @@ cdef class StartupPhase:
 
     cpdef StartupSide side(self, object role)
 
+@cython.final
 cdef class StartupFindings:
     cdef public list breaches, forgotten
     cdef public object judgement
