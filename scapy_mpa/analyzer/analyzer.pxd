@@ -36,12 +36,14 @@ cdef class Analyzer:
         connection=TCPConnection, operation=FullOperation,
     )
     cpdef bint _receive_in_turn(self, FollowedConnection followed, Py_ssize_t d, Segment seg) except -1
+    @cython.locals(reader=ConnectionReader, operation=FullOperation, connection=TCPConnection, is_steady=cython.bint)
+    cpdef _go_on(self, FollowedConnection followed, Py_ssize_t d, long long offset, Segment seg)
     @cython.locals(
         frame=cython.longlong, flags=cython.longlong, reader=ConnectionReader, half=TCPHalf, mpa=CapturedConnection,
         arrival=Arrival,
     )
     cpdef _receive(self, TCPConnection connection, FollowedConnection followed, Py_ssize_t d, Segment seg)
-    cpdef _note_held(self, TCPConnection connection, FollowedConnection followed, Arrival arrival)
+    cpdef _note_held(self, TCPConnection connection, FollowedConnection followed, long long octets)
     @cython.locals(other=FPDUReader, copies=Copies)
     cpdef bint _comes_before(
         self, TCPConnection connection, CapturedConnection mpa, Py_ssize_t d, long long flags

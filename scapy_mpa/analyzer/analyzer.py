@@ -16,7 +16,6 @@ from scapy_mpa.receiver.values import Breach, Moment
 from scapy_mpa.rules.findings import Findings, Quota
 from scapy_mpa.stream.connection import (
     MOST_RESETS,
-    Arrival,
     Flow,
     Flows,
     Stray,
@@ -174,16 +173,20 @@ class Analyzer:
 
     def feed(self, segments: Iterable[Segment]) -> None:
         """Take segments in the order of capture."""
+        key: bytes | None = None
         for seg in segments:
             self._frame, self._time = seg.frame, seg.time
             if seg.flags & PATH_MTU:
                 self._receive_path_mtu(seg)
                 continue
-            flow, d = self._flows.find(seg.key)
+            if seg.key is not key:
+                flow, d = self._flows.find(seg.key)
             if flow is not None and flow.user is not None and type(seg) is Segment:
                 followed = flow.user
                 if self._receive_in_turn(followed, d, seg):
+                    key = seg.key
                     continue
+            key = None
             if flow is None:
                 flow, d = self._flows.begin(seg)
             connection = flow.receive(seg, d)
@@ -202,29 +205,56 @@ class Analyzer:
                 mpa.take(d)
 
     def _receive_in_turn(self, followed: FollowedConnection, d: int, seg: Segment) -> bool:
-        """Receive a segment with nothing to report; if there is something, change nothing and return False.
+        """Receive a segment about which TCP finds nothing remarkable; if it does, change nothing and return False.
 
-        It acknowledges, or continues with plain FPDUs where all octets end.  :meth:`_receive` does the same, and more.
+        It acknowledges, or goes on where all octets end.  :meth:`_receive` does the same, and more.
         """
         reader, mpa = followed.reader, followed.mpa
         connection = reader.connection
         offset = connection.offset_in_turn(seg, d)
         if offset < 0 or mpa is None:
             return False
-        if seg.length:
-            operation = followed.operations[d]
-            if operation is None:
-                if mpa.pending_side >= 0:
-                    mpa.take(mpa.pending_side)
-                operation = followed.operations[d] = mpa.steady_operation(d)
-            if operation is None or not operation.take_next(offset, seg):
-                return False
-            if mpa.pending_side < 0:
-                self._pending.append(mpa)
-            mpa.pending_side = d
-        connection.receive_in_turn(seg, d, offset)
-        reader.note_frame(seg.frame)
+        if not seg.length:
+            connection.receive_in_turn(seg, d, offset, is_read=False)
+            reader.note_frame(seg.frame)
+            return True
+        operation = followed.operations[d]
+        if operation is None:
+            if mpa.pending_side >= 0:
+                mpa.take(mpa.pending_side)
+            operation = followed.operations[d] = mpa.steady_operation(d)
+        if operation is None:
+            return False
+        if operation.take_next(offset, seg):
+            connection.receive_in_turn(seg, d, offset, is_read=True)
+            reader.note_frame(seg.frame)
+        elif operation.may_go_on(offset, seg):
+            connection.receive_in_turn(seg, d, offset, is_read=False)
+            if mpa.pending_side == 1 - d:
+                mpa.take(1 - d)
+            self._go_on(followed, d, offset, seg)
+        else:
+            return False
+        if mpa.pending_side < 0:
+            self._pending.append(mpa)
+        mpa.pending_side = d
         return True
+
+    def _go_on(self, followed: FollowedConnection, d: int, offset: int, seg: Segment) -> None:
+        """Read octets that go on where all octets end, and are not plain FPDUs alone."""
+        reader, operation = followed.reader, followed.operations[d]
+        connection = reader.connection
+        assert operation is not None
+        assert connection.flow is not None
+        is_steady = reader.read_on(d, offset, offset + seg.length, seg.frame, seg.time)
+        operation.gone_on(offset, seg)
+        if operation.half.copies.held:
+            self._note_held(connection, followed, seg.length)
+        if operation.reader.final or not is_steady:
+            # What was read may concern the other direction, or change what is plain.
+            followed.operations[0] = followed.operations[1] = None
+        if not is_steady:
+            connection.flow.user = None
 
     def _receive(self, connection: TCPConnection, followed: FollowedConnection, d: int, seg: Segment) -> None:
         frame, flags = seg.frame, seg.flags
@@ -267,18 +297,17 @@ class Analyzer:
         if mpa is not None and len(half.late) == MOST_RESETS:
             mpa.take(d)
         if half.copies.held:
-            self._note_held(connection, followed, arrival)
+            self._note_held(connection, followed, 0 if arrival is None else arrival.end - arrival.start)
         if flags & 5 and connection.is_over:
             self._followed.end(connection)
         elif mpa is not None and self._listener is None and reader.is_steady():
             connection.flow.user = followed
 
-    def _note_held(self, connection: TCPConnection, followed: FollowedConnection, arrival: Arrival | None) -> None:
-        """A connection may hold octets of a segment."""
+    def _note_held(self, connection: TCPConnection, followed: FollowedConnection, octets: int) -> None:
+        """A connection may hold so many octets of a segment."""
         if not followed.is_holding:
             self._holding[id(connection)], followed.is_holding = connection, True
-        if arrival is not None:
-            self._held += arrival.end - arrival.start
+        self._held += octets
 
     def _report_fragmented(self, mpa: CapturedConnection, d: int, seg: Segment) -> None:
         if isinstance(seg, CarriedSegment) and seg.is_fragmented and seg.length:
@@ -348,6 +377,8 @@ class Analyzer:
             if held <= most // 4 * 3:
                 break
             connection = self._holding[key]
+            if connection.flow is not None:
+                connection.flow.user = None
             connection.user.reader.relieve(f"more than {most} octets held back in total (total_octets)", self._now)
             if connection.user.mpa is not None:
                 connection.user.mpa.take(0)

@@ -41,6 +41,7 @@ cdef class FullOperation:
     cdef public HalfFindings report_to
     cdef public object terminated, went_on_at
     cdef public Py_ssize_t _role
+    cdef public bint _takes_plain
     cdef public CopyWatch copies
     cdef public Counts counts
     cdef public FPDUReader reader
@@ -68,9 +69,13 @@ cdef class FullOperation:
     cpdef _report_unfinished(self, DirectionEnd mine, DirectionEnd peer)
     cpdef finish_memory(self)
     cpdef quote(self)
-    cpdef bint is_steady(self) except -1
-    @cython.locals(end=cython.longlong)
+    cpdef bint get_ready(self) except -1
     cpdef bint take_next(self, long long offset, Segment seg) except -1
+    @cython.locals(main=FPDUChain, is_next=cython.bint)
+    cpdef bint may_go_on(self, long long offset, Segment seg) except -1
+    @cython.locals(is_acknowledged=cython.bint, end=cython.longlong)
+    cpdef gone_on(self, long long offset, Segment seg)
+    cpdef _take_segment(self, long long offset, Segment seg)
     @cython.locals(segment=UnalignedSegment)
     cpdef _judge(self, list segments)
     cpdef _pass_run(self, PlainRun run)

@@ -178,8 +178,8 @@ class FullOperation:
     """
 
     __slots__ = (
-        "_listener", "_role", "_told", "copies", "counts", "deviating", "diagnosis", "direction", "first_frame",
-        "fpdus", "gaps", "half", "invalidated", "is_replaced", "key", "log", "memory", "messages", "mpa",
+        "_listener", "_role", "_takes_plain", "_told", "copies", "counts", "deviating", "diagnosis", "direction",
+        "first_frame", "fpdus", "gaps", "half", "invalidated", "is_replaced", "key", "log", "memory", "messages", "mpa",
         "path_mtu", "peer", "reader", "reads", "report_to", "segments", "seq_start", "terminated", "went_on_at",
     )  # fmt: skip
 
@@ -231,6 +231,8 @@ class FullOperation:
         self._told = 0
         self.first_frame = NEVER
         self.is_replaced = False
+        #: Whether plain FPDUs may be next.
+        self._takes_plain = False
 
     # --- what it is ---
 
@@ -351,23 +353,43 @@ class FullOperation:
         reader.left_out = []
         self._judge(self.counts.judged())
 
-    def is_steady(self) -> bool:
-        """True if all that came was taken, and its sender may continue with plain FPDUs."""
-        return self.reader.is_steady() and self.counts.is_judged and self._listener is None
+    def get_ready(self) -> bool:
+        """Get ready for segments in turn; return False if they cannot be counted at once."""
+        self._takes_plain = self.reader.is_steady() and self.counts.is_judged
+        return self._listener is None and not self.counts.is_late
 
     def take_next(self, offset: int, seg: Segment) -> bool:
-        """Read and take a segment that continues where all octets end, if it holds plain FPDUs and nothing else."""
-        if self.reader.main.at != offset or not self.segments.is_expected(hop_limit_of(seg.key, seg.buffer, seg.tcp)):
+        """Read and take a segment that goes on where all octets end, if it holds plain FPDUs and nothing else."""
+        if not self._takes_plain or self.reader.main.at != offset:
             return False
-        if not self.reader.read_next(seg):
+        if not self.segments.is_expected(hop_limit_of(seg.key, seg.buffer, seg.tcp)) or not self.reader.read_next(seg):
             return False
+        self.counts.arrived_aligned(offset, offset + seg.length, seg.frame, seg.time)
+        self._take_segment(offset, seg)
+        return True
+
+    def may_go_on(self, offset: int, seg: Segment) -> bool:
+        """Return True if a segment that goes on where all octets end may be read, and then be :meth:`gone_on` with."""
+        main = self.reader.main
+        is_next = offset in (main.at, main.edge) and not self.half.copies.has_doubts
+        return is_next and self.segments.is_expected(hop_limit_of(seg.key, seg.buffer, seg.tcp))
+
+    def gone_on(self, offset: int, seg: Segment) -> None:
+        """Count a segment that went on where all octets ended, and was read."""
+        is_acknowledged = self.half.peer.acked >= offset
         end = offset + seg.length
-        self.counts.arrived_aligned(offset, end, seg.frame, seg.time)
-        self.copies.arrived_aligned(end)
+        self.counts.brought(
+            offset, end, seg.frame, seg.time, seg.length, is_out_of_order=False, acknowledged=is_acknowledged
+        )
+        self._take_segment(offset, seg)
+        self._takes_plain = self.reader.main.at == end and self.reader.is_steady() and self.counts.is_judged
+
+    def _take_segment(self, offset: int, seg: Segment) -> None:
+        """Note a segment that went on where all octets ended."""
+        self.copies.arrived_aligned(offset + seg.length)
         self.segments.arrived_aligned(seg.length)
         if self.memory is not None:
-            self.memory.acknowledged(ROLES.index(self.direction), seg.frame, seg.ack)
-        return True
+            self.memory.acknowledged(self._role, seg.frame, seg.ack)
 
     def _note_going_on(self, arrivals: Iterable[Arrival], acked: int) -> None:
         """Note the first segment in order of those that came after this side had acknowledged an error of its peer."""
@@ -918,13 +940,13 @@ class CapturedConnection:
         self.reader.limits_met.clear()
 
     def steady_operation(self, d: int) -> FullOperation | None:
-        """Return a direction if nothing of it waits to be taken, and its sender may continue with plain FPDUs."""
+        """Return a direction if nothing of it waits to be taken, and its next segments may be received in turn."""
         operation, peer = self._operations[d], self._operations[1 - d]
         if operation is None or peer is None or self.reader.arrivals[d] or self.reader.is_examined[d]:
             return None
         if peer.reader.error_acked != NEVER:
             return None
-        return operation if operation.reader is self.reader.readers[d] and operation.is_steady() else None
+        return operation if operation.reader is self.reader.readers[d] and operation.get_ready() else None
 
     def _report_frames(self) -> None:
         """Report the startup frames that are complete now."""

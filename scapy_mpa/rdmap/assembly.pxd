@@ -25,7 +25,6 @@ cdef class _Open:
 
     cpdef add(self, object segment, bytes payload, long long length, bint keeps)
 
-@cython.final
 cdef class Assembly:
     cdef public dict _open
     cdef public long long _held, _most

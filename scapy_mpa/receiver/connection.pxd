@@ -29,10 +29,14 @@ cdef class ConnectionReader:
     @cython.locals(one=ConnectionReader)
     cpdef receive(self, Py_ssize_t d, long long frame, long long time)
     @cython.locals(
-        connection=TCPConnection, arrival=Arrival, opening=Arrival, reader=FPDUReader, other=FPDUReader, one=FPDUReader,
-        direction=cython.Py_ssize_t, is_first=cython.bint, search=DeviationSearch,
+        connection=TCPConnection, arrival=Arrival, opening=Arrival, reader=FPDUReader, other=FPDUReader,
+        is_first=cython.bint,
     )
     cpdef _receive(self, Py_ssize_t d, long long frame, long long time)
+    @cython.locals(reader=FPDUReader, main=FPDUChain, copies=Copies)
+    cpdef bint read_on(self, Py_ssize_t d, long long start, long long end, long long frame, long long time) except -1
+    @cython.locals(direction=cython.Py_ssize_t, search=DeviationSearch, one=FPDUReader)
+    cpdef _look(self, Py_ssize_t d, long long frame, long long time)
     @cython.locals(half=TCPHalf, search=KeySearch, copies=Copies, found=FoundFrame, held=cython.longlong)
     cpdef _search(self, Py_ssize_t d, long long start, long long end)
     @cython.locals(other=FoundFrame, reply=FoundFrame)

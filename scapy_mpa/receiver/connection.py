@@ -269,21 +269,37 @@ class ConnectionReader:
                 if d == self._adapting:
                     reader = self._adapt(reader)
                 reader.receive(arrival.start, arrival.end)
-            for direction in (0, 1):
-                search = self._deviations[direction]
-                if search is not None:
-                    diagnosis = search.update(frame)
-                    if diagnosis is not None or not search.is_open:
-                        self._replace_reader(direction, diagnosis)
-                one = self.readers[direction]
-                if one is not None and one.half.copies.held:
-                    self._give_up(one, frame, time, arrival is not None and direction == d)
+            self._look(d if arrival is not None else -1, frame, time)
         elif arrival is not None:
             if arrival.captured < arrival.end - arrival.start and not self._has_long_part:
                 self._note_part(d, arrival)
             if len(self.arrivals[d]) < self._limits.held_segments:
                 self.arrivals[d].append(arrival)
             self._search(d, arrival.start, arrival.end)
+
+    def read_on(self, d: int, start: int, end: int, frame: int, time: int) -> bool:
+        """Read the octets [start, end), which go on where all octets end; True if :meth:`is_steady` is, as it was."""
+        reader = self.readers[d]
+        assert reader is not None
+        self.note_frame(frame)
+        reader.receive(start, end)
+        main, copies = reader.main, reader.half.copies
+        if main.waits or copies.held > self._few or copies.reaches_beyond(main.edge):
+            self._look(d, frame, time)
+            return self.is_steady()
+        return True
+
+    def _look(self, d: int, frame: int, time: int) -> None:
+        """Look at what both directions wait for; more octets came in direction ``d``, -1 if they did not."""
+        for direction in (0, 1):
+            search = self._deviations[direction]
+            if search is not None:
+                diagnosis = search.update(frame)
+                if diagnosis is not None or not search.is_open:
+                    self._replace_reader(direction, diagnosis)
+            one = self.readers[direction]
+            if one is not None and one.half.copies.held:
+                self._give_up(one, frame, time, direction == d)
 
     def note_frame(self, frame: int) -> None:
         """Note the frame of a segment of Full Operation."""

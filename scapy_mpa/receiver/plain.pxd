@@ -10,6 +10,7 @@ cdef long long _CLOSED, _LAST, _OPEN, _PHASE, _UNKNOWN
 cdef unsigned long long _TO
 
 @cython.final
+@cython.no_gc
 cdef class PlainRun:
     cdef public bint is_delivered, is_open, is_ordered
     cdef public bytearray headers

@@ -102,9 +102,10 @@ class PlainRun:
         self.offset = self.end = offset
         self.crc = crc
         self.is_delivered = is_delivered
-        self.starts, self.fpdus = array("q"), array("q")
+        # A copy of an empty one is made faster than another one.
+        self.starts, self.fpdus = _NONE[:], _NONE[:]
         self.headers = bytearray()
-        self.frames, self.times, self.firsts = array("q"), array("q"), array("q")
+        self.frames, self.times, self.firsts = _NONE[:], _NONE[:], _NONE[:]
         self.began = self.ended = _NONE
         self.is_ordered = True
         self.delivered_late = self.markers = self.ulpdu_octets = 0

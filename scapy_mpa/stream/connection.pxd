@@ -4,7 +4,7 @@ from scapy_mpa.stream.copies cimport Copies, Copy, copy_of
 from scapy_mpa.stream.peer_state cimport PeerState
 from scapy_mpa.stream.recent cimport RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space cimport SequenceSpace
-from scapy_mpa.values._inline cimport head, queued, word
+from scapy_mpa.values._inline cimport head, number_at, queued, word
 from scapy_mpa.values._octets cimport own_octets, sum_of
 from scapy_mpa.values.options cimport timestamps_of
 from scapy_mpa.values.segment cimport Segment
@@ -14,12 +14,15 @@ cdef long long NEAR, NEVER, PATH_MTU, RST, SEQ_MASK, SYN
 cdef long long ACK_FLAG, _PLAIN_HEADER, _STAMPED_HEADER, FIN, STATE_FLAGS, WRONG, RIGHT, UNKNOWN, NOWHERE, USUAL_KINDS
 
 @cython.final
+@cython.no_gc
+@cython.freelist(64)
 cdef class Arrival:
     cdef public bint acknowledged, is_out_of_order
     cdef public long long captured, end, frame, new, start, time
     cdef public object ack, reason, tsval
     cdef public long long hop_limit
 
+@cython.locals(one=Arrival)
 cpdef Arrival arrival_of(
     long long frame, long long time, long long start, long long end, long long new, bint is_out_of_order, bint acknowledged,
     long long hop_limit, long long captured, object reason, object tsval, object ack
@@ -45,7 +48,7 @@ cdef class TCPHalf:
     cpdef doubt_of(self, Copy copy)
     @cython.locals(peer=PeerState, copies=Copies, is_known=cython.bint, edge=cython.longlong, before=cython.longlong)
     cpdef bint acknowledge(self, long long frame, long long ack, long long window) except -1
-    @cython.locals(copies=Copies, copy=Copy, index=cython.Py_ssize_t)
+    @cython.locals(copies=Copies, copy=Copy, index=cython.Py_ssize_t, start=cython.longlong)
     cpdef forget(self, long long below)
     @cython.locals(space=SequenceSpace, copies=Copies, peer=PeerState)
     cpdef count_from(self, long long origin)
@@ -54,6 +57,7 @@ cdef class TCPHalf:
     cpdef bint is_read(self) except -1
     @cython.locals(start=cython.longlong)
     cpdef read(self, long long end, Segment seg)
+    cpdef hold_next(self, long long start, long long end, Segment seg)
 
 cdef class Flow
 
@@ -89,7 +93,7 @@ cdef class TCPConnection:
         half=TCPHalf, other=TCPHalf, peer=PeerState, space=SequenceSpace, end=cython.longlong, acked=cython.longlong,
         window=cython.longlong, shift=cython.longlong,
     )
-    cpdef receive_in_turn(self, Segment seg, Py_ssize_t d, long long offset)
+    cpdef receive_in_turn(self, Segment seg, Py_ssize_t d, long long offset, bint is_read)
     @cython.locals(
         frame=cython.longlong, ack=cython.longlong, flags=cython.longlong, first=cython.longlong, last=cython.longlong,
         tcp=cython.longlong, length=cython.longlong, end=cython.longlong, highest=cython.longlong, new=cython.longlong,

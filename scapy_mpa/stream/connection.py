@@ -19,7 +19,7 @@ from scapy_mpa.stream.drop_reason import CLOSE, LARGEST_WINDOW, NEAR, NO_REASON,
 from scapy_mpa.stream.peer_state import NEVER, NOWHERE, PeerState
 from scapy_mpa.stream.recent import RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space import SequenceSpace
-from scapy_mpa.values.octets import head, own_octets, queued, sum_of, word
+from scapy_mpa.values.octets import head, number_at, own_octets, queued, sum_of, word
 from scapy_mpa.values.options import LARGEST_SHIFT, USUAL_KINDS, announced, sacked_by, timestamps_of
 from scapy_mpa.values.segment import (
     ACK_FLAG,
@@ -114,7 +114,7 @@ def arrival_of(
     ack: int | None,
 ) -> Arrival:
     """Return an :class:`Arrival` of these values: a function in C takes numbers as they are, a class does not."""
-    one = Arrival()
+    one = Arrival.__new__(Arrival)
     one.frame, one.time, one.start, one.end, one.new = frame, time, start, end, new
     one.is_out_of_order, one.acknowledged, one.hop_limit = is_out_of_order, acknowledged, hop_limit
     one.captured, one.reason, one.tsval, one.ack = captured, reason, tsval, ack
@@ -502,8 +502,8 @@ class TCPHalf:
             for index in range(copies.head, copies.index_of(below)):
                 copy = copies.chosen[index]
                 if copy.data is not None:
-                    start, data, reason, checksum = copies.starts[index], copy.data, copy.reason, copy.checksum
-                    self._recent.keep(start, copy.frame, copy.time, reason, checksum, data, 0, len(data))
+                    start, data = number_at(copies.starts, index), copy.data
+                    self._recent.keep(start, copy.frame, copy.time, copy.reason, copy.checksum, data, 0, len(data))
             copies.drop(below)
             self.peer.forget(below)
 
@@ -521,6 +521,12 @@ class TCPHalf:
             self.believed = end
         self._recent.keep(start, seg.frame, seg.time, 0, RIGHT, seg.buffer, seg.start, seg.end)
         self.peer.forget(end)
+
+    def hold_next(self, start: int, end: int, seg: Segment) -> None:
+        """A segment brought octets that go on where all octets end: hold them."""
+        self.highest = end
+        octets = own_octets(seg.buffer, seg.start, seg.end)
+        self.copies.add(start, end, copy_of(seg.frame, seg.time, NO_REASON, RIGHT, octets))
 
     def read_again(self, start: int) -> None:
         """Let the octets from an offset on, which were held all the time, be read once more."""
@@ -843,7 +849,7 @@ class TCPConnection:
         is_close = -CLOSE < distance < CLOSE and -CLOSE < acked < CLOSE
         if seg.tcp < 0 or not seg.flags & ACK_FLAG or seg.flags & STATE_FLAGS or not is_close:
             return -1
-        if length and (seg.end - seg.start != length or offset != half.needed or offset != half.highest):
+        if length and (seg.end - seg.start != length or offset != half.highest):
             return -1
         tsval = self._tsecr = -1
         if header == _STAMPED_HEADER:
@@ -859,8 +865,8 @@ class TCPConnection:
             reason = peer.drop_reason(offset, offset + length, tsval, seg.time, half.believed)
         return offset if reason is NO_REASON else -1
 
-    def receive_in_turn(self, seg: Segment, d: int, offset: int) -> None:
-        """Receive a segment of which :meth:`offset_in_turn` told the offset; its octets were read."""
+    def receive_in_turn(self, seg: Segment, d: int, offset: int, is_read: bool) -> None:
+        """Receive a segment of which :meth:`offset_in_turn` told the offset; its octets were read, or are held."""
         half, other = self.halves[d], self.halves[1 - d]
         peer, space, end, shift = other.peer, other.space, offset + seg.length, self._shift_counts[d]
         self.last_frame, self.arrival = seg.frame, None
@@ -871,8 +877,10 @@ class TCPConnection:
         window = head(seg.buffer, seg.tcp + 12)[1] << shift
         acked = space.offset_of(seg.ack, 0, peer.wnd, peer.least_acked)
         self.advanced = other.acknowledge(seg.frame, acked, window)
-        if seg.length:
+        if is_read:
             half.read(end, seg)
+        elif seg.length:
+            half.hold_next(offset, end, seg)
 
     def _hold(self, half: TCPHalf, seg: Segment, offset: int, reason: DropReason, tsval: int) -> None:
         """Hold the octets of a segment."""

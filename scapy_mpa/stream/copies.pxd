@@ -8,10 +8,13 @@ from scapy_mpa.values._octets cimport put_octets
 cdef long long NEVER, _FEW
 
 @cython.final
+@cython.no_gc
+@cython.freelist(64)
 cdef class Copy:
     cdef public long long checksum, frame, time
     cdef public object data, reason
 
+@cython.locals(one=Copy)
 cpdef Copy copy_of(long long frame, long long time, object reason, long long checksum, object data)
 
 @cython.final

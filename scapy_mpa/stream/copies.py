@@ -50,7 +50,7 @@ class Copy:
 
 def copy_of(frame: int, time: int, reason: DropReason, checksum: int, data: bytes | None) -> Copy:
     """Return a :class:`Copy` of these values: a function in C takes numbers as they are, a class does not."""
-    one = Copy()
+    one = Copy.__new__(Copy)
     one.frame, one.time, one.reason, one.checksum, one.data = frame, time, reason, checksum, data
     return one
 

@@ -5,9 +5,12 @@ from scapy_mpa.stream.connection cimport Arrival
 cdef long long BAD, FIN, GOOD, RST, SYN, WRONG
 
 @cython.final
+@cython.no_gc
+@cython.freelist(64)
 cdef class _Passed:
     cdef public long long crc, end, last_frame, offset
 
+@cython.locals(one=_Passed)
 cpdef _Passed _passed_of(long long offset, long long end, long long crc, long long last_frame)
 
 @cython.final

@@ -48,7 +48,7 @@ class _Passed:
 
 def _passed_of(offset: int, end: int, crc: int, last_frame: int) -> _Passed:
     """Return a :class:`_Passed` of these values: a function in C takes numbers as they are, a class does not."""
-    one = _Passed()
+    one = _Passed.__new__(_Passed)
     one.offset, one.end, one.crc, one.last_frame = offset, end, crc, last_frame
     return one
 

@@ -5,13 +5,14 @@ from scapy_mpa.stream.connection cimport Arrival
 from scapy_mpa.values._inline cimport append_number, index_in, number_at
 
 cdef array.array _NONE
-cdef long long BAD, NEVER, NOWHERE
+cdef long long BAD, NEVER, NOWHERE, _NEAR_END
 
 @cython.final
+@cython.no_gc
+@cython.freelist(64)
 cdef class UnalignedSegment:
-    cdef public Arrival arrival
-    cdef public bint is_part
-    cdef public long long aligned, idle, number
+    cdef public bint acknowledged, is_out_of_order, is_part
+    cdef public long long aligned, end, frame, idle, new, number, start, time
     cdef public object repeats
 
 @cython.final
@@ -24,11 +25,14 @@ cdef class Counts:
     cdef public long long retransmitted_segments, segments, stream_octets, ulpdu_octets, undelivered, unknown_segments
     cdef public long long unlocated_octets
 
-    @cython.locals(
-        start=cython.longlong, end=cython.longlong, number=cython.longlong, one=UnalignedSegment, last=UnalignedSegment,
-        unjudged=list, most=cython.Py_ssize_t,
-    )
     cpdef arrived(self, Arrival arrival)
+    @cython.locals(
+        number=cython.longlong, one=UnalignedSegment, last=UnalignedSegment, unjudged=list, most=cython.Py_ssize_t,
+    )
+    cpdef brought(
+        self, long long start, long long end, long long frame, long long time, long long new, bint is_out_of_order,
+        bint acknowledged
+    )
     cpdef arrived_aligned(self, long long start, long long end, long long frame, long long time)
     @cython.locals(remembered=cython.Py_ssize_t)
     cpdef _bring(self, long long start, long long end, long long frame)
@@ -36,8 +40,8 @@ cdef class Counts:
     cpdef passed(self, object fpdu, long long delivered)
     @cython.locals(offset=cython.longlong, end=cython.longlong, count=cython.longlong)
     cpdef passed_run(self, PlainRun run)
-    @cython.locals(before=cython.Py_ssize_t, after=cython.Py_ssize_t)
-    cpdef bint _is_unknown(self, long long start) except -1
+    @cython.locals(after=cython.Py_ssize_t)
+    cpdef bint _is_unknown(self, long long start, Py_ssize_t before) except -1
     cpdef bint _is_left_out(self, long long start, long long end) except -1
     @cython.locals(
         found=list, unjudged=list, at=cython.Py_ssize_t, count=cython.Py_ssize_t, limit=cython.longlong,
@@ -45,7 +49,7 @@ cdef class Counts:
     )
     cpdef list judged(self, object up_to=*)
     @cython.locals(
-        arrival=Arrival, starts=array.array, start=cython.longlong, end=cython.longlong, index=cython.Py_ssize_t,
+        starts=array.array, count=cython.Py_ssize_t, low=cython.Py_ssize_t, start=cython.longlong, end=cython.longlong, index=cython.Py_ssize_t,
         first=cython.longlong, is_part=cython.bint,
     )
     cpdef _judge(self, UnalignedSegment one, list found)

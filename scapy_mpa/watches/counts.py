@@ -44,14 +44,25 @@ class Sent(NamedTuple):
 class UnalignedSegment:
     """A segment that waits for the FPDUs around it; once they are passed, one that does not begin with an FPDU.
 
-    ``number`` segments came before it, the last one ``idle`` nanoseconds before; ``aligned`` of those judged by then
-    begin with an FPDU.  ``is_part``: it neither begins nor ends an FPDU.  ``repeats``: offset and frame of the earlier
-    segment that brought its first octet and began with an FPDU, None if it is no retransmission of one.
+    ``start``, ``end``, ``frame``, ``time``, ``new``, ``is_out_of_order`` and ``acknowledged`` are those of its
+    :class:`~scapy_mpa.stream.connection.Arrival`.  ``number`` segments came before it, the last one ``idle``
+    nanoseconds before; ``aligned`` of those judged by then begin with an FPDU.  ``is_part``: it neither begins nor ends
+    an FPDU.  ``repeats``: offset and frame of the earlier segment that brought its first octet and began with an FPDU,
+    None if it is no retransmission of one.
     """
 
-    __slots__ = ("aligned", "arrival", "idle", "is_part", "number", "repeats")
+    __slots__ = (
+        "acknowledged", "aligned", "end", "frame", "idle", "is_out_of_order", "is_part", "new", "number", "repeats",
+        "start", "time",
+    )  # fmt: skip
 
-    arrival: Arrival
+    start: int
+    end: int
+    frame: int
+    time: int
+    new: int
+    is_out_of_order: bool
+    acknowledged: bool
     number: int
     idle: int
     aligned: int
@@ -59,6 +70,8 @@ class UnalignedSegment:
     repeats: tuple[int, int] | None
 
 
+#: So many FPDUs from the last one are looked at first.
+_NEAR_END: Final = 16
 #: An empty set of numbers that nobody adds to.
 _NONE: Final = array("q")
 #: The same of segments.
@@ -152,26 +165,35 @@ class Counts:
 
     def arrived(self, arrival: Arrival) -> None:
         """Count a segment with octets of Full Operation."""
-        start, end = arrival.start, arrival.end
+        is_late = arrival.is_out_of_order
+        self.brought(
+            arrival.start, arrival.end, arrival.frame, arrival.time, arrival.new, is_late, arrival.acknowledged
+        )
+
+    def brought(
+        self, start: int, end: int, frame: int, time: int, new: int, is_out_of_order: bool, acknowledged: bool
+    ) -> None:
+        """Count a segment by the values of its :class:`~scapy_mpa.stream.connection.Arrival`."""
         self.segments += 1
-        if not arrival.new:
+        if not new:
             self.retransmitted_segments += 1
-        elif arrival.is_out_of_order:
+        elif is_out_of_order:
             self.out_of_order_segments += 1
-        self.stream_octets += min(arrival.new, end)  # the first may begin with the startup frame
+        self.stream_octets += end if end < new else new  # the first may begin with the startup frame
         unjudged, number, most = self._unjudged, self.segments - 1, MOST_UNJUDGED
         if start >= 0 and len(unjudged) + len(self._late) < most:
-            one = UnalignedSegment()
-            one.arrival, one.number = arrival, number
-            one.idle = arrival.time - self._time if self._time else 0
+            one = UnalignedSegment.__new__(UnalignedSegment)
+            one.start, one.end, one.frame, one.time, one.new = start, end, frame, time, new
+            one.is_out_of_order, one.acknowledged, one.number = is_out_of_order, acknowledged, number
+            one.idle = time - self._time if self._time else 0
             last = unjudged[-1] if unjudged else None
-            if last is None or end > last.arrival.end:
+            if last is None or end > last.end:
                 unjudged.append(one)
             else:
                 heappush(self._late, (end, start, number, one))
-        self._time = arrival.time
-        if arrival.new == end - start and not arrival.is_out_of_order:
-            self._bring(start, end, arrival.frame)
+        self._time = time
+        if new == end - start and not is_out_of_order:
+            self._bring(start, end, frame)
 
     def arrived_aligned(self, start: int, end: int, frame: int, time: int) -> None:
         """Count a segment that continues where all octets end, and holds whole FPDUs, which are passed next."""
@@ -193,6 +215,11 @@ class Counts:
         if len(self._brought) > 2 * remembered:
             for numbers in (self._brought, self._brought_end, self._brought_by):
                 del numbers[:-remembered]
+
+    @property
+    def is_late(self) -> bool:
+        """True if a segment waits that came after another one beyond it."""
+        return bool(self._late)
 
     @property
     def is_judged(self) -> bool:
@@ -276,12 +303,12 @@ class Counts:
             limit = min(limit, self._starts[-1])
         while True:
             one = unjudged[at] if at < len(unjudged) else None
-            if late and (one is None or late[0][:3] < (one.arrival.end, one.arrival.start, one.number)):
+            if late and (one is None or late[0][:3] < (one.end, one.start, one.number)):
                 one = late[0][3]
-                if one.arrival.end > limit:
+                if one.end > limit:
                     break
                 heappop(late)
-            elif one is None or one.arrival.end > limit:
+            elif one is None or one.end > limit:
                 break
             else:
                 at += 1
@@ -290,30 +317,29 @@ class Counts:
         return found
 
     def _judge(self, one: UnalignedSegment, found: list[UnalignedSegment]) -> None:
-        arrival, starts = one.arrival, self._starts
-        start, end = arrival.start, arrival.end
+        start, end, starts = one.start, one.end, self._starts
         if self._left_out_starts and self._is_left_out(start, end):
             self.segments -= 1
-            self.out_of_order_segments -= arrival.is_out_of_order
+            self.out_of_order_segments -= one.is_out_of_order
             return
-        index = index_in(starts, start)
-        first = number_at(starts, index) if index < len(starts) else NEVER
+        count = len(starts)
+        # Most lie near the end.
+        low = count - _NEAR_END
+        index = index_in(starts, start, low if low > 0 and number_at(starts, low) < start else 0)
+        first = number_at(starts, index) if index < count else NEVER
         if first == start or start == self._next:
             self.header_aligned_segments += 1
             self.fpdu_aligned_segments += self._is_boundary(end)
-        elif self._is_unknown(start):
-            self.unknown_segments += arrival.new > 0
+        elif index and self._is_unknown(start, index - 1):
+            self.unknown_segments += one.new > 0
         else:
             is_part = first > end and not start < self._seen <= end
             one.aligned, one.is_part = self.header_aligned_segments, is_part
-            one.repeats = None if arrival.new else self._repeated(start)
+            one.repeats = None if one.new else self._repeated(start)
             found.append(one)
 
-    def _is_unknown(self, start: int) -> bool:
-        """Return True if no FPDU was located around an offset: one may begin there."""
-        before = index_in(self._starts, start + 1) - 1
-        if before < 0:
-            return False
+    def _is_unknown(self, start: int, before: int) -> bool:
+        """Return True if no FPDU was located around an offset, behind the one at an index: one may begin there."""
         after = index_in(self._ends, number_at(self._starts, before) + 1)
         if after < len(self._ends):
             return number_at(self._ends, after) <= start

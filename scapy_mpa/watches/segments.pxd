@@ -14,10 +14,10 @@ cdef class SegmentWatch:
 
     @cython.locals(length=cython.longlong, limit=cython.longlong, before=cython.longlong)
     cpdef arrived(self, Arrival arrival)
-    @cython.locals(aligned=cython.longlong, segments=cython.longlong, pause=UnalignedSegment, arrival=Arrival)
+    @cython.locals(aligned=cython.longlong, segments=cython.longlong, pause=UnalignedSegment)
     cpdef finish(self, Counts counts, bint fits, object now)
     cpdef explained(self, object breaches, long long octets=*)
     cpdef bint is_expected(self, long long hop_limit) except -1
     cpdef arrived_aligned(self, long long length)
-    @cython.locals(arrival=Arrival, pause=UnalignedSegment, length=cython.longlong)
+    @cython.locals(pause=UnalignedSegment, length=cython.longlong)
     cpdef unaligned(self, UnalignedSegment segment)

@@ -84,23 +84,23 @@ class SegmentWatch:
 
     def unaligned(self, segment: UnalignedSegment) -> Sequence[Breach]:
         """Inspect a segment that does not begin with an FPDU."""
-        arrival, pause, length = segment.arrival, self._pause, segment.arrival.end - segment.arrival.start
-        if not arrival.new:
+        pause, length = self._pause, segment.end - segment.start
+        if not segment.new:
             if segment.repeats is None or length == 1:  # a keep-alive, perhaps (RFC 9293 §3.8.4)
                 return ()
             first, frame = segment.repeats
-            detail = f"repeats frame {frame} from its octet {arrival.start - first}, in the middle of an FPDU"
-            return (Breach("alignment-retransmission", arrival.start, arrival.frame, arrival.time, detail),)
-        self._unaligned = self._unaligned or (arrival.start, arrival.frame, arrival.time)
-        if arrival.acknowledged and segment.idle >= PAUSE and (pause is None or pause.aligned != segment.aligned):
+            detail = f"repeats frame {frame} from its octet {segment.start - first}, in the middle of an FPDU"
+            return (Breach("alignment-retransmission", segment.start, segment.frame, segment.time, detail),)
+        self._unaligned = self._unaligned or (segment.start, segment.frame, segment.time)
+        if segment.acknowledged and segment.idle >= PAUSE and (pause is None or pause.aligned != segment.aligned):
             self._pause = segment
-        if not segment.is_part or arrival.is_out_of_order:
+        if not segment.is_part or segment.is_out_of_order:
             return ()
         self._tiny = self._tiny + 1 if length <= MIN_MULPDU and self.longest >= NOT_TINY else 0
         if self._tiny != FEWEST_TINY:
             return ()
         detail = f"segments of {length} octets, while others had {self.longest}"
-        found = Breach("attack-path-mtu", arrival.start, arrival.frame, arrival.time, detail)
+        found = Breach("attack-path-mtu", segment.start, segment.frame, segment.time, detail)
         return self.explained((found,), length)
 
     def finish(self, counts: Counts, fits: bool, now: Moment) -> Sequence[Breach]:
@@ -111,9 +111,8 @@ class SegmentWatch:
             return ()
         pause, few = self._pause, FEWEST_SEGMENTS // 2
         if pause is not None and few <= pause.aligned == aligned and counts.segments - pause.number >= few:
-            arrival, since = pause.arrival, counts.segments - pause.number
-            detail = f"{since} segments after a pause, none of which begins with an FPDU"
-            found = Breach("alignment-lost", arrival.start, arrival.frame, arrival.time, detail)
+            detail = f"{counts.segments - pause.number} segments after a pause, none of which begins with an FPDU"
+            found = Breach("alignment-lost", pause.start, pause.frame, pause.time, detail)
         elif 2 * aligned < segments:
             whole = counts.fpdu_aligned_segments
             detail = f"{aligned} of {segments} segments begin with an FPDU, {whole} hold whole ones"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from io import BytesIO
 from typing import Any
 
@@ -9,9 +10,14 @@ import pytest
 
 from scapy_mpa import analyze
 from scapy_mpa.analyzer.analyzer import Analyzer
+from scapy_mpa.craft.changes.draws import pick
 from scapy_mpa.craft.conversation import Conversation
+from scapy_mpa.craft.segments import below
 from scapy_mpa.craft.traffic import Traffic
 from scapy_mpa.framing.role import ROLES
+from tests.hostile.files import Case, drawn
+from tests.hostile.mutate import MUTATIONS
+from tests.hostile.samples import samples
 
 IMPAIRED: list[tuple[str, ...]] = [
     (), ("reorder",), ("lose:probability=0.02",), ("capture-loss:probability=0.02",), ("snap",), ("corrupt",),
@@ -48,23 +54,44 @@ def made(impairments: tuple[str, ...], markers: int, segmentation: str, size: in
 
 
 @pytest.mark.uncompiled  # a method is replaced
+@pytest.mark.parametrize("segmentation", ["aligned", "packed", "unaligned"])
 @pytest.mark.parametrize("markers", [0, 1])
 @pytest.mark.parametrize("impairments", IMPAIRED, ids=lambda names: "-".join(names) or "none")
 def test_the_general_way_finds_the_same(
-    impairments: tuple[str, ...], markers: int, monkeypatch: pytest.MonkeyPatch
+    impairments: tuple[str, ...], markers: int, segmentation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    capture = made(impairments, markers, "aligned", 6000)
+    capture = made(impairments, markers, segmentation, 6000, 400_000)
     report, count = found(capture, monkeypatch, in_turn=True)
     assert count
     assert report == found(capture, monkeypatch, in_turn=False)[0]
 
 
 @pytest.mark.uncompiled  # a method is replaced
-@pytest.mark.parametrize("markers", [0, 1])
-def test_segments_that_do_not_end_with_an_fpdu_are_left_to_the_general_way(
-    markers: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("segmentation", ["aligned", "packed", "unaligned"])
+@pytest.mark.parametrize("impairments", IMPAIRED, ids=lambda names: "-".join(names) or "none")
+def test_the_general_way_finds_the_same_of_messages_of_both_sides(
+    impairments: tuple[str, ...], segmentation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    capture = made((), markers, "packed", 500, 100_000)
+    talk, rng = Conversation(m=(1, 0), segmentation=segmentation), random.Random(7)
+    for number in range(60):
+        side = pick(rng, ROLES)
+        talk.write(side, 1 + below(rng, 9000), stag=7, to=number)
+        talk.send(side, below(rng, 4000), invalidate=7 if number == 40 else None)
+        if not number % 4:
+            talk.read(side, below(rng, 9000))
+    capture = BytesIO()
+    Traffic([talk], impairments, seed=1).write(capture)
+    report, count = found(capture, monkeypatch, in_turn=True)
+    assert count
+    assert report == found(capture, monkeypatch, in_turn=False)[0]
+
+
+@pytest.mark.uncompiled  # a method is replaced
+@pytest.mark.parametrize("number", range(200))
+def test_the_general_way_finds_the_same_of_mutated_captures(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(f"in turn:{number}")
+    case = Case(pick(rng, samples()).name, rng.getrandbits(32), drawn(tuple(MUTATIONS), rng, 4))
+    capture = BytesIO(case.made().octets)
     assert found(capture, monkeypatch, in_turn=True)[0] == found(capture, monkeypatch, in_turn=False)[0]
 
 

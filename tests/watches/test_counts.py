@@ -84,7 +84,7 @@ def test_a_retransmission_in_the_middle_of_an_fpdu() -> None:
     counts.arrived(arrival(2, 108, 216, new=0))
     counts.arrived(arrival(3, 60, 216, new=0))
     (found,) = counts.judged()
-    assert (found.arrival.frame, found.repeats) == (3, (0, 1))
+    assert (found.frame, found.repeats) == (3, (0, 1))
     assert (counts.retransmitted_segments, counts.header_aligned_segments) == (2, 2)
 
 
@@ -97,7 +97,7 @@ def test_what_is_too_old_or_too_much_is_not_remembered(monkeypatch: pytest.Monke
         counts.passed(fpdu, 1)
     for fpdu in (sent[0], sent[4], sent[4]):
         counts.arrived(arrival(1, fpdu.offset, fpdu.end, new=0))
-    assert [one.arrival.start for one in counts.judged()] == [0]
+    assert [one.start for one in counts.judged()] == [0]
     assert (counts.segments, counts.header_aligned_segments) == (3, 1)
 
 
