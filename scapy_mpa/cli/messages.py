@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 #: Messages that --slowest lists at most: they are in memory, a few kilobytes each.
 _MOST_SLOWEST = 10_000
+_NO_LATENCY = (
+    "none of these messages has a latency, so they stand in the order of delivery: only Read and Atomic Requests, and "
+    "calls of an upper layer, are answered; --sort duration lists the longest messages first"
+)
 
 
 @click.command("messages", cls=Command)
@@ -122,12 +126,14 @@ def messages_command(
                 lines = _lines(wanted, rows.output_format, directory)
                 is_text_of_streams = rows.output_format == "text" and rows.reading.is_of_streams
                 _write(map(in_blocks, lines) if is_text_of_streams else lines, rows, file)
-    if not wanted.is_any:
+    if wanted.first is None:
         warn_of_nothing((*rows.filters, *(name for name in names if name != "--sort")), "message")
         if slowest is not None:
             warn_of_remark(
                 "--slowest lists what waited for an answer; --sort duration lists the longest messages first"
             )
+    elif order == "latency" and wanted.first.latency_ns is None:
+        warn_of_remark(_NO_LATENCY)
     warn_of_remark(found.remark)
     warn_of_damage(found.report.damage)
     return 0
@@ -166,7 +172,7 @@ def _ongoing(rows: Rows, wants_octets: bool, directory: Path | None, held: int) 
             write_messages(wanted.messages(), file)
         else:
             _write(_lines(wanted, rows.output_format, directory), rows, file, at_once=True)
-    if not wanted.is_any:
+    if wanted.first is None:
         warn_of_nothing(rows.filters, "message")
     if ongoing.analysis.has_doubt:
         warn_of_remark(READ_ONCE)
@@ -186,19 +192,19 @@ class _Wanted:
     """The messages that are asked for, as :meth:`~scapy_mpa.messages.found.FoundMessages.runs` has them.
 
     Attributes:
-        is_any: whether there were any.
+        first: the first of them, None until there was one.
     """
 
     def __init__(self, runs: Iterable[tuple[MessageRow, Sequence[int]]], rows: Rows) -> None:
         self._runs = runs
         self._rows = rows
-        self.is_any = False
+        self.first: MessageRow | None = None
 
     def __iter__(self) -> Iterator[tuple[MessageRow, Sequence[int]]]:
         """Yield all of them."""
         for row, lengths in self._runs:
             if not self._rows.chooses or self._rows.wants(row):
-                self.is_any = True
+                self.first = self.first or row
                 yield row, lengths
 
     def messages(self) -> Iterator[MessageRow]:

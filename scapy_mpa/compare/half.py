@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from statistics import median
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.compare.changes import Change, column, differences, located
@@ -186,7 +187,7 @@ class ComparedHalf:
 
         took = [there.times[two] - here.times[one] for two, one in found.pairs]
         if took:
-            most_usual = middle(took)
+            most_usual = median(took)
             self.delays = min(took) / _SECOND, most_usual / _SECOND, max(took) / _SECOND
             for (two, one), delay in zip(found.pairs, took, strict=True):
                 if delay - most_usual > late * _SECOND:

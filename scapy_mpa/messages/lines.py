@@ -154,7 +154,7 @@ def _csv(value: Any) -> Any:
 
 
 def text_line(row: MessageRow, payload: str | None) -> str:
-    """A line for people."""
+    """A line for people; how long the message took is in it if more than one frame carried it."""
     where = (
         f" STag {row.stag:#010x} TO {row.to:#x}"
         if row.stag is not None
@@ -168,6 +168,8 @@ def text_line(row: MessageRow, payload: str | None) -> str:
     said = [f"{row.octets} octets"]
     if row.segments > 1:
         said.append(f"{row.segments} segments in {ms(row.duration_ns)}")
+    elif row.first_frame != row.last_frame:
+        said[0] += f" in {ms(row.duration_ns)}"
     if row.invalidate_stag is not None:
         said.append(f"invalidates STag {row.invalidate_stag:#010x}")
     ended_by = row.answer or row.reply
@@ -184,7 +186,7 @@ def text_line(row: MessageRow, payload: str | None) -> str:
     note = f" ({'; '.join(marks)})" if marks else ""
     octets = "" if payload is None else f" {payload}"
     name = row.message or "no message"
-    return f"{row.connection} {row.direction} {frames} {name}{where}: {', '.join(said)}{note}{octets}\n"
+    return f"#{row.connection} {row.direction} {frames} {name}{where}: {', '.join(said)}{note}{octets}\n"
 
 
 def frames_text(first: int, last: int) -> str:

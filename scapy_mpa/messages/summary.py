@@ -59,7 +59,7 @@ class _Waits:
     def line(self, name: str) -> str:
         """Return the line of the table."""
         spread = self.spread
-        values = spread.least, spread.total // max(spread.count, 1), spread.percentile(50), spread.most
+        values = spread.least, spread.total // max(spread.count, 1), spread.median(), spread.most
         texts = [f"{value / 1e6:.3f}" for value in values] if spread.count else ["-"] * len(values)
         numbers = " ".join(f"{text:>8}" for text in [*texts, str(self.most_frame or "-")])
         missing = self.asked - spread.count
@@ -313,7 +313,7 @@ def _spread_as_dict(spread: Spread) -> dict[str, float] | None:
         return None
     return {
         "least": spread.least / _SECOND,
-        "median": spread.percentile(50) / _SECOND,
+        "median": spread.median() / _SECOND,
         "percentile_99": spread.percentile(99) / _SECOND,
         "most": spread.most / _SECOND,
     }
@@ -321,7 +321,7 @@ def _spread_as_dict(spread: Spread) -> dict[str, float] | None:
 
 def _spread_words(spread: Spread) -> str:
     return (
-        f"least {spread.least / 1e6:.3f}, median {spread.percentile(50) / 1e6:.3f}, "
+        f"least {spread.least / 1e6:.3f}, median {spread.median() / 1e6:.3f}, "
         f"99 % {spread.percentile(99) / 1e6:.3f}, most {spread.most / 1e6:.3f}"
     )
 

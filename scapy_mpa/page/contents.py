@@ -23,13 +23,14 @@ from scapy_mpa.plot.overview import draw_overview
 from scapy_mpa.plot.reads import Asked, requests_in
 from scapy_mpa.plot.rows import ConnectionRows
 from scapy_mpa.plot.view import Stretch, Subject
-from scapy_mpa.plot.worst import Glimpse, glimpses, worst_first
+from scapy_mpa.plot.worst import Glimpse, glimpses
 from scapy_mpa.report.buffers import WAY_WORDS, WAYS
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report
+from scapy_mpa.report.ranking import rule_rank, worst_first
 from scapy_mpa.report.track import tracks
 from scapy_mpa.rules.findings import Finding
-from scapy_mpa.rules.table import GROUPS, SEVERITIES, Rule
+from scapy_mpa.rules.table import GROUPS, Rule
 from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:
@@ -296,7 +297,7 @@ def broken_rules(report: Report) -> list[BrokenRule]:
         found[finding.rule.id] = there._replace(first=first, times=there.times + finding.count)
     return sorted(
         found.values(),
-        key=lambda one: (SEVERITIES.index(one.rule.severity), -len(one.connections), -one.times, one.rule.id),
+        key=lambda one: rule_rank(one.rule, len(one.connections), one.times),
     )
 
 

@@ -56,6 +56,6 @@ def latencies_of(connections: Sequence[Connection], messages: ConnectionRows) ->
 
 
 def _row(connection: int, side: Role, what: str, spread: Spread, most: list[int]) -> LatencyRow:
-    times = (spread.least, spread.percentile(50), spread.percentile(99), spread.most)
+    times = (spread.least, spread.median(), spread.percentile(99), spread.most)
     least, median, high, highest = (time / _SECOND for time in times)
     return LatencyRow(connection, side, what, spread.count, least, median, high, highest, most[0])

@@ -26,7 +26,6 @@ from scapy_mpa.page.contents import (
 )
 from scapy_mpa.page.templates import check_jinja, environment, policy, source
 from scapy_mpa.plot.look import DARK, LIGHT, time_text
-from scapy_mpa.plot.worst import gravest
 from scapy_mpa.report.beginning import remarkable_beginning
 from scapy_mpa.report.connection import Connection, connection_line
 from scapy_mpa.report.fields import KINDS
@@ -35,8 +34,9 @@ from scapy_mpa.report.items import Item
 from scapy_mpa.report.lifecycle import lifecycle_line
 from scapy_mpa.report.model import Report, summary_line, summary_of
 from scapy_mpa.report.negotiated import Negotiated
+from scapy_mpa.report.ranking import gravest
 from scapy_mpa.report.show import startup_item, startup_of
-from scapy_mpa.report.text import ENDED_WORDS, ended_words
+from scapy_mpa.report.text import ended_words, ending
 from scapy_mpa.system.names import printable
 from scapy_mpa.values.words import plural
 from scapy_mpa.version import __version__
@@ -158,7 +158,7 @@ class _Page:
         overview, latencies = self._drawing.overview(), self._drawing.latencies()
         table = self._template(
             "table.html",
-            ended=ENDED_WORDS,
+            ending=ending,
             connections=listed,
             severity=gravest,
             total=len(self._report.connections),
@@ -178,7 +178,6 @@ class _Page:
             "severity": gravest,
             "table": self._markup(table),
             "plural": plural,
-            "ended": ENDED_WORDS,
             "ended_words": ended_words,
             "overview": self._markup(overview),
             "latencies": latencies,

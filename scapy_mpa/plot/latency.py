@@ -134,7 +134,7 @@ def _words(what: str, side: Role, kind: _Kind, protocol: str | None) -> str:
     said = f"{plural(spread.count, what, thousands=True)}{named} of the {side.capitalize()} answered"
     if spread.count == 1:
         return f"{said}, after {time_text(spread.most / _SECOND)}."
-    median, most = (time_text(one / _SECOND) for one in (spread.percentile(50), spread.most))
+    median, most = (time_text(one / _SECOND) for one in (spread.median(), spread.most))
     return f"{said}, after {median} (median) and {most} at most (frame {kind.frame})."
 
 

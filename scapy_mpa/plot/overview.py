@@ -25,9 +25,9 @@ from scapy_mpa.plot.look import (
     settings,
     time_unit,
 )
-from scapy_mpa.plot.worst import gravest, worst_first
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.text import ENDED_WORDS
+from scapy_mpa.report.ranking import gravest, worst_first
+from scapy_mpa.report.text import ending
 from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:
@@ -106,8 +106,8 @@ def _overview(connections: Sequence[Connection], captures: Sequence[str], look: 
     ax.spines["left"].set_visible(False)
     ax.set_xlabel(f"{unit.name} since the first frame of these connections")
     unfinished = sum(one.lifecycle.is_unfinished for one in connections)
-    ends = Counter(one.lifecycle.ended for one in connections)
-    how = ", ".join(f"{count:,} {ENDED_WORDS[end]}" for end, count in ends.most_common())
+    ends = Counter(ending(one.lifecycle) for one in connections)
+    how = ", ".join(f"{count:,} {end}" for end, count in ends.most_common())
     said = f"{plural(len(connections), 'connection', thousands=True)}: {how}."
     if unfinished:
         said += f" {unfinished:,} ended before the work was done."

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from scapy_mpa.framing.role import Role
@@ -66,13 +68,11 @@ def _fpdu_sizes(connection: Connection, direction: Role, window: Stretch) -> Cou
 
 
 def _span(sizes: Counter[int]) -> str:
-    """The smallest and the largest, and the one in the middle."""
+    """The smallest and the largest, and the median."""
     if not sizes:
         return "no octets"
-    middle = sizes.total() / 2
-    passed = 0
-    for size in sorted(sizes):
-        passed += sizes[size]
-        if passed >= middle:
-            break
-    return f"{min(sizes):,} to {max(sizes):,} octets (median {size:,})"
+    ordered, total = sorted(sizes), sizes.total()
+    ends = [*accumulate(sizes[size] for size in ordered)]
+    low, high = (ordered[bisect_left(ends, rank)] for rank in ((total + 1) // 2, total // 2 + 1))
+    median = f"{(low + high) / 2:,.1f}".removesuffix(".0")
+    return f"{min(sizes):,} to {max(sizes):,} octets (median {median})"

@@ -1,8 +1,7 @@
-"""Which of many connections are drawn, and which part of one is worth a look."""
+"""Which part of a connection is worth a look."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -10,8 +9,6 @@ from scapy_mpa.framing.role import Role
 from scapy_mpa.plot.view import Stretch, Subject
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.rules.findings import Finding
-from scapy_mpa.rules.table import SEVERITIES, Severity
-from scapy_mpa.values.lifecycle import ENDINGS
 
 #: Segments of a half connection on either side of what a stretch is about; a half with no more than both is whole.
 _AROUND = 24
@@ -23,30 +20,6 @@ class Glimpse(NamedTuple):
     directions: tuple[Role, ...]
     window: Stretch
     why: str
-
-
-def gravest(connection: Connection) -> Severity | None:
-    """The severity of its gravest finding."""
-    found = {one.severity for one in connection.findings}
-    return next((severity for severity in SEVERITIES if severity in found), None)
-
-
-def worst_first(connections: Iterable[Connection]) -> list[Connection]:
-    """Unfinished ones first; by errors, then warnings; then by how they ended, then notes, then by number.
-
-    What a user misses is work that was not done: a connection reset with octets unacknowledged goes before one that
-    broke a rule and did its work.
-    """
-
-    def key(connection: Connection) -> tuple[int, ...]:
-        count = Counter(found.severity for found in connection.findings)
-        life = connection.lifecycle
-        ended = ENDINGS.index(life.ended)
-        return (
-            not life.is_unfinished, -count["error"], -count["warning"], ended, -count["note"], connection.number,
-        )  # fmt: skip
-
-    return sorted(connections, key=key)
 
 
 def glimpses(subject: Subject) -> Iterator[Glimpse]:

@@ -37,7 +37,14 @@ class Spread:
 
     def percentile(self, percent: float) -> int:
         """The least value that this percentage of all does not exceed (nearest rank); 0 if there is none."""
-        rank = max(1, -int(-self.count * percent // 100))
+        return self._at(max(1, -int(-self.count * percent // 100)))
+
+    def median(self) -> float:
+        """The middle value, of an even number of values the mean of the middle two; 0 if there is none."""
+        return (self._at((self.count + 1) // 2) + self._at(self.count // 2 + 1)) / 2
+
+    def _at(self, rank: int) -> int:
+        """The value with this rank, from 1; 0 if there is none."""
         if not self._counts:
             return sorted(self._values)[rank - 1] if self.count else 0
         self._fold()

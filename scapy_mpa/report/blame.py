@@ -2,7 +2,7 @@
 
 A Terminate is the word of its sender.  A finding about the other side before it is evidence for it; where all that the
 other side sent was captured and such an error would show on the wire, that there is none is evidence against it.  What
-buffers a receiver has is not on the wire.
+buffers a receiver has is not on the wire.  Where nothing is known, the sentence says what would show it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from scapy_mpa.values.words import plural
 BAD_FPDU: Final = ("crc", "marker-length")
 _LLP = 2
 _NOT_KNOWN = "cannot be known from this capture"
+_FULL_CAPTURE = "a capture that has them would show it"
 #: Layer, error type and code of MPA's errors of CRC and Marker (RFC 5044 §8), of an RDMAP Stream (RFC 5040 §4.8).
 _CRC, _MARKER, _OF_STREAM = (2, 0, 2), (2, 0, 3), (0, 2, 7)
 
@@ -48,6 +49,9 @@ _RULES_OF: Final[dict[tuple[int, int, int], tuple[str, ...]]] = {
 }
 #: Those of which the wire shows all: versions, opcodes and queues, and TO and length.
 _ON_THE_WIRE: Final = frozenset(((0, 2, 5), (0, 2, 6), (1, 1, 3), (1, 1, 4), (1, 2, 1), (1, 2, 6)))
+#: Layer and error type of Terminates for a tagged buffer and an untagged one (RFC 5040 §4.8, RFC 5041 §7.2), and the
+#: error of an STag that cannot be invalidated.
+_TAGGED, _UNTAGGED, _NOT_INVALIDATED = ((0, 1), (1, 1)), (1, 2), (0, 2, 9)
 #: Rules whose breach shows that a receiver may have got other octets than those that are believed.
 _IN_TWO_FORMS = ("crc-dropped", "overlap", "tcp-checksum", "attack-injection")
 
@@ -75,7 +79,7 @@ def weighed(known: Circumstances, found: Terminated, sender: Role) -> str:
     if shown is not None:
         return f"{who(peer)} broke {shown.clause}, as captured: {shown.detail} (frame {shown.frame})"
     bad = bad_before(known, found.frame, peer)
-    return _came_before(bad, peer) if bad is not None else _not_shown(known, said, peer)
+    return _came_before(bad, peer) if bad is not None else _not_shown(known, said, sender)
 
 
 def evidence(known: Circumstances, found: Terminated, sender: Role) -> Finding | None:
@@ -107,26 +111,40 @@ def _came_before(bad: Finding, peer: Role) -> str:
     return f"{error} from {who(peer)} came before it (frame {bad.frame})"
 
 
-def _not_shown(known: Circumstances, said: Terminate, peer: Role) -> str:
-    """Say what is known about an error that no FPDU captured of ``peer`` shows."""
+def _not_shown(known: Circumstances, said: Terminate, sender: Role) -> str:
+    """Say what is known about an error of the peer of ``sender`` that no captured FPDU shows."""
     if said.layer == _LLP or not said.etype:
         return ""  # it says nothing of a message
-    if said[:3] in _ON_THE_WIRE and not _lacks(known, peer):
+    peer = peer_of(sender)
+    lack = _lacks(known, peer)
+    if said[:3] not in _ON_THE_WIRE:
+        return f"who is to blame {_NOT_KNOWN}, only from {_state_of(said, sender)}"
+    if not lack:
         return f"no captured FPDU of {who(peer)} shows that"
-    return f"who is to blame {_NOT_KNOWN}"
+    return f"who is to blame {_NOT_KNOWN}: {lack}"
+
+
+def _state_of(said: Terminate, sender: Role) -> str:
+    """Return what of the sender of a Terminate, which no capture holds, shows whether its error is real."""
+    if said[:2] == _UNTAGGED:
+        return f"the receive buffers that {who(sender)} had posted"
+    if said[:2] in _TAGGED or said[:3] == _NOT_INVALIDATED:
+        return f"the memory that {who(sender)} had registered"
+    return f"the logs of {who(sender)}"
 
 
 def _lacks(known: Circumstances, direction: Role) -> str:
-    """Say why it is not known what the receiver of a direction got; "" if it is."""
+    """Say why it is not known what the receiver of a direction got, and what would show it; "" if it is known."""
     counts = known.connection.half(direction).counts
     if counts.missing_octets:
-        return f"{plural(counts.missing_octets, 'octet', thousands=True)} of {who(direction)} are missing"
+        octets = plural(counts.missing_octets, "octet", thousands=True)
+        return f"{octets} of {who(direction)} are missing; {_FULL_CAPTURE}"
     if counts.cut_fpdus:
-        return f"{plural(counts.cut_fpdus, 'FPDU')} of {who(direction)} were cut off"
+        return f"{plural(counts.cut_fpdus, 'FPDU')} of {who(direction)} were cut off; {_FULL_CAPTURE}"
     if counts.unlocated_octets:
         return f"{plural(counts.unlocated_octets, 'octet', thousands=True)} of {who(direction)} belong to no FPDU"
     if not counts.fpdus:
-        return f"no FPDU of {who(direction)} was captured"
+        return f"no FPDU of {who(direction)} was captured; {_FULL_CAPTURE}"
     forms = known.finding(*_IN_TWO_FORMS, direction=direction)
     return f"octets of {who(direction)} arrived in two versions (frame {forms.frame})" if forms is not None else ""
 
@@ -145,7 +163,7 @@ def _crc(known: Circumstances, peer: Role) -> str:
         return f"whose fault it is {_NOT_KNOWN}: {why}"
     those = f"all {counts.fpdus} FPDUs" if counts.fpdus > 1 else "the only FPDU"
     good = "were captured good here: damaged" if counts.fpdus > 1 else "was captured good here: damaged"
-    return f"{those} of {who(peer)} {good} after this tap, or computed differently by its receiver"
+    return f"{those} of {who(peer)} {good} after this tap, or computed differently by its receiver; {_tap_of(peer)}"
 
 
 def _marker(known: Circumstances, peer: Role) -> str:
@@ -160,7 +178,12 @@ def _marker(known: Circumstances, peer: Role) -> str:
     if lack:
         return f"whose fault it is {_NOT_KNOWN}: {lack}"
     markers = plural(half.counts.marker_count, "Marker")
-    return f"{markers} of {who(peer)} agreed with ULPDU_Length here: damaged after this tap, or misread by its receiver"
+    agreed = "agreed with ULPDU_Length here: damaged after this tap, or misread by its receiver"
+    return f"{markers} of {who(peer)} {agreed}; {_tap_of(peer)}"
+
+
+def _tap_of(sender: Role) -> str:
+    return f"a capture at {who(peer_of(sender))} shows which"
 
 
 def _deviates(peer: Role, deviating: Finding) -> str:

@@ -47,9 +47,9 @@ class Connection:
     """
 
     __slots__ = (
-        "_flow", "_judgement", "_reply", "_request", "_startup", "_upper_layer", "assumptions", "crc", "ended_with",
-        "findings", "has_twin", "index", "inferred", "initiator", "lifecycle", "number", "own_paths", "part", "path",
-        "profile", "rejected", "responder", "rules", "service_port",
+        "_flow", "_judgement", "_reply", "_request", "_startup", "_upper_layer", "assumptions", "crc", "ended_after",
+        "ended_with", "findings", "has_twin", "index", "inferred", "initiator", "lifecycle", "number", "own_paths",
+        "part", "path", "profile", "rejected", "responder", "rules", "service_port",
     )  # fmt: skip
 
     def __init__(self, mpa: CapturedConnection, index: FrameIndex, assumptions: Assumptions = NOTHING) -> None:
@@ -66,8 +66,9 @@ class Connection:
         self.inferred = mpa.inferred
         #: The port of the Responder's service, if a port mapper has given it the port of this connection.
         self.service_port: int | None = None
-        #: What is said of others of the same hosts that ended within a short time, "" if none did.
-        self.ended_with = ""
+        #: What is said of others of the same hosts that ended within a short time: of the one that was closed before
+        #: it, and of those that broke off; "" if none did.
+        self.ended_after = self.ended_with = ""
         #: True if another connection has the same addresses and ports in another network, as ``path`` tells.
         self.has_twin = False
         self.rejected = mpa.rejected
@@ -212,7 +213,7 @@ class Connection:
         return self._verdict(self.startup_events)
 
     def _verdict(self, events: Sequence[StartupEvent]) -> str:
-        return "; ".join(filter(None, (self._own_verdict(events), self.ended_with)))
+        return self.ended_after + "; ".join(filter(None, (self._own_verdict(events), self.ended_with)))
 
     @property
     def own_verdict(self) -> str:

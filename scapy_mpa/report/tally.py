@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.ranking import rule_rank
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import RULES, SEVERITIES, Rule, Severity
 from scapy_mpa.values.lifecycle import ENDINGS, Ended
@@ -24,14 +25,15 @@ class RuleCount(NamedTuple):
 class Summary(NamedTuple):
     """The sum of a report: how connections ended, and the rules that were broken, the gravest first.
 
-    ``unfinished``: how many ended before their work did, by what ended them. ``reset``: how many were reset after what
-    ended them.
+    ``ended`` counts by what came first. ``unfinished``: how many ended before their work did, by what ended them.
+    ``reset``: how many were reset after what ended them; ``aborted``: those of them that a FIN had not closed.
     """
 
     connections: int
     ended: dict[Ended, int]
     unfinished: dict[Ended, int]
     reset: dict[Ended, int]
+    aborted: int
     rules: list[RuleCount]
 
     def as_dict(self) -> dict[str, Any]:
@@ -64,6 +66,7 @@ class Tally:
         self._ended: Counter[Ended] = Counter()
         self._unfinished: Counter[Ended] = Counter()
         self._reset: Counter[Ended] = Counter()
+        self._aborted = 0
         #: Findings by severity, breaches by rule, connections by rule.
         self._severities: Counter[Severity] = Counter()
         self._times: Counter[str] = Counter()
@@ -77,6 +80,7 @@ class Tally:
             self._unfinished[connection.lifecycle.ended] += 1
         if connection.lifecycle.reset_by is not None and connection.lifecycle.ended != "rst":
             self._reset[connection.lifecycle.ended] += 1
+            self._aborted += connection.lifecycle.is_aborted
         if connection.findings:
             self._where.update({found.rule.id for found in connection.findings})
             self.count_findings(connection.findings)
@@ -94,12 +98,12 @@ class Tally:
     def summary(self) -> Summary:
         """Return the counts as a summary."""
         rules = [RuleCount(RULES[rule], count, self._where[rule]) for rule, count in self._times.items()]
-        rules.sort(key=lambda one: (SEVERITIES.index(one.rule.severity), -one.connections, -one.times, one.rule.id))
+        rules.sort(key=lambda one: rule_rank(one.rule, one.connections, one.times))
         ended, unfinished, reset = (
             {how: counts[how] for how in ENDINGS if counts[how]}
             for counts in (self._ended, self._unfinished, self._reset)
         )
-        return Summary(self.connections, ended, unfinished, reset, rules)
+        return Summary(self.connections, ended, unfinished, reset, self._aborted, rules)
 
     def line(self) -> str:
         """Return the number of MPA connections, and of findings of each severity."""

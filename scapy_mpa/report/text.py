@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 
 from scapy_mpa.capture.named import Joined
 from scapy_mpa.framing.role import ROLES
@@ -11,10 +12,11 @@ from scapy_mpa.report.blocks import WITHOUT_PACKETS, in_blocks
 from scapy_mpa.report.connection import Connection, connection_line
 from scapy_mpa.report.lifecycle import lifecycle_line
 from scapy_mpa.report.model import Report, summary_line, tally_of
+from scapy_mpa.report.ranking import worst_first
 from scapy_mpa.report.tally import Summary
 from scapy_mpa.report.unfinished import address_of, alike
 from scapy_mpa.rules.findings import Finding
-from scapy_mpa.rules.table import SEVERITIES
+from scapy_mpa.values.lifecycle import Lifecycle
 from scapy_mpa.values.segment import is_stream
 from scapy_mpa.values.words import plural
 
@@ -27,8 +29,8 @@ More = Callable[[Connection], Iterable[str]]
 
 #: This many connections are listed, unless all are asked for.
 MOST_CONNECTIONS = 50
-#: How connections ended, in words.
-ENDED_WORDS = {
+#: How connections ended, in words, and one that was aborted.
+_ENDED_WORDS = {
     "lost": "lost",
     "terminate": "by Terminate",
     "rejected": "rejected",
@@ -36,11 +38,15 @@ ENDED_WORDS = {
     "fin": "by FIN",
     "open": "open",
 }
+_ABORTED = "reset after a FIN"
 
+#: In which order connections are listed, where that is not the order of their numbers.
+_ORDER = "the worst connections first: those that ended before their work did, then by errors and warnings"
 #: A hint under a connection whose beginning only was captured.
 _OFFLOADED = "no octet after the startup frames was captured; if a card offloads the connection, see docs/capturing.md"
 #: What became of segments, in words: see :func:`order_and_loss`.
 _OUT_OF_ORDER = "out of order (reordered, or lost before the tap)"
+_EARLY = "placed early (behind a hole, before it was filled)"
 _SENT_AGAIN = "sent again (lost after the tap, or duplicated)"
 #: Rules that are broken where a connection went on and the capture lacks its octets.
 _LACKS_OCTETS = frozenset(("capture-gap", "gap"))
@@ -75,9 +81,9 @@ def report_lines(
 ) -> Iterator[str]:
     """Yield the lines of a report.
 
-    First what it comes to, then connections: all of them if they are few, else those with something to report, the
-    gravest first where they are many; with ``every`` all in any case. ``summary_only`` leaves them out. ``more_of`` a
-    connection comes before its findings.
+    First what it comes to, then connections, the worst first: all of them if they are few, else those with something
+    to report; with ``every`` all in any case. ``summary_only`` leaves them out. ``more_of`` a connection comes before
+    its findings.
     """
     lines = _report_lines(report, style, every, summary_only, more_of)
     yield from lines if report.streams is None else map(in_blocks, lines)
@@ -97,6 +103,8 @@ def _report_lines(report: Report, style: Styler, every: bool, summary_only: bool
     told = sum(1 + like_others.get(one.number, 0) for one in shown)
     if not summary_only and told < len(report.connections):
         yield f"  {_left_out(report, told)}"
+    if any(one.number > other.number for one, other in pairwise(shown)):
+        yield f"  {_ORDER}"
 
     where = where_in(report)
     for connection in shown:
@@ -140,6 +148,8 @@ def connection_lines(connection: Connection, where: Where = _nowhere) -> Iterato
 def order_and_loss(connection: Connection) -> str:
     """Return a line about segments that came out of order or again, and octets never captured; "" if there are none.
 
+    If there are some of these, the line says of the others that there are none.
+
     A segment with new octets below the highest captured was reordered, or its octets were lost before the tap and sent
     again. One without new octets had passed the tap before: it was lost after the tap, or duplicated. The capture
     does not show which of the two it was.
@@ -154,10 +164,14 @@ def order_and_loss(connection: Connection) -> str:
     missing = [
         f"{name} {plural(one.missing_octets, 'octet', thousands=True)}" for name, one in sides if one.missing_octets
     ]
+    if not (late or again or missing):
+        return ""
+    early = [f"{name} {one.delivered_late}" for name, one in sides if one.delivered_late]
     said = [
-        *([f"{_OUT_OF_ORDER}: {', '.join(late)} segments"] if late else []),
-        *([f"{_SENT_AGAIN}: {', '.join(again)} segments"] if again else []),
-        *([f"never captured: {', '.join(missing)}"] if missing else []),
+        f"{_OUT_OF_ORDER}: {', '.join(late)} segments" if late else "none out of order",
+        *([f"{_EARLY}: {', '.join(early)} FPDUs"] if early else []),
+        f"{_SENT_AGAIN}: {', '.join(again)} segments" if again else "none sent again",
+        f"never captured: {', '.join(missing)}" if missing else "no hole is left",
     ]
     return "; ".join(said)
 
@@ -177,17 +191,12 @@ def _lacks_full_operation(connection: Connection) -> bool:
 
 
 def _shown(report: Report, like_others: dict[int, int], every: bool) -> list[Connection]:
-    """The connections that are listed, by number."""
+    """The connections that are listed, the worst first."""
     # Those that are like another one are not listed; the first of them says how many there are.
     connections = [one for one in report.connections if like_others.get(one.number) != 0]
     if every or len(connections) <= MOST_CONNECTIONS:
-        return connections
-    remarkable = sorted((one for one in connections if one.findings), key=_gravity)
-    return sorted(remarkable[:MOST_CONNECTIONS], key=lambda one: one.number)
-
-
-def _gravity(connection: Connection) -> int:
-    return min(SEVERITIES.index(found.severity) for found in connection.findings)
+        return worst_first(connections)
+    return worst_first(one for one in connections if one.findings)[:MOST_CONNECTIONS]
 
 
 def _left_out(report: Report, told: int) -> str:
@@ -200,14 +209,27 @@ def _left_out(report: Report, told: int) -> str:
     )
 
 
+def ending(life: Lifecycle) -> str:
+    """Return how a connection ended, in words."""
+    return _ABORTED if life.is_aborted else _ENDED_WORDS[life.ended]
+
+
 def ended_words(summary: Summary) -> Iterator[str]:
-    """Yield how connections ended, how many before their work was done, and how many of these were reset."""
+    """Yield how connections ended, how many before their work was done, and how many were reset after their end."""
     for how, count in summary.ended.items():
-        early = summary.unfinished.get(how, 0) if how in ("fin", "rst") else 0
-        more = [f"{early} before everything was acknowledged"] if early else []
-        if how in summary.reset:
-            more.append(f"{summary.reset[how]} reset after that")
-        yield f"{count} {ENDED_WORDS[how]}" + (f" ({', '.join(more)})" if more else "")
+        reset = summary.reset.get(how, 0)
+        if how == "fin" and summary.aborted:
+            yield _ended(summary.aborted, _ABORTED, summary.unfinished.get("fin", 0), 0)
+            count, reset = count - summary.aborted, reset - summary.aborted
+        if count:
+            yield _ended(count, _ENDED_WORDS[how], summary.unfinished.get(how, 0) if how == "rst" else 0, reset)
+
+
+def _ended(count: int, how: str, early: int, reset: int) -> str:
+    """Return how some connections ended; ``early`` of them before all was acknowledged, ``reset`` after their end."""
+    more = [f"{f'{early} ' if early < count else ''}before everything was acknowledged"] if early else []
+    more += [f"{reset} reset after that"] if reset else []
+    return f"{count} {how}" + (f" ({', '.join(more)})" if more else "")
 
 
 def summary_lines(summary: Summary, style: Styler) -> Iterator[str]:

@@ -50,12 +50,11 @@ def mark_ended_together(connections: Sequence[Connection]) -> None:
             first, last = bisect_left(times, time - SHORT_TIME), bisect_right(times, time + SHORT_TIME)
             near = some[max(first, index - MOST_NAMED) : min(last, index + MOST_NAMED + 1)]
             others = sorted((other for other in near if other[1] is not one), key=lambda other: abs(other[0] - time))
-            closing = None
+            one.ended_with = _words(time, others[:MOST_NAMED], last - first - 1)
             if one.lifecycle.reset_by is not None and one.lifecycle.is_unfinished:
                 before = bisect_left(ended, time, key=itemgetter(0))
                 if before and ended[before - 1][0] >= time - SHORT_TIME:
-                    closing = ended[before - 1]
-            one.ended_with = _words(time, others[:MOST_NAMED], last - first - 1, closing)
+                    one.ended_after = _closed_before(time, *ended[before - 1])
 
 
 def _hosts(connection: Connection) -> frozenset[bytes]:
@@ -68,27 +67,31 @@ def _is_broken(connection: Connection) -> bool:
     return life.ended in ("terminate", "rst") or (life.ended == "fin" and life.is_unfinished)
 
 
-def _words(
-    time: int, others: Sequence[tuple[int, Connection]], count: int, closing: tuple[int, Connection] | None
-) -> str:
-    """Name other connections by when they ended, of ``count`` in all, and one that was closed; "" if there are none."""
+def _closed_before(time: int, at: int, closed: Connection) -> str:
+    """Name the connection that was closed before one broke off: it begins the sentence, as it may be the cause."""
+    life = closed.lifecycle
+    assert life.ended_by is not None
+    by = f"closed by its {life.ended_by.capitalize()} (FIN, frame {life.ended_frame})"
+    return f"{_seconds(time - at)} after #{closed.number}, of the same hosts, was {by}: "
+
+
+def _words(time: int, others: Sequence[tuple[int, Connection]], count: int) -> str:
+    """Name other connections by when they ended, of ``count`` in all; "" if there are none."""
     named = []
     for at, one in others:
         how = "terminated" if one.lifecycle.ended == "terminate" else "reset"
         named.append(f"#{one.number} was {how} {_apart(time, at)}")
     if count > len(others):
         named[-1] += f", and {count - len(others)} more"
-    if closing is not None:
-        at, one = closing
-        life = one.lifecycle
-        assert life.ended_by is not None
-        by = life.ended_by.capitalize()
-        named.append(f"#{one.number} was closed by its {by} {_apart(time, at)} (FIN, frame {life.ended_frame})")
     return f"also of these hosts: {', '.join(named)}" if named else ""
 
 
 def _apart(time: int, at: int) -> str:
-    return f"{abs(at - time) / _NANOSECONDS:.3f} s {'later' if at >= time else 'earlier'}"
+    return f"{_seconds(abs(at - time))} {'later' if at >= time else 'earlier'}"
+
+
+def _seconds(nanoseconds: int) -> str:
+    return f"{nanoseconds / _NANOSECONDS:.3f} s"
 
 
 def report_buffers_not_offered(connections: Sequence[Connection], findings: Findings) -> None:

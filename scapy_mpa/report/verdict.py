@@ -141,7 +141,7 @@ def _message(header: TaggedHeader | UntaggedHeader, message: Quoted | None, *, i
     if is_unsent or message is None:
         return f"the {name} ({place}, which {'was never sent' if is_unsent else 'was not captured'})"
     size = f" of {message.octets:,} octets" if message.is_whole else ""
-    part = "" if message.is_whole else f"{message.octets:,} octets of it captured, "
+    part = "" if message.is_whole else f"{message.octets:,} octets of its payload captured, "
     return f"the {name}{size} ({place}, {part}{_frames(message.first_frame, message.last_frame)})"
 
 
@@ -256,19 +256,20 @@ def _says_lost(known: Circumstances) -> str:
     direction, end = _in_vain(known)
     again = f"{_times(end.in_vain)} without an answer ({_frames(*end.in_vain_frames)})"
     said = f"{who(peer_of(direction))} no longer answered: {who(direction)} sent the same octets again {again}"
-    return f"{said}, {_left(end)} unacknowledged" + _after(known, end.in_vain_frames[1])
+    return f"{said}, {_left(direction, end)}" + _after(known, end.in_vain_frames[1])
 
 
 def _times(count: int) -> str:
     return "once" if count == 1 else "twice" if count == 2 else f"{count} times"
 
 
-def _left(end: HalfEnd) -> str:
-    """Return what was not acknowledged."""
-    octets = plural(end.unacknowledged_octets, "octet", thousands=True)
+def _left(side: Role, end: HalfEnd) -> str:
+    """Return what of a side was not acknowledged; TCP acknowledges headers, PAD, CRC and Markers, too."""
+    octets = f"{plural(end.unacknowledged_octets, 'octet', thousands=True)} of TCP payload"
     if not end.unacknowledged_messages:
-        return octets
-    return f"{plural(end.unacknowledged_messages, 'message', thousands=True)} ({octets})"
+        return f"{octets} of {who(side)} not acknowledged"
+    messages = plural(end.unacknowledged_messages, "message", thousands=True)
+    return f"{messages} of {who(side)} not fully acknowledged ({octets}, headers included)"
 
 
 # --- FIN and RST ---
@@ -326,7 +327,7 @@ def _unacknowledged(known: Circumstances) -> str:
     left = [(side, known.end(side)) for side in ROLES if known.end(side).unacknowledged_octets]
     if not left:
         return ""
-    return ", " + " and ".join(f"{_left(end)} of {who(side)} unacknowledged" for side, end in left)
+    return ", " + " and ".join(_left(side, end) for side, end in left)
 
 
 def _is_closed(known: Circumstances) -> bool:

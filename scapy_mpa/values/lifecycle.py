@@ -121,3 +121,12 @@ class Lifecycle(NamedTuple):
             return True
         has_more = self.initiator.unacknowledged_octets or self.responder.unacknowledged_octets
         return self.reset_by is not None and bool(has_more)
+
+    @property
+    def is_aborted(self) -> bool:
+        """True if a RST followed the FIN of one side before the other had closed, or all octets were acknowledged.
+
+        A FIN closes one half connection only; the RST aborts the connection (RFC 9293 §3.6, §3.10.7.4).
+        """
+        is_closed = self.initiator.closed == self.responder.closed == "fin"
+        return self.ended == "fin" and self.reset_by is not None and (self.is_unfinished or not is_closed)

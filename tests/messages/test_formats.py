@@ -7,6 +7,7 @@ import io
 import json
 import math
 import random
+import statistics
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 from click import UsageError
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from jsonschema import Draft202012Validator
 
 from scapy_mpa import analyze
@@ -30,9 +31,12 @@ RPING = PCAPS / "siw-rping.pcap"
 ALL = captures()
 
 
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, [*map(str, arguments)], standalone_mode=False, catch_exceptions=False)
+
+
 def invoke(*arguments: object) -> str:
-    words = [*map(str, arguments)]
-    return CliRunner().invoke(cli, words, standalone_mode=False, catch_exceptions=False).stdout
+    return run(*arguments).stdout
 
 
 def rows(capture: Path, *options: object) -> list[dict[str, Any]]:
@@ -215,8 +219,8 @@ def test_summary_counts_what_is_listed(pcap: Callable[[str], Path]) -> None:
                 latencies = sorted(row["answer"]["latency"] for row in some if row["answer"])
                 assert kind["answered"] == len(latencies)
                 if latencies:
-                    ranks = [math.ceil(len(latencies) * part) - 1 for part in (0.5, 0.99)]
-                    want = latencies[0], *(latencies[rank] for rank in ranks), latencies[-1]
+                    high = latencies[math.ceil(len(latencies) * 0.99) - 1]
+                    want = latencies[0], statistics.median(latencies), high, latencies[-1]
                     found = kind["latency"]
                     assert [found[key] for key in ("least", "median", "percentile_99", "most")] == pytest.approx(want)
                     assert found["mean"] == pytest.approx(sum(latencies) / len(latencies))
@@ -281,6 +285,27 @@ def test_slowest_and_sorted(pcap: Callable[[str], Path]) -> None:
         assert durations == sorted(durations, reverse=True) and len(durations) == len(listed)
 
 
+def test_where_nothing_is_answered_it_says_why_latency_sorts_nothing(pcap: Callable[[str], Path]) -> None:
+    lossy = pcap("markers-lossy")
+    sorted_by_latency = run("messages", lossy, "--sort", "latency")
+    assert sorted_by_latency.stdout == invoke("messages", lossy)
+    (said,) = sorted_by_latency.stderr.splitlines()
+    assert said.startswith("scapy-mpa: none of these messages has a latency")
+    for arguments in ((lossy, "--sort", "duration"), (RPING, "--sort", "latency")):
+        assert not run("messages", *arguments).stderr
+    assert "matches --stag" in run("messages", lossy, "--sort", "latency", "--stag", "7").stderr
+
+
+def test_a_message_that_two_frames_carried_says_how_long_it_took(pcap: Callable[[str], Path]) -> None:
+    """Even if it has one DDP Segment, whose FPDU lies in two TCP segments."""
+    lossy = pcap("markers-lossy")
+    lines = invoke("messages", lossy, "--sort", "duration").splitlines()
+    assert lines[0] == "#0 initiator frames 745-762 Send QN 0 MSN 52: 200 octets in 5.712 ms"
+    for line, row in zip(lines, rows(lossy, "--sort", "duration"), strict=True):
+        is_in_two = row["first_frame"] != row["last_frame"]
+        assert (f" in {row['duration'] * 1e3:.3f} ms" in line) is (is_in_two or row["segments"] > 1)
+
+
 def test_payload_follows_a_message_that_is_sorted(pcap: Callable[[str], Path]) -> None:
     plain = {(row["direction"], row["first_frame"], row["to"]): row for row in rows(RPING, "--payload")}
     found = rows(RPING, "--payload", "--sort", "octets")
@@ -312,7 +337,10 @@ def test_percentiles() -> None:
             want = values[math.ceil(count * percent / 100) - 1]
             assert want * (1 - 1 / 1024) <= spread.percentile(percent) <= want
             assert count > 1 << 15 or spread.percentile(percent) == want
-    assert Spread().percentile(50) == 0
+        median = statistics.median(values)
+        assert median * (1 - 1 / 1024) <= spread.median() <= median
+        assert count > 1 << 15 or spread.median() == median
+    assert Spread().percentile(50) == Spread().median() == 0
 
 
 def test_request_of_a_host_that_does_not_swap() -> None:

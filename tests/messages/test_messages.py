@@ -217,10 +217,10 @@ def test_no_directory_is_made_in_vain(arguments: tuple[object, ...], error: type
 def test_text_is_one_line_a_message() -> None:
     lines = invoke(PCAPS / "siw-rping.pcap", "--direction", "initiator", "--payload").output.splitlines()
     assert lines[0] == (
-        "0 initiator frame 12 Send QN 0 MSN 1: 16 octets, rping: buffer of 64 octets 000055eabfc99ba05a47490000000040"
+        "#0 initiator frame 12 Send QN 0 MSN 1: 16 octets, rping: buffer of 64 octets 000055eabfc99ba05a47490000000040"
     )
     assert lines[1].startswith(
-        "0 initiator frame 14 RDMA Read Response STag 0xa66e7c00 TO 0x557494c4ced0: 64 octets, named at frame 13 7264"
+        "#0 initiator frame 14 RDMA Read Response STag 0xa66e7c00 TO 0x557494c4ced0: 64 octets, named at frame 13 7264"
     )
 
 

@@ -27,8 +27,9 @@ from scapy_mpa.plot.answers import answers
 from scapy_mpa.plot.kinds import KINDS, draw_subject
 from scapy_mpa.plot.look import time_text
 from scapy_mpa.plot.view import Stretch, Subject
-from scapy_mpa.plot.worst import glimpses, worst_first
+from scapy_mpa.plot.worst import glimpses
 from scapy_mpa.report.buffers import buffers_of
+from scapy_mpa.report.ranking import worst_first
 from scripts.dev.fuzz_captures import case
 from tests.conftest import PCAPS, captures
 from tests.messages.test_memory import STAG, TO, rping_buffer

@@ -32,7 +32,7 @@ def rules_of(report: Report) -> set[tuple[str, str | None]]:
 #: By capture: its findings, and a part of its sentence.
 CAPTURED = {
     "D-term-atomic-quoted": (
-        {("terminate", "responder"), ("terminate-layout", "responder")},
+        {("terminate", "responder"), ("terminate-headers", "responder")},
         (
             "the Atomic Request of 52 octets (MSN 1, frame 6): RDMAP remote operation error: catastrophic error, "
             "localized to RDMAP Stream; the Initiator broke RFC 7306 §8.2: TO 0x34 of its Atomic Request is not 64-bit "
@@ -43,7 +43,7 @@ CAPTURED = {
         {("terminate", "responder")},
         (
             "CRC does not match; the only FPDU of the Initiator was captured good here: damaged after this tap, or "
-            "computed differently by its receiver; then FIN"
+            "computed differently by its receiver; a capture at the Responder shows which; then FIN"
         ),
     ),
     "T-res-0x0400": (
@@ -82,9 +82,14 @@ SAID = {
     "queue-send-1": "the Initiator broke RFC 5040 §4.1, as captured: Send in queue 1 (frame 8)",
     "msn-twice": "the Initiator broke RFC 5041 §4.3, as captured: MSN 2 of queue 0 after 2 (frame 9)",
     "terminate-1-2-01": "DDP untagged buffer error: invalid QN; no captured FPDU of the Responder shows that",
-    "terminate-1-1-00": "DDP tagged buffer error: invalid STag; who is to blame cannot be known from this capture",
+    "terminate-1-1-00": (
+        "DDP tagged buffer error: invalid STag; who is to blame cannot be known from this capture, only from the "
+        "memory that the Initiator had registered"
+    ),
     "terminate-quotes-another-msn": "the Initiator broke RFC 5040 §4.8: the Responder never sent what it quotes",
-    "terminate-quotes-what-was-sent": "who is to blame cannot be known from this capture",
+    "terminate-quotes-what-was-sent": (
+        "who is to blame cannot be known from this capture, only from the receive buffers that the Initiator had posted"
+    ),
 }
 
 
@@ -153,7 +158,9 @@ def test_where_octets_are_missing_a_bad_crc_may_be_among_them(tmp_path: Path) ->
     (found,) = (one for one in analyze(CRC).connections[0].initiator.fpdus)
     report = kept(CRC, tmp_path / "lacks.pcap", lambda number, _: number not in found.frames)
     said = report.connections[0].verdict
-    assert "whose fault it is cannot be known from this capture: " in said and "captured good" not in said
+    lack = "no FPDU of the Initiator was captured; a capture that has them would show it"
+    assert f"whose fault it is cannot be known from this capture: {lack}; then" in said
+    assert "captured good" not in said
 
 
 QUOTES = "terminate-quotes-another-stag"
@@ -228,7 +235,10 @@ def test_one_that_was_reset_names_one_that_was_closed_before(shift: float, is_na
             packet.time += Decimal(str(shift))
     wrpcap(str(out), sorted(packets, key=lambda one: one.time))
     (reset,) = (one for one in analyze(out, fpdus=False).connections if one.lifecycle.reset_by)
-    assert ("; also of these hosts: #0 was closed by its Initiator " in reset.verdict) is is_named
+    said = f"{shift + 0.039:.3f} s after #0, of the same hosts, was closed by its Initiator (FIN, frame "
+    assert reset.verdict.startswith(said) is is_named
+    assert ("#0" in reset.verdict) is is_named
+    assert reset.own_verdict.startswith("the Responder closed")
 
 
 def test_a_buffer_error_is_an_attack_only_where_most_connections_of_a_host_end_so() -> None:

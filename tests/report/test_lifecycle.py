@@ -16,8 +16,10 @@ from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.report.circumstances import StatedLimit
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report
-from scapy_mpa.report.text import report_lines
+from scapy_mpa.report.tally import Summary
+from scapy_mpa.report.text import ended_words, ending, report_lines
 from scapy_mpa.report.verdict import CAUSES, verdict
+from scapy_mpa.values.lifecycle import Ended, HalfEnd, Lifecycle, Side
 from tests.conftest import PCAPS, captures
 
 CAPTURES = {path.stem: path for path in captures()}
@@ -85,9 +87,9 @@ SENTENCES = {
     "siw-client-killed": [
         "the Initiator closed (FIN, frame 1400), then the Responder (FIN, frame 1414)",
         (
-            "the Responder closed (FIN, frame 1430) and reset 82 times, in answer to what the Initiator still sent: "
-            "2 messages (117,136 octets) of the Initiator unacknowledged; also of these hosts: #0 was closed by its "
-            "Initiator 0.039 s earlier (FIN, frame 1400)"
+            "0.039 s after #0, of the same hosts, was closed by its Initiator (FIN, frame 1400): the Responder closed "
+            "(FIN, frame 1430) and reset 82 times, in answer to what the Initiator still sent: 2 messages of the "
+            "Initiator not fully acknowledged (117,136 octets of TCP payload, headers included)"
         ),
     ],
     "siw-rejected": [
@@ -100,16 +102,17 @@ SENTENCES = {
     "siw-no-listener": [],
     "siw-terminate": [
         (
-            "the Responder terminated it at frame 17: the Send (MSN 1, 2,848 octets of it captured, frames 16-19) "
-            "found no buffer; who is to blame cannot be known from this capture; then FIN by the Responder at frame 18"
-            ", RST by the Responder at frame 20, 1 message (1,448 octets) of the Initiator unacknowledged"
+            "the Responder terminated it at frame 17: the Send (MSN 1, 2,848 octets of its payload captured, frames "
+            "16-19) found no buffer; who is to blame cannot be known from this capture, only from the receive buffers "
+            "that the Responder had posted; then FIN by the Responder at frame 18, RST by the Responder at frame 20, "
+            "1 message of the Initiator not fully acknowledged (1,448 octets of TCP payload, headers included)"
         )
     ],
     "siw-three-in-a-row": [
         f"the Responder terminated it at frame {frame}: the RDMA Read Response of {octets} octets (STag {stag}, "
         f"TO 0x7f0ef8000e00, frame {frame - 1}) went beyond the bounds of its buffer; who is to blame cannot be known "
-        f"from this capture; then FIN by the Responder at frame {frame + 1}, FIN by the Initiator at frame {frame + 2}"
-        f"; also of these hosts: {others}"
+        "from this capture, only from the memory that the Responder had registered; then FIN by the Responder at frame "
+        f"{frame + 1}, FIN by the Initiator at frame {frame + 2}; also of these hosts: {others}"
         for frame, octets, stag, others in (
             (13, "1,001", "0xf1bed700", "#1 was terminated 0.167 s later, #2 was terminated 0.325 s later"),
             (27, "1,002", "0x3ee5d700", "#2 was terminated 0.158 s later, #0 was terminated 0.167 s earlier"),
@@ -119,14 +122,17 @@ SENTENCES = {
     "suiw-two-hosts": [
         (
             "the Responder closed (FIN, frame 11) and reset twice, in answer to what the Initiator still sent: "
-            "2 messages (80 octets) of the Initiator unacknowledged"
+            "2 messages of the Initiator not fully acknowledged (80 octets of TCP payload, headers included)"
         )
     ],
     "faulty-pad": [
         "the Responder closed (FIN, frame 37), then the Initiator (FIN, frame 38); error before: deviating-sender"
     ],
     "siw-midstream": [
-        "still open when the capture ends (last frame 600), 29 messages (6,496 octets) of the Initiator unacknowledged",
+        (
+            "still open when the capture ends (last frame 600), 29 messages of the Initiator not fully acknowledged "
+            "(6,496 octets of TCP payload, headers included)"
+        ),
         "still open when the capture ends (last frame 590)",
     ],
 }
@@ -164,7 +170,8 @@ def test_the_scenarios_say_how_they_end() -> None:
     said = (
         "the Responder terminated it at frame 7: LLP MPA error: CRC does not match; the only FPDU of the Initiator was"
     )
-    said += " captured good here: damaged after this tap, or computed differently by its receiver"
+    said += " captured good here: damaged after this tap, or computed differently by its receiver; a capture at the"
+    said += " Responder shows which"
     assert found["ended-by-terminate"] == [f"{said}; then RST by the Responder at frame 9"]
     reason = 'its Private Data says "no such service"; the Initiator closed (FIN, frame 9)'
     assert found["startup-rejected"] == [f"rejected by the Responder (Reply, frame 5): {reason}"]
@@ -173,7 +180,7 @@ def test_the_scenarios_say_how_they_end() -> None:
 #: By a case of the catalogue: what the sentence begins with.
 BEGINS = {
     "crc-zero": "CRC error in frame 8, then a Terminate from the receiver at frame 11, as RFC 5044 §8 specifies",
-    "rst-in-answer": "the Responder reset it (RST, frame 9), 1 message (84 octets) of the Initiator unacknowledged",
+    "rst-in-answer": "the Responder reset it (RST, frame 9), 1 message of the Initiator not fully acknowledged (84 ",
     "peer-gone": "the Responder no longer answered: the Initiator sent the same octets again 6 times without an answer",
     "sent-again-twice": "still open when the capture ends",
     "fin-in-ulpdu": "the Initiator closed (FIN, frame ",
@@ -289,12 +296,65 @@ def test_ends_are_counted() -> None:
 
 
 def test_a_fin_with_octets_unacknowledged_is_not_counted_as_clean() -> None:
-    """FIN of one side, the other sends on, RST: by what came first it ended by FIN."""
+    """FIN of one side, the other sends on, RST: that aborts it; by what came first, as JSON counts, it is a FIN."""
     report = analyze([PCAPS / "suiw-two-hosts.pcap", PCAPS / "siw-rping.pcap"], fpdus=False)
-    assert [*report_lines(report)][1] == "  ended: 2 by FIN (1 before everything was acknowledged, 1 reset after that)"
+    said = "  ended: 1 reset after a FIN (before everything was acknowledged), 1 by FIN"
+    assert [*report_lines(report)][1] == said
+    assert report.as_dict()["summary"]["ended"] == {"fin": 2}
+    assert sorted(ending(one.lifecycle) for one in report.connections) == ["by FIN", "reset after a FIN"]
     unfinished = {one["lifecycle"]["unfinished"]: one["initiator"] for one in report.as_dict()["connections"]}
     assert sorted(unfinished) == [False, True]
     assert report.as_dict()["summary"]["unfinished"] == 1
+
+
+def test_ends_in_words() -> None:
+    """A FIN that a RST follows once everything was acknowledged and both sides had closed was no abortion."""
+    ended: dict[Ended, int] = {"terminate": 1, "rst": 3, "fin": 9}
+    summary = Summary(13, ended, {"terminate": 1, "rst": 2, "fin": 3}, {"terminate": 1, "fin": 6}, 5, [])
+    assert [*ended_words(summary)] == [
+        "1 by Terminate (1 reset after that)",
+        "3 by RST (2 before everything was acknowledged)",
+        "5 reset after a FIN (3 before everything was acknowledged)",
+        "4 by FIN (1 reset after that)",
+    ]
+    summary = Summary(3, {"fin": 3}, {"fin": 3}, {"fin": 3}, 3, [])
+    assert [*ended_words(summary)] == ["3 reset after a FIN (before everything was acknowledged)"]
+
+
+@pytest.mark.parametrize(
+    ("reset_by", "closed", "left", "is_aborted"),
+    [
+        (None, ("fin", "fin"), 0, False),
+        ("responder", ("fin", "fin"), 0, False),
+        ("responder", ("fin", "fin"), 1, True),
+        ("responder", ("fin", "rst"), 0, True),
+        (None, ("fin", None), 1, False),
+    ],
+)
+def test_a_rst_aborts_what_a_fin_of_one_side_has_not_closed(
+    reset_by: Side | None, closed: tuple[Any, Any], left: int, is_aborted: bool
+) -> None:
+    ends = (HalfEnd(closed[0], 8), HalfEnd(closed[1], 9, 0, left))
+    life = Lifecycle((1, 0), (9, 0), "fin", "initiator", 8, reset_by, 9 if reset_by else None, *ends)
+    assert life.is_aborted is is_aborted
+    assert ending(life) == ("reset after a FIN" if is_aborted else "by FIN")
+
+
+def test_the_worst_connection_is_listed_first() -> None:
+    report = analyze(CAPTURES["siw-client-killed"], fpdus=False)
+    lines = [*report_lines(report)]
+    assert [line[:2] for line in lines if line.startswith("#")] == ["#1", "#0"]
+    assert lines[2:4] == [
+        "  warning teardown-unacknowledged: 1 time, 1 connection",
+        "  warning pad: 2 times, 1 connection",
+    ]
+    assert lines[4].startswith("  the worst connections first: ")
+    assert [one.number for one in report.connections] == [0, 1]
+    # Where that is the order of numbers, nothing is said of it.
+    report = analyze(CAPTURES["siw-three-in-a-row"], fpdus=False)
+    lines = [*report_lines(report)]
+    assert [line[:2] for line in lines if line.startswith("#")] == ["#0", "#1", "#2"]
+    assert not any("worst" in line for line in lines)
 
 
 def test_files_are_named() -> None:

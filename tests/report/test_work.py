@@ -163,6 +163,7 @@ MODULES = {
                 "jsontext",
                 "lifecycle",
                 "model",
+                "ranking",
                 "tally",
                 "text",
                 "unfinished",
