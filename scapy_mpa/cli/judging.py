@@ -74,7 +74,8 @@ def judges(command: Callable[..., int]) -> Callable[..., int]:
                 type=Word((*SEVERITIES, "never")),
                 default="error",
                 show_default=True,
-                help="The lowest severity that makes the exit status 1.",
+                help="The lowest severity that makes the exit status 1. A connection that ended before its work did "
+                "has at least a warning.",
             ),
         )
     ):

@@ -205,7 +205,7 @@ def _sum_up(session: LiveSession, *, has_told: bool) -> None:
     for one in session.last:
         summary = one.done if has_told and one.failure else one.summary
         if summary:
-            print_line(f"{one.number} {printable(summary)}")
+            print_line(f"#{one.number} {printable(summary)}")
     print_line(", ".join(said))
 
 

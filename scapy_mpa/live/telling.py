@@ -138,19 +138,19 @@ class ToldConnection:
                 private_data=event.private_data.hex(),
             )
             if telling.shows:
-                telling.line(f"{number} established: {_agreed(event)}")
+                telling.line(f"#{number} established: {_agreed(event)}")
         elif isinstance(event, Rejected):
             telling.event(number, time, "rejected", private_data=event.private_data.hex())
             said = f", Private Data {event.private_data.hex()}" if event.private_data else ""
-            telling.line(f"{number} rejected{said}")
+            telling.line(f"#{number} rejected{said}")
         elif isinstance(event, PeerDeviated):
             telling.event(
                 number, time, "deviation", rule=event.rule, clause=event.clause, detail=event.detail, by=event.by
             )
-            telling.line(f"{number} {event.by} {event.rule}: {event.detail} ({event.clause})")
+            telling.line(f"#{number} {event.by} {event.rule}: {event.detail} ({event.clause})")
         elif isinstance(event, StreamDataReceived):
             telling.event(number, time, "stream", octets=event.octets.hex())
-            telling.line(f"{number} {len(event.octets)} octets that are not MPA: {event.octets[:64].hex()}")
+            telling.line(f"#{number} {len(event.octets)} octets that are not MPA: {event.octets[:64].hex()}")
         elif isinstance(event, StreamEnded):
             telling.event(number, time, "ended", how=event.how)
 
@@ -189,7 +189,7 @@ class ToldConnection:
     def failed(self, error: MPAError, time: float, **values: Any) -> None:
         """Something went wrong."""
         self._telling.event(self.number, time, "error", error=str(error), **values)
-        self._telling.line(f"{self.number} {error}")
+        self._telling.line(f"#{self.number} {error}")
 
     def finished(self, status: int, summary: str, time: float) -> None:
         """Finish: no more events follow."""

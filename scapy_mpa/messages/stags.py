@@ -174,7 +174,7 @@ class STagRow(NamedTuple):
             said.append(f"{self.ended} at frame {self.ended_frame}")
         elif self.named:
             said.append("did not end")
-        yield f"{self.connection} {self.owner} STag {self.stag:#010x}: {', '.join(said)}\n"
+        yield f"#{self.connection} {self.owner} STag {self.stag:#010x}: {', '.join(said)}\n"
         shown = dict.fromkeys(self.counts, 0)
         for one in self.findings:
             shown[one.rule] += 1

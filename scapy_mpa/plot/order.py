@@ -20,8 +20,8 @@ def order_words(connection: Connection, direction: Role) -> list[str]:
         of = plural(counts.segments, "segment", thousands=True)
         parts.append(f"of {of} of the {direction.capitalize()}, {' and '.join(odd)}")
     if counts.delivered_late:
-        was = "FPDU behind a hole was" if counts.delivered_late == 1 else "FPDUs behind holes were"
-        parts.append(f"{counts.delivered_late:,} {was} placed early, before these were filled")
+        was, them = ("FPDU was", "it") if counts.delivered_late == 1 else ("FPDUs were", "them")
+        parts.append(f"{counts.delivered_late:,} {was} placed early, before octets in front of {them} came")
     if counts.missing_octets:
         was = "was" if counts.missing_octets == 1 else "were"
         parts.append(f"{plural(counts.missing_octets, 'octet', thousands=True)} {was} never captured")

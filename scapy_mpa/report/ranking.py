@@ -21,19 +21,21 @@ def gravest(connection: Connection) -> Severity | None:
     return next((severity for severity in SEVERITIES if severity in found), None)
 
 
-def worst_first(connections: Iterable[Connection]) -> list[Connection]:
-    """Return connections, unfinished ones first; by errors, then warnings; then by how they ended, notes, and number.
+def badness(connection: Connection) -> tuple[bool, int, int]:
+    """Return a key that sorts connections: unfinished ones first, then by errors, then by warnings.
 
     A connection reset with octets unacknowledged goes before one that broke a rule and did its work.
     """
+    count = Counter(found.severity for found in connection.findings)
+    return not connection.lifecycle.is_unfinished, -count["error"], -count["warning"]
+
+
+def worst_first(connections: Iterable[Connection]) -> list[Connection]:
+    """Return connections as :func:`badness` sorts them; equal ones by how they ended, then by notes, then by number."""
 
     def key(connection: Connection) -> tuple[int, ...]:
-        count = Counter(found.severity for found in connection.findings)
-        life = connection.lifecycle
-        ended = ENDINGS.index(life.ended)
-        return (
-            not life.is_unfinished, -count["error"], -count["warning"], ended, -count["note"], connection.number,
-        )  # fmt: skip
+        notes = sum(found.severity == "note" for found in connection.findings)
+        return *badness(connection), ENDINGS.index(connection.lifecycle.ended), -notes, connection.number
 
     return sorted(connections, key=key)
 

@@ -12,7 +12,7 @@ from scapy_mpa.report.blocks import WITHOUT_PACKETS, in_blocks
 from scapy_mpa.report.connection import Connection, connection_line
 from scapy_mpa.report.lifecycle import lifecycle_line
 from scapy_mpa.report.model import Report, summary_line, tally_of
-from scapy_mpa.report.ranking import worst_first
+from scapy_mpa.report.ranking import badness, worst_first
 from scapy_mpa.report.tally import Summary
 from scapy_mpa.report.unfinished import address_of, alike
 from scapy_mpa.rules.findings import Finding
@@ -46,7 +46,7 @@ _ORDER = "the worst connections first: those that ended before their work did, t
 _OFFLOADED = "no octet after the startup frames was captured; if a card offloads the connection, see docs/capturing.md"
 #: What became of segments, in words: see :func:`order_and_loss`.
 _OUT_OF_ORDER = "out of order (reordered, or lost before the tap)"
-_EARLY = "placed early (behind a hole, before it was filled)"
+_EARLY = "FPDUs placed early (before octets in front of them)"
 _SENT_AGAIN = "sent again (lost after the tap, or duplicated)"
 #: Rules that are broken where a connection went on and the capture lacks its octets.
 _LACKS_OCTETS = frozenset(("capture-gap", "gap"))
@@ -169,9 +169,9 @@ def order_and_loss(connection: Connection) -> str:
     early = [f"{name} {one.delivered_late}" for name, one in sides if one.delivered_late]
     said = [
         f"{_OUT_OF_ORDER}: {', '.join(late)} segments" if late else "none out of order",
-        *([f"{_EARLY}: {', '.join(early)} FPDUs"] if early else []),
+        *([f"{_EARLY}: {', '.join(early)}"] if early else []),
         f"{_SENT_AGAIN}: {', '.join(again)} segments" if again else "none sent again",
-        f"never captured: {', '.join(missing)}" if missing else "no hole is left",
+        f"never captured: {', '.join(missing)}" if missing else "no gap is left",
     ]
     return "; ".join(said)
 
@@ -191,12 +191,13 @@ def _lacks_full_operation(connection: Connection) -> bool:
 
 
 def _shown(report: Report, like_others: dict[int, int], every: bool) -> list[Connection]:
-    """The connections that are listed, the worst first."""
+    """The connections that are listed, the worst first, equal ones by number."""
     # Those that are like another one are not listed; the first of them says how many there are.
     connections = [one for one in report.connections if like_others.get(one.number) != 0]
     if every or len(connections) <= MOST_CONNECTIONS:
-        return worst_first(connections)
-    return worst_first(one for one in connections if one.findings)[:MOST_CONNECTIONS]
+        return sorted(connections, key=badness)
+    remarkable = worst_first(one for one in connections if one.findings)[:MOST_CONNECTIONS]
+    return sorted(remarkable, key=lambda one: (*badness(one), one.number))
 
 
 def _left_out(report: Report, told: int) -> str:

@@ -71,7 +71,7 @@ EXAMPLES: Final[dict[str, Example]] = {
     "fuzz": Example(("scapy-mpa fuzz --count 20 --seed 1 -o cases", "ls cases | head -n 4")),
     "connect": Example(
         (_LISTEN.format(port=7481), "scapy-mpa connect 127.0.0.1 7481 --ulp echo --count 1 --retry 20"),
-        masked=r"0 (initiator|responder) frame ",
+        masked=r"#0 (initiator|responder) frame ",
     ),
     "listen": Example(
         (

@@ -82,7 +82,7 @@ def converse(network: Network, talk: Talk, version: int, folder: Path) -> None:
     assert listen.stderr is not None
     assert "listening on" in listen.stderr.readline()
     connect = network.run("a", [*command, "connect", address, PORT, *talk.connect, *kept["a"]])
-    assert connect.stdout.splitlines()[:2] == [f"0 {talk.summary}", "1 connection"]
+    assert connect.stdout.splitlines()[:2] == [f"#0 {talk.summary}", "1 connection"]
     out, _ = listen.communicate(timeout=60)
     assert (listen.returncode, out.splitlines()[1:2]) == (0, ["1 connection"])
     stop(*captures)

@@ -41,11 +41,11 @@ def test_rping_as_both_sides() -> None:
         status, out, err = connect(port, "--ulp", "rping", "--count", "3", "-m")
         assert (status, err) == (0, "")
         lines = out.splitlines()
-        assert lines[0] == "0 established: rfc6581, CRC, Markers from responder, ORD 1 and 1, IRD 1 and 1"
-        assert lines[-2:] == ["0 rping: 3 iterations of 64 octets", "1 connection"]
+        assert lines[0] == "#0 established: rfc6581, CRC, Markers from responder, ORD 1 and 1, IRD 1 and 1"
+        assert lines[-2:] == ["#0 rping: 3 iterations of 64 octets", "1 connection"]
         assert len(lines) == 1 + 3 * 7 + 2
         status, out, _ = finished(process)
-        assert (status, out.splitlines()[-2:]) == (0, ["0 rping: 3 iterations as the server", "1 connection"])
+        assert (status, out.splitlines()[-2:]) == (0, ["#0 rping: 3 iterations as the server", "1 connection"])
 
 
 def test_lines_are_those_of_messages(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_each_connection_of_a_scenario_is_made(tmp_path: Path) -> None:
     with listening("--count", "4", "--scenario", str(scenario)) as (process, port):
         status, out, _ = connect(port, "--scenario", str(scenario))
         assert status == 0
-        assert re.findall(r"^(\d) (.*) frame \d+ Send .* (\d+) octets?$", out, re.MULTILINE) == [
+        assert re.findall(r"^#(\d) (.*) frame \d+ Send .* (\d+) octets?$", out, re.MULTILINE) == [
             ("0", "initiator", "1"),
             ("0", "responder", "3"),
             ("1", "initiator", "2"),
@@ -196,8 +196,8 @@ def test_what_was_said_is_printed_before_what_cannot_be_said() -> None:
     assert (process.returncode, err) == (2, "")
     lines = out.splitlines()
     assert re.search(r"Send .* 3 octets$", lines[1])
-    assert lines[2].startswith("0 standard input, line 3: step 'sned x': did you mean send?")
-    assert lines[3:] == ["0 sent 1 message", "1 connection, 1 not completed"]
+    assert lines[2].startswith("#0 standard input, line 3: step 'sned x': did you mean send?")
+    assert lines[3:] == ["#0 sent 1 message", "1 connection, 1 not completed"]
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
         pipe.write_text("send 5\n")
         status, out, _ = finished(process)
     assert status == 0
-    assert "0 sent 1 message" in out
+    assert "#0 sent 1 message" in out
 
 
 def test_what_a_capture_said_is_said_again(pcap: object, tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_what_a_capture_said_is_said_again(pcap: object, tmp_path: Path) -> None
         assert (status, err) == (0, "")
         status, out, _ = finished(process)
         assert status == 0
-        assert "0 received 15 ULPDUs" in out
+        assert "#0 received 15 ULPDUs" in out
     initiators = [[ulpdu for side, ulpdu in said(path) if side == "initiator"] for path in (capture, recording)]
     assert initiators[0] == initiators[1]
     requests = [analyze(str(path)).connections[0].request for path in (capture, recording)]
@@ -294,7 +294,7 @@ def test_a_peer_that_does_not_answer() -> None:
 def test_a_failure_is_in_the_summary_of_who_is_quiet() -> None:
     with server(read_to_end) as port:  # type: ignore[arg-type]
         _, out, _ = connect(port, "--ulp", "rping", "--timeout", "0.3", "-q")
-    assert out.startswith("0 startup-timeout: no Reply")
+    assert out.startswith("#0 startup-timeout: no Reply")
 
 
 def test_a_peer_that_speaks_no_mpa() -> None:
@@ -333,8 +333,8 @@ def test_a_terminate_of_the_peer_is_summed_up_as_that() -> None:
         status, out, _ = connect(port, "--say", "write 100 stag=0x1000")
     assert status == 2
     assert out.splitlines()[-3:] == [
-        "0 the peer ends the stream with a Terminate: DDP tagged buffer error: base or bounds violation",
-        "0 sent 1 message",
+        "#0 the peer ends the stream with a Terminate: DDP tagged buffer error: base or bounds violation",
+        "#0 sent 1 message",
         "1 connection, 1 that the peer ended with a Terminate",
     ]
 
@@ -344,7 +344,7 @@ def test_an_address_may_be_one_word(where: str) -> None:
     with listening("--count", "1") as (_, port):
         process = command("connect", *where.format(HOST, port).split(), "--wait", "0")
         status, out, err = finished(process)
-    assert (status, out.splitlines()[1:]) == (0, ["0 sent 0 messages", "1 connection"])
+    assert (status, out.splitlines()[1:]) == (0, ["#0 sent 0 messages", "1 connection"])
     assert err == "only the Request was sent: use --say, --ulp or other options to send messages\n"
 
 
@@ -491,7 +491,7 @@ def transfer(megabytes: int) -> tuple[int, int]:
         assert talk.returncode == 0
         listener = peak(process)
         status, out, _ = interrupted(process)
-        assert (status, f"0 received {megabytes} messages" in out) == (0, True)
+        assert (status, f"#0 received {megabytes} messages" in out) == (0, True)
     return usage.ru_maxrss * 1024, listener
 
 

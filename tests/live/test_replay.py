@@ -108,7 +108,7 @@ def test_rping_replays_to_its_end(name: str, iterations: int, pcap: Any, tmp_pat
         assert (status, err) == (0, ""), out
         status, out, _ = finished(process)
     assert status == 0
-    assert f"0 rping: {iterations} iterations as the server" in out
+    assert f"#0 rping: {iterations} iterations as the server" in out
     first, second = (analyze(str(path)).connections[0] for path in (capture, recording))
     assert [one.severity for one in second.findings if one.severity in ("error", "warning")] == []
     assert first.request is not None

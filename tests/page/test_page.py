@@ -131,7 +131,7 @@ def test_what_happened_beside_the_end(tmp_path: Path) -> None:
     assert late > 0 < again and counts.delivered_late > 0
     assert (
         f"Of {counts.segments} segments of the Initiator, {late} came out of order and {again} were sent again; "
-        f"{counts.delivered_late} FPDUs were placed early; "
+        f"{counts.delivered_late} FPDUs were placed early, before octets in front of them came; "
         f"a receiver had to hold {held['order'].peak:,} octets for full order, "
         f"{held['marker'].peak:,} with Markers."
     ) in text

@@ -17,12 +17,12 @@ from tests.conftest import captures, named
 #: Counts of a half connection, by how the line names them.
 KEYS: dict[str, Callable[[Counts], int]] = {
     "out of order": lambda counts: counts.out_of_order_segments,
-    "placed early": lambda counts: counts.delivered_late,
+    "FPDUs placed early": lambda counts: counts.delivered_late,
     "sent again": lambda counts: counts.retransmitted_segments,
     "never captured": lambda counts: counts.missing_octets,
 }
 #: What it says of those that are zero on both sides; nothing of FPDUs placed early.
-NONE = {"out of order": "none out of order", "sent again": "none sent again", "never captured": "no hole is left"}
+NONE = {"out of order": "none out of order", "sent again": "none sent again", "never captured": "no gap is left"}
 
 
 @pytest.mark.parametrize("path", captures(), ids=lambda path: path.stem)
@@ -53,9 +53,9 @@ def test_what_is_said() -> None:
     (connection,) = analyze(named("markers-reordered"), fpdus=False).connections
     assert order_and_loss(connection) == (
         "out of order (reordered, or lost before the tap): Initiator 133 of 402, Responder 79 of 118 segments; "
-        "placed early (behind a hole, before it was filled): Initiator 106, Responder 95 FPDUs; "
+        "FPDUs placed early (before octets in front of them): Initiator 106, Responder 95; "
         "sent again (lost after the tap, or duplicated): Initiator 39 of 402, Responder 8 of 118 segments; "
-        "no hole is left"
+        "no gap is left"
     )
     (clean,) = analyze(named("markers-aligned"), fpdus=False).connections
     assert order_and_loss(clean) == ""
