@@ -458,7 +458,7 @@ def test_ctrl_c_ends_listen_with_a_summary_and_whole_files(tmp_path: Path) -> No
     assert "Traceback" not in err
     lines = out.splitlines()
     assert "3 connections" in lines
-    assert "2 interrupted; rping: 0 iterations as the server" in lines
+    assert "#2 interrupted; rping: 0 iterations as the server" in lines
     assert len(analyze(str(capture)).connections) == 3
     finished_ones = [line for line in log.read_text().splitlines() if json.loads(line)["event"] == "finished"]
     assert len(finished_ones) == 3

@@ -183,7 +183,7 @@ def test_a_write_of_rping_behind_its_buffer() -> None:
         (TO - 8, 8, "ends right before"),
         (TO - 8, 16, "begins 8 octets before"),
         (TO + 60, 8, "goes 4 octets beyond"),
-        (TO + (1 << 20), 64, "begins 1048512 octets behind"),
+        (TO + (1 << 20), 64, "begins 1048512 octets after"),
     ],
 )
 def test_where_it_is_outside(to: int, octets: int, said: str) -> None:
@@ -591,7 +591,7 @@ def test_status_and_rules(beyond: Path) -> None:
     result = run(beyond)
     assert result.return_value == 1
     lines = result.stdout.splitlines()
-    assert [line.split()[1] for line in lines if not line.startswith("0 ")] == [
+    assert [line.split()[1] for line in lines if not line.startswith("#0 ")] == [
         "memory-bounds", "placement-overlap", "placement-overlap"
     ]  # fmt: skip
     assert run(beyond, "--ignore", "memory-bounds").return_value == 0
@@ -627,7 +627,7 @@ def test_what_is_named_at_a_frame(pcap: Callable[[str], Path]) -> None:
 def test_whose_memory_is_chosen(pcap: Callable[[str], Path]) -> None:
     for side, count_of in (("initiator", 2), ("responder", 1)):
         lines = run(pcap("siw-rping"), "-d", side).stdout.splitlines()
-        assert len(lines) == count_of and all(line.startswith(f"0 {side} ") for line in lines)
+        assert len(lines) == count_of and all(line.startswith(f"#0 {side} ") for line in lines)
     assert not run(pcap("siw-rping"), "--ulp", "NVMe-oF").stdout
     with pytest.raises(UsageError, match="there is no connection 3"):
         run(pcap("siw-rping"), "--connection", 3)

@@ -362,7 +362,12 @@ def test_unfinished_goes_before_errors_and_errors_before_warnings() -> None:
 def test_a_reset_connection_comes_first_and_says_so(tmp_path: Path) -> None:
     parsed = Parsed(page(PCAPS / "siw-client-killed.pcap.zst", tmp_path / "x.html"))
     first = parsed.text.partition("2 connections, ended")[2]
-    assert first.index("unfinished warning #1") < first.index("117,136 octets") < first.index("#0")
+    assert first.index("unfinished warning #1") < first.index("117,136 octets") < first.index("#0 10.9.0.2:42187")
+    assert first.startswith(": 1 reset after a FIN (before everything was acknowledged), 1 by FIN.")
+    ended = [
+        parsed.text.partition("Upper layer FPDUs")[2].count(words) for words in (" reset after a FIN ", " by FIN ")
+    ]
+    assert ended == [1, 1]
     assert parsed.of("details", **{"class": "connection"})[0]["id"] == "connection-1"
 
 
