@@ -66,9 +66,9 @@ def analyze_command(
 ) -> int:
     """Show how the MPA connections in the captures ended, and what is wrong with them.
 
-    Prints totals first, then each connection, or only those with something to report if there are many. Several
-    captures are merged by time; - is standard input. jsonl has one line for each connection, and a last line with the
-    rest. With --follow or -i, each connection is printed when it is over, and the totals at the end.
+    Prints totals first, then each connection, the worst first, or only those with something to report if there are
+    many. Several captures are merged by time; - is standard input. jsonl has one line for each connection, and a last
+    line with the rest. With --follow or -i, each connection is printed when it is over, and the totals at the end.
     """
     if summary_only and (every or output_format != "text"):
         other = "--all" if every else f"--format {output_format}, which has a summary"
