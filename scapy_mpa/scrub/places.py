@@ -32,6 +32,8 @@ _OPCODE: Final = 0x0F
 #: Terminate all it may quote, of an Atomic Request up to what is to be swapped, of an Atomic Response up to the value
 #: (RFC 5040 §4, RFC 7306 §5).
 _RDMAP_HEADERS: Final = {1: 32, TERMINATE_OPCODE: 52, 10: 20, 11: 4}
+#: Rules about a first FPDU that is read otherwise than both sides agreed: with Markers, or without.
+_READ_OTHERWISE: Final = frozenset(("marker-absent", "marker-unasked"))
 _ROW: Final = Struct("<qIHHHBBB")
 
 
@@ -66,10 +68,13 @@ class Place(NamedTuple):
 
 
 def dialects_of(half: HalfConnection) -> tuple[Dialect, Dialect, Dialect]:
-    """Return how FPDUs of a half connection may lie: as its sender does, as RFC 5044 has it, without Markers."""
+    """Return how FPDUs of a half connection may lie.
+
+    As its sender does, as RFC 5044 has it, and so without Markers where there are to be some, or with them.
+    """
     usual = conformant(bool(half.markers), True)
     own = usual if half.dialect is None else half.dialect._replace(crc=True)
-    return own, usual, conformant(False, True)
+    return own, usual, conformant(not half.markers, True)
 
 
 #: (connection, direction, stream offset, number of the event, place and number of its octets, octets on the wire).
@@ -130,7 +135,7 @@ class Places(CaptureListener):
         self.buffers = not keeps_headers and any(protocols.values())
         count, first = 0, 0
         half: tuple[int, int] | None = None
-        for event, number, end in self._in_order():
+        for event, number, following in self._in_order():
             serial, side, offset, _, at, length, wire = event
             connection = self.connections[serial]
             if (serial, side) != half:
@@ -141,7 +146,8 @@ class Places(CaptureListener):
             place = _place(connection, ROLES[side], offset, octets, wire, number, protocols.get(serial))
             if place is None:
                 continue
-            self._file.write(_ROW.pack(*place._replace(wire=min(wire, end - offset))))
+            end = offset + place.wire if following is None else min(offset + place.wire, following)
+            self._file.write(_ROW.pack(*place._replace(wire=end - offset)))
             count += 1
             self.extents[connection.number, ROLES[side]] = range(first, count)
         self._events.close()
@@ -150,18 +156,18 @@ class Places(CaptureListener):
         if count:
             self._rows = mmap(self._file.fileno(), 0, access=ACCESS_READ)
 
-    def _in_order(self) -> Iterator[tuple[_Event, int, int]]:
-        """Yield FPDUs, those of a half connection that lie before each, and where the next begins."""
+    def _in_order(self) -> Iterator[tuple[_Event, int, int | None]]:
+        """Yield FPDUs, how many lie before each in its half connection, and where the next begins, None for the last."""
         last: _Event | None = None
         number = 0
         for event in self._events:
             if last is not None and last[:3] != event[:3]:  # else its octets had been withdrawn, and came again
                 is_same = last[:2] == event[:2]
-                yield last, number, event[2] if is_same else last[2] + last[6]
+                yield last, number, event[2] if is_same else None
                 number = number + 1 if is_same else 0
             last = event
         if last is not None:
-            yield last, number, last[2] + last[6]
+            yield last, number, None
 
     def at(self, index: int) -> Place:
         """Return the FPDU with a number."""
@@ -188,17 +194,25 @@ def _place(
     connection: Connection, role: Role, offset: int, octets: bytes, wire: int, number: int, protocol: str | None
 ) -> Place | None:
     """Return where an FPDU lies; None if how it lies is not known. Of a ``protocol`` headers count as headers."""
-    for which, dialect in enumerate(dialects_of(connection.half(role))):
+    half = connection.half(role)
+    dialects = [*enumerate(dialects_of(half))]
+    is_otherwise = not offset and half.dialect is None and _is_read_otherwise(connection, role)
+    for which, dialect in dialects[2:] if is_otherwise else dialects:
         due = dialect.due_behind(offset, number)
         place = read_fpdu(dialect, octets, offset, due)
-        if place is None or place.end - place.offset != wire:
+        if place is None or (place.end - place.offset != wire and not is_otherwise):
             continue
         kept = _kept(ulpdu_of(place, octets), place.ulpdu_length, protocol, is_from_initiator=role == "initiator")
         in_use = connection.crc or (len(octets) == wire and crc_agrees(dialect, place, octets))
         has_crc = dialect.crc_field and not dialect.crc_is_zero and in_use
         kept = min(place.ulpdu_length, kept)
-        return Place(offset, wire, place.ulpdu_length, kept, due, place.pad, which, int(has_crc))
+        return Place(offset, place.end - place.offset, place.ulpdu_length, kept, due, place.pad, which, int(has_crc))
     return None
+
+
+def _is_read_otherwise(connection: Connection, role: Role) -> bool:
+    """Return True if the first FPDU of a half connection is one only if it is read otherwise than was agreed."""
+    return any(found.rule.id in _READ_OTHERWISE and found.direction == role for found in connection.findings)
 
 
 def _kept(ulpdu: bytes, length: int, protocol: str | None, *, is_from_initiator: bool) -> int:

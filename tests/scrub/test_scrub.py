@@ -209,13 +209,22 @@ def test_the_command_lists_what_stays(tmp_path: Path) -> None:
     path = PCAPS / "siw-deviations" / "crc-split-over-segments.pcapng"
     result = run("scrub", str(path), str(out))
     assert "readable: the buffers that rping and perftest name" in result.stdout and not result.stderr
-    # A finding that rests on octets that are no FPDU is missed, which the command says.
-    absent = tmp_path / "absent.pcap"
-    Malformed("markers-left-out-once").write(absent)
-    result = run("scrub", str(absent), str(out))
-    assert "no longer found: error marker-absent: connection 0, frame 6, initiator" in result.stderr
     for wrong in ([str(RPING), str(RPING), str(out)], [str(RPING), str(RPING)], [str(RPING), str(out), "--port", "1"]):
         assert run("scrub", *wrong).returncode == 2
+
+
+@pytest.mark.parametrize("case", ["markers-left-out-once", "markers-not-asked-once"])
+def test_an_fpdu_that_is_read_otherwise_than_agreed_is_scrubbed_like_that(case: str, tmp_path: Path) -> None:
+    """Its CRC is right without Markers, or with them, on which the finding rests; its payload is replaced."""
+    source, out = tmp_path / "in.pcap", tmp_path / "out.pcap"
+    Malformed(case).write(source)
+    result = run("scrub", str(source), str(out))
+    assert result.returncode == 0 and not result.stderr
+    assert findings_of(analyze(source)) == findings_of(analyze(out))
+    # Frame 6 ends with 24 octets of payload, 2 of PAD, and the CRC.
+    payload = [records(one)[5][2][-30:-6] for one in (source, out)]
+    assert len(set(payload[0])) > 12
+    assert all(payload[0][at : at + 4] != payload[1][at : at + 4] for at in range(21))
 
 
 def test_headers_of_upper_layers_stay_if_asked() -> None:
