@@ -157,7 +157,7 @@ class Places(CaptureListener):
             self._rows = mmap(self._file.fileno(), 0, access=ACCESS_READ)
 
     def _in_order(self) -> Iterator[tuple[_Event, int, int | None]]:
-        """Yield FPDUs, how many lie before each in its half connection, and where the next begins, None for the last."""
+        """Yield FPDUs, how many lie before each in its half connection, and where the next begins, if there is one."""
         last: _Event | None = None
         number = 0
         for event in self._events:

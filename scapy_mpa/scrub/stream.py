@@ -65,9 +65,9 @@ class HalfMasks:
         half = connection.half(direction)
         startup, seq = _startup(connection, direction)
         self._half, self._noise = half, noise
-        part = connection.part
+        part = connection.part if _sender_of_part(connection) == direction else None
         own = half.seq_start if half.seq_start is not None else seq
-        if own is None and part is not None and part.kind == ("request" if direction == "initiator" else "reply"):
+        if own is None and part is not None:
             own = part.seq
         #: The sequence number of offset 0.
         self.seq = own or 0
@@ -81,7 +81,7 @@ class HalfMasks:
         self._remembered = remembered
         #: Masks of octets of the startup frame, by offset.
         self._startup: list[tuple[int, bytes]] = []
-        if part is not None and part.kind == ("request" if direction == "initiator" else "reply"):
+        if part is not None:
             kept = min(len(part.octets), STARTUP_HEADER_LENGTH)
             self._startup = [(seq_diff(part.seq, self.seq), bytes(kept))]
         if startup is not None and seq is not None:
@@ -223,6 +223,13 @@ def _startup(connection: Connection, direction: Role) -> tuple[StartupFrame | No
     if direction == "initiator":
         return connection.request, connection.request_seq
     return connection.reply, connection.reply_seq
+
+
+def _sender_of_part(connection: Connection) -> Role | None:
+    """Return who sent the startup frame that arrived only in part: after a whole Request it is a Reply."""
+    if connection.part is None:
+        return None
+    return "responder" if connection.request is not None or connection.part.kind == "reply" else "initiator"
 
 
 def _xor(one: bytes | bytearray, other: bytes | bytearray) -> bytes:

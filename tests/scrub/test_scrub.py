@@ -213,6 +213,13 @@ def test_the_command_lists_what_stays(tmp_path: Path) -> None:
         assert run("scrub", *wrong).returncode == 2
 
 
+def test_the_first_octet_of_a_reply_stays(tmp_path: Path) -> None:
+    """It could be that of a Request, too."""
+    path = tmp_path / "in.pcap"
+    Malformed("reply-of-1-octets").write(path)
+    assert findings_of(analyze(path)) == findings_of(analyze(io.BytesIO(scrubbed(path))))
+
+
 @pytest.mark.parametrize("case", ["markers-left-out-once", "markers-not-asked-once"])
 def test_an_fpdu_that_is_read_otherwise_than_agreed_is_scrubbed_like_that(case: str, tmp_path: Path) -> None:
     """Its CRC is right without Markers, or with them, on which the finding rests; its payload is replaced."""
