@@ -51,7 +51,7 @@ _WORDS = {
     "latency": "how long each answer took",
     "sequence": "time and sequence",
     "reads": "outstanding RDMA Reads and Atomics",
-    "held": "octets a receiver had to hold",
+    "held": "octets a receiver holds",
     "memory": "a buffer over time",
 }
 
@@ -74,7 +74,7 @@ class BrokenRule(NamedTuple):
 
 
 class HeldRow(NamedTuple):
-    """What a receiver of a half connection had to hold, for one way of finding FPDUs."""
+    """What a receiver of a half connection holds, for one way of finding FPDUs."""
 
     direction: Role
     way: str
@@ -244,7 +244,7 @@ class Drawing:
         return ""
 
     def held(self, connection: Connection) -> list[HeldRow]:
-        """Return what receivers of a connection had to hold."""
+        """Return what receivers of a connection hold."""
         subject = self.subjects[connection.number]
         rows = []
         for direction in subject.directions:
@@ -271,10 +271,15 @@ def happened(connection: Connection, held: Sequence[HeldRow]) -> list[str]:
         parts = order_words(connection, direction)
         order, marker = (peaks.get(WAY_WORDS[way], 0) for way in ("order", "marker"))
         if order:
+            most = plural(order, "octet", thousands=True)
             with_markers = f", {marker:,} with Markers" if connection.half(direction).markers else ""
-            parts.append(
-                f"a receiver had to hold {plural(order, 'octet', thousands=True)} for full order{with_markers}"
-            )
+            counts = connection.half(direction).counts
+            if counts.out_of_order_segments or counts.missing_octets or marker < order:
+                parts.append(f"a receiver that waits for full order holds at most {most}{with_markers}")
+            else:
+                parts.append(
+                    f"some FPDUs span segments: a receiver holds at most {most} until they are complete, as is usual"
+                )
         if parts:
             said.append(sentence(connection, direction, parts))
     return said

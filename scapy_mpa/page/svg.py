@@ -48,10 +48,17 @@ def svg_of(figure: Figure, prefix: str, words: str) -> str:
 
 
 def _drawn(figure: Figure) -> str:
-    """Return what matplotlib draws; :func:`write_figure`, which writes any format, would draw it twice."""
+    """Return what matplotlib draws; :func:`write_figure`, which writes any format, would draw it twice.
+
+    The page is the background: what shows there that a box scrolls sideways is not covered.
+    """
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     file = io.StringIO()
+    figure.patch.set_visible(False)
+    for ax in figure.axes:
+        for one in (ax, *ax.child_axes):
+            one.patch.set_visible(False)
     with settings(LIGHT):
         canvas: Any = FigureCanvasSVG(figure)
         canvas.print_svg(file, metadata={"Date": None})

@@ -222,7 +222,7 @@ class _Page:
         section = _Section(
             connection,
             gravest(connection),
-            connection_line(connection),
+            connection_line(connection).removeprefix(f"#{connection.number} {connection.name} "),
             lifecycle_line(connection, connection.upper_layer.protocol),
             happened(connection, held),
             Negotiated(connection),

@@ -14,6 +14,7 @@ from heapq import heappush, heappushpop
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH
 from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.messages.row import MessageRow
@@ -41,6 +42,11 @@ _PAUSE = 0.1
 _ROW, _LINE, _HOSTS, _TIMES, _FRAMES = 0.235, 0.66, {"initiator": 0.19, "responder": 0.57}, 0.085, 0.175
 _REMARK, _REMARK_LINES = 70, 3
 _SECOND = 1_000_000_000
+#: Octets of the DDP headers of messages that are tagged.
+_HEADERS: dict[str | None, int] = {
+    "RDMA Write": TAGGED_HEADER_LENGTH,
+    "RDMA Read Response": TAGGED_HEADER_LENGTH,
+}
 _WAYS: dict[Role, str] = {"initiator": "→", "responder": "←"}
 
 
@@ -51,6 +57,7 @@ class _Run(NamedTuple):
         latency: nanoseconds to the slowest answer among them, -1 without one.
         remark: what is said about that one, or of the only one.
         ends: how many FINs, RSTs and Terminates came before it was whole.
+        acknowledged: octets that were acknowledged, if others were not; else None.
     """
 
     side: Role
@@ -65,6 +72,7 @@ class _Run(NamedTuple):
     latency: int
     remark: str
     ends: int
+    acknowledged: int | None = None
 
     def joined(self, other: _Run) -> _Run | None:
         """Both as one run, None if they are not alike, or one side ended the connection in between."""
@@ -100,7 +108,8 @@ class _Arrow(NamedTuple):
 
 def ladder(subject: Subject, window: Stretch, look: Look) -> Figure:
     """Draw the ladder; raises as :meth:`Connection.plot` does, CaptureError if a capture is gone."""
-    arrows = sorted(_arrows(subject, window, look), key=lambda arrow: (arrow.time, arrow.frame))
+    unacknowledged = _unacknowledged(subject) if window.is_open else {}
+    arrows = sorted(_arrows(subject, window, look, unacknowledged), key=lambda arrow: (arrow.time, arrow.frame))
     if not arrows:
         raise NothingToDraw("no part of the connection is within what is drawn")
     rows = _rows(subject.connection, [*_with_pauses(arrows, look)], look)
@@ -108,9 +117,10 @@ def ladder(subject: Subject, window: Stretch, look: Look) -> Figure:
     sheet = Sheet(1, (height + 2.6) * _ROW)
     (ax,) = sheet.axes(0)
     _draw(subject.connection, rows, height, ax, look)
-    sheet.keys.append(Key(look.soft, "TCP, startup frames", "line"))
+    sheet.keys.append(Key(look.plain, "TCP, startup frames", "line"))
     sheet.keys += [Key(arrow.kind.of(look), arrow.kind.words, "line") for arrow in arrows if arrow.kind is not None]
     sheet.keys += [Key(PURPLE, "sent again", "dashes")] if any(one.colour == PURPLE for one in arrows) else []
+    sheet.said += [_unacknowledged_words(side, one) for side, one in unacknowledged.items()]
     sheet.said.append("horizontal arrows: the capture shows when a frame passed it, not when it was sent or received")
     return sheet.finish(subject.heading("Ladder: who sent what, in order of capture", window), look)
 
@@ -118,12 +128,14 @@ def ladder(subject: Subject, window: Stretch, look: Look) -> Figure:
 # --- what was sent ---
 
 
-def _arrows(subject: Subject, window: Stretch, look: Look) -> Iterator[_Arrow]:
+def _arrows(
+    subject: Subject, window: Stretch, look: Look, unacknowledged: dict[Role, _Unacknowledged]
+) -> Iterator[_Arrow]:
     connection = subject.connection
     for arrow in (*_tcp(subject, look), *_startup(connection, look), *_again(subject, window)):
         if arrow.side in subject.directions and window.has(arrow.frame, arrow.time):
             yield arrow
-    yield from _messages(subject, window, look)
+    yield from _messages(subject, window, look, unacknowledged)
 
 
 def _tcp(subject: Subject, look: Look) -> Iterator[_Arrow]:
@@ -131,7 +143,7 @@ def _tcp(subject: Subject, look: Look) -> Iterator[_Arrow]:
     opened = sorted(signs[side]["SYN"].frame for side in ROLES if "SYN" in signs[side])
     for side, found in signs.items():
         for name, sign in found.items():
-            words, colour = name, look.soft
+            words, colour = name, look.plain
             if name == "SYN" and sign.frame != opened[0]:
                 words = "SYN, ACK"
             if name == "RST":
@@ -148,7 +160,7 @@ def _startup(connection: Connection, look: Look) -> Iterator[_Arrow]:
         if event.what in ("FIN", "RST", "first FPDU"):
             continue
         said = f"MPA {event.what}" if event.what in ("Request", "Reply", "Reply that rejects") else event.what
-        colour = VERMILION if "rejects" in event.what else look.soft
+        colour = VERMILION if "rejects" in event.what else look.plain
         remark = _fields(startup) if startup is not None else ""
         yield _Arrow(event.time, event.frame, event.side, said, colour, remark)
 
@@ -186,7 +198,9 @@ def _again(subject: Subject, window: Stretch) -> Iterator[_Arrow]:
 # --- messages ---
 
 
-def _messages(subject: Subject, window: Stretch, look: Look) -> Iterator[_Arrow]:
+def _messages(
+    subject: Subject, window: Stretch, look: Look, unacknowledged: dict[Role, _Unacknowledged]
+) -> Iterator[_Arrow]:
     connection = subject.connection
     if not connection.fpdu_count:
         return
@@ -200,19 +214,20 @@ def _messages(subject: Subject, window: Stretch, look: Look) -> Iterator[_Arrow]
             return _runs(rows(), subject, window, marked, ends)
 
         kept = _chosen(runs, marked, ends_badly=connection.lifecycle.is_unfinished)
-        yield from _drawn(runs(), kept, connection, look)
+        yield from _drawn(runs, kept, connection.lifecycle.reset_frame, look, unacknowledged)
 
 
 def _runs(
     rows: Iterable[MessageRow], subject: Subject, window: Stretch, marked: Set[int], ends: Sequence[int]
 ) -> Iterator[_Run]:
-    """The messages that are drawn, those one after the other together; what a finding is about stays alone."""
+    """The messages that are drawn, those one after the other together; what a finding is about begins anew."""
     last: _Run | None = None
     for row in rows:
         if row.direction not in subject.directions or not window.has(row.first_frame, row.first_time_ns):
             continue
         run = _run_of(row, bisect_left(ends, row.last_frame))
-        joined = last.joined(run) if last is not None and row.last_frame not in marked else None
+        is_alone = row.last_frame in marked and (last is None or row.last_frame != last.last_frame)
+        joined = last.joined(run) if last is not None and not is_alone else None
         if joined is None and last is not None:
             yield last
         last = joined or run
@@ -260,10 +275,24 @@ def _chosen(runs: Callable[[], Iterator[_Run]], marked: Set[int], *, ends_badly:
     return kept | {*tail} | {index for _, index in slowest}
 
 
-def _drawn(runs: Iterator[_Run], kept: set[int] | None, connection: Connection, look: Look) -> Iterator[_Arrow]:
-    reset = connection.lifecycle.reset_frame
+def _drawn(
+    runs: Callable[[], Iterator[_Run]],
+    kept: set[int] | None,
+    reset: int | None,
+    look: Look,
+    unacknowledged: dict[Role, _Unacknowledged],
+) -> Iterator[_Arrow]:
+    # What is left of the octets of messages that were acknowledged, by side.
+    left = Counter({side: -one.payload for side, one in unacknowledged.items()})
+    if left:
+        for run in runs():
+            left[run.side] += run.octets
     left_out = _LeftOut()
-    for index, run in enumerate(runs):
+    for index, run in enumerate(runs()):
+        last = unacknowledged.get(run.side)
+        if last is not None and 0 < left[run.side] < run.octets and run.frame <= last.frame <= run.last_frame:
+            run = run._replace(acknowledged=left[run.side])
+        left[run.side] -= run.octets
         if kept is not None and index not in kept:
             left_out.add(run)
             continue
@@ -271,6 +300,55 @@ def _drawn(runs: Iterator[_Run], kept: set[int] | None, connection: Connection, 
         left_out = _LeftOut()
         yield _arrow_of(run, reset, look)
     yield from left_out.arrows(reset, look)
+
+
+class _Unacknowledged(NamedTuple):
+    """The octets at the end of a stream that were never acknowledged.
+
+    Attributes:
+        octets: how many.
+        payload: those of them, and of an FPDU that was acknowledged in part, which are payload of messages.
+        frame: the first frame that carried some of them.
+    """
+
+    octets: int
+    payload: int
+    frame: int
+
+
+def _unacknowledged(subject: Subject) -> dict[Role, _Unacknowledged]:
+    """Return what of each side was never acknowledged, as far as it is known which octets these are."""
+    found: dict[Role, _Unacknowledged] = {}
+    for side in subject.directions:
+        half, octets = subject.connection.half(side), subject.connection.lifecycle.half(side).unacknowledged_octets
+        track = subject.track(side, acks=True)
+        if not octets or half.counts.missing_octets or not len(track.starts):
+            continue
+        end = max(map(sum, zip(track.starts, track.lengths, strict=True)))
+        if end - max(track.acks, default=0) != octets:
+            continue  # some of what comes after the last ACK was acknowledged selectively
+        fpdus = subject.whole(side).fpdus
+        is_after = fpdus.end > end - octets
+        count = int(fpdus.count.sum())
+        records = half.fpdus.some(range(count - int(fpdus.count[is_after].sum()), count))
+        at, payload, frame = int(fpdus.end[-1]) if count else 0, 0, 0
+        for number in sorted(records, reverse=True):
+            record = records[number]
+            if at <= end - octets:
+                break
+            at -= record.wire_length
+            payload += max(0, record.ulpdu_length - _HEADERS.get(record.opcode, UNTAGGED_HEADER_LENGTH))
+            frame = record.frames[0]
+        if payload:
+            found[side] = _Unacknowledged(octets, payload, frame)
+    return found
+
+
+def _unacknowledged_words(side: Role, one: _Unacknowledged) -> str:
+    return (
+        f"of the {one.octets:,} octets of the {side.capitalize()} that were not acknowledged, {one.payload:,} are of "
+        "messages, the rest is headers and CRCs"
+    )
 
 
 class _LeftOut:
@@ -319,6 +397,8 @@ def _arrow_of(run: _Run, reset: int | None, look: Look) -> _Arrow:
         remark = "sent after the RST: nobody placed it"
         if run.frame < reset:
             remark = f"continued after the RST of frame {reset}: nobody placed all of it"
+    if run.acknowledged is not None:
+        remark += f"{'; ' if remark else ''}{plural(run.acknowledged, 'octet', thousands=True)} of it acknowledged"
     kind = kind_named(run.name)
     return _Arrow(
         run.time, run.frame, run.side, words, kind.of(look), remark, style, run.last_frame, run.last_time, kind,
@@ -391,7 +471,7 @@ def _draw(connection: Connection, rows: list[_Row], height: float, ax: Axes, loo
     box = {"facecolor": look.back, "edgecolor": "none", "pad": 1.2}
     middle = sum(_HOSTS.values()) / 2
     for arrow, place, remark, is_bad, is_slowest in rows:
-        colour = VERMILION if is_bad else look.ink if is_slowest else look.soft
+        colour = look.alarm if is_bad else look.ink if is_slowest else look.soft
         weight = "bold" if is_slowest else "normal"
         for number, line in enumerate(remark):
             write(_HOSTS["responder"] + 0.012, place + number * _LINE, line, color=colour, weight=weight)

@@ -13,6 +13,8 @@ from scapy_mpa.framing.ddp import TaggedHeader, decode_ddp
 from scapy_mpa.framing.markers import MARKER_INTERVAL
 from scapy_mpa.framing.role import Role
 from scapy_mpa.plot.look import (
+    GREEN,
+    HATCH,
     MESSAGE_KINDS,
     OLIVE,
     ORANGE,
@@ -55,8 +57,9 @@ Axis: TypeAlias = Literal["octets", "time"]
 #: By name.
 AXES: dict[str, Axis] = {"octets": "octets", "time": "time"}
 
-#: Where each lane is; Markers stand between segments and FPDUs.
-_REPEATS, _SEGMENTS, _MARKERS, _FPDUS, _MESSAGES = (3.35, 0.3), (2.4, 0.8), (2.08, 0.2), (1.1, 0.8), (0.1, 0.8)
+#: Where each lane is: Markers stand between segments and FPDUs; below these, which of them were placed early.
+_REPEATS, _SEGMENTS, _MARKERS, _FPDUS = (3.35, 0.3), (2.4, 0.8), (2.08, 0.2), (1.1, 0.8)
+_EARLY, _MESSAGES = (0.92, 0.16), (0.0, 0.8)
 #: Marks (CRC errors, holes, Markers) that are drawn one by one.
 _MOST_MARKS, _MOST_MARKERS = 200, 400
 #: The part of the width that a message must have to be named, a letter; that the smallest thing has.
@@ -66,6 +69,7 @@ _ROWS = 5
 #: Not the green of what ``sequence`` shows as placed early for those located by Marker: they are fewer.
 _LOCATED = ((SKY, "FPDU located by length"), (YELLOW, "FPDU located by Marker"), (OLIVE, "FPDU located by searching"))
 _BEHIND = "an FPDU found by length after one found by a Marker counts as located by length"
+_BEHIND_EARLY = f"{_BEHIND}, and is placed early as well"
 #: What LOCATED_BY's places are to the eye: the first FPDU is located as if by length.
 _LOCATED_AS = (0, 0, 1, 2)
 
@@ -89,6 +93,12 @@ class _Lane(NamedTuple):
     start: Column
     end: Column
     octets: Column
+    hatch: str = ""
+
+    @property
+    def key(self) -> Key:
+        """Its line of the legend."""
+        return Key(self.colour, self.words, "hatched" if self.hatch else "patch")
 
 
 def lanes(subject: Subject, window: Stretch, axis: Axis, look: Look) -> Figure:
@@ -120,7 +130,7 @@ def lanes(subject: Subject, window: Stretch, axis: Axis, look: Look) -> Figure:
     if markers:
         sheet.said.append(f"{markers:,} Markers as a band")
     if any(key.words == _LOCATED[1][1] for key in sheet.keys):
-        sheet.said.append(_BEHIND)
+        sheet.said.append(_BEHIND_EARLY if any(view.fpdus.is_early.any() for view in shown) else _BEHIND)
     along = "along the octets of the stream" if axis == "octets" else "along time"
     return sheet.finish(subject.heading(f"Segments, FPDUs and messages {along}", window), look)
 
@@ -162,7 +172,7 @@ class _Lanes:
             for lane, octets in ((_SEGMENTS, drawn[0] + drawn[1]), (_FPDUS, drawn[2])):
                 if octets < last - first:
                     self._ax.broken_barh([(first, last - first)], lane, facecolor=self._look.grid, zorder=0.5)
-                    self.keys.append(Key(self._look.grid, "of other frames"))
+                    self.keys.append(Key(self._look.grid, "brought by frames that are not drawn"))
 
     def draw(self, marks: list[TimeMark], shown: list[Role]) -> None:
         """Draw them; ``shown`` are those who have axes."""
@@ -174,6 +184,7 @@ class _Lanes:
             ],
             _REPEATS: [self._segments(PURPLE, "segment sent again", self._parts.repeats)],
             _FPDUS: [*self._fpdus()],
+            _EARLY: [self._lane(GREEN, "FPDU placed early", view.fpdus.is_early)],
         }
         if self._is_dense:
             lanes[_MESSAGES] = [*self._opcodes()]
@@ -182,9 +193,12 @@ class _Lanes:
             self._draw_each(lanes)
             self._draw_messages()
         self._draw_marks()
-        ax.set_ylim(0, 3.75 if len(self._parts.repeats.start) else 3.3)
+        ax.set_ylim(-0.1, 3.75 if len(self._parts.repeats.start) else 3.3)
         rows = [_SEGMENTS, _FPDUS, _MESSAGES]
         names = ["segments", "FPDUs", "messages"]
+        early = int(view.fpdus.is_early.sum())
+        if early:
+            rows, names = [*rows, _EARLY], [*names, "placed early"]
         if len(self._parts.repeats.start):
             rows, names = [*rows, _REPEATS], [*names, "sent again"]
         if view.markers and self._axis == "octets":
@@ -195,7 +209,7 @@ class _Lanes:
         endpoint = self._connection.half(view.direction).endpoint
         ax.set_title(
             f"{view.direction} ({endpoint}): {plural(len(view.segments.start), 'segment', thousands=True)}, "
-            f"{plural(view.fpdu_count, 'FPDU', thousands=True)}"
+            f"{plural(view.fpdu_count, 'FPDU', thousands=True)}{f', {early:,} placed early' if early else ''}"
         )
         if self._axis == "time":
             self._timeline.mark(ax, marks, shown, view.direction, self._look)
@@ -221,7 +235,8 @@ class _Lanes:
         for kind, (colour, words) in enumerate(_LOCATED):
             yield self._lane(colour, words, (located == kind) & is_placed)
         yield self._lane(VERMILION, "FPDU with a bad CRC", fpdus.is_bad)
-        yield self._lane(self._look.faint, "FPDU sent after the RST", fpdus.is_reset & ~fpdus.is_bad)
+        after = self._lane(self._look.faint, "FPDU sent after the RST", fpdus.is_reset & ~fpdus.is_bad)
+        yield after._replace(hatch=HATCH)
 
     def _opcodes(self) -> Iterator[_Lane]:
         import numpy as np
@@ -257,12 +272,12 @@ class _Lanes:
                     for start, end in zip(lane.start.tolist(), lane.end.tolist(), strict=True)
                 ]
                 # An edge would hide what is thin, and what lies above other bars, as along time.
-                edges = [self._look.back if size > 2 * least else lane.colour for _, size in bars]
-                line, alpha = (0.0, 0.75) if is_time else (0.5, 1.0)
+                lines = [0.5 if size > 2 * least and not is_time else 0.0 for _, size in bars]
                 self._ax.broken_barh(
-                    bars, (low, height), facecolor=lane.colour, edgecolor=edges, linewidth=line, alpha=alpha
-                )
-                self.keys.append(Key(lane.colour, lane.words))
+                    bars, (low, height), facecolor=lane.colour, edgecolor=self._look.back, linewidth=lines,
+                    alpha=0.75 if is_time else 1.0, hatch=lane.hatch,
+                )  # fmt: skip
+                self.keys.append(lane.key)
 
     def _width(self, lanes: dict[tuple[float, float], list[_Lane]]) -> float:
         if self._axis == "time":
@@ -292,9 +307,11 @@ class _Lanes:
                 if not len(lane.start):
                     continue
                 tops = bottom + height * octets / full
-                self._ax.stairs(tops, edges, baseline=bottom, fill=True, color=lane.colour, linewidth=0)
+                self._ax.stairs(
+                    tops, edges, baseline=bottom, fill=True, color=lane.colour, linewidth=0, hatch=lane.hatch
+                )
                 bottom = tops
-                self.keys.append(Key(lane.colour, lane.words))
+                self.keys.append(lane.key)
         side = self._view.direction
         octets_each = f"{columns.width:,.0f} octets of the {side}"
         self.columns = [octets_each if is_octets else f"the octets of {columns.width:.4g} {self._unit.name}"]
@@ -347,9 +364,11 @@ class _Lanes:
         full = max(right - left, 1e-9)
         # Along time messages are under way together: each lies in a row that is free, as long as there is one.
         kinds: dict[MessageKind, None] = {}
-        ends = [float("-inf")] * (1 if self._axis == "octets" else _ROWS)
+        is_octets = self._axis == "octets"
+        ends = [float("-inf")] * (1 if is_octets else _ROWS)
         for (start, end), one in zip(bars, messages, strict=True):
-            end = max(end, start + full * _SMALLEST)
+            is_thin = end - start <= 2 * full * _SMALLEST
+            end = end if is_octets else max(end, start + full * _SMALLEST)
             row = min(
                 range(len(ends)), key=lambda index: (ends[index] > start, ends[index] if ends[index] > start else index)
             )
@@ -364,7 +383,7 @@ class _Lanes:
                 (bottom, each * 0.94),
                 facecolor=kind.of(self._look),
                 edgecolor=self._look.back,
-                linewidth=0.8 if self._axis == "octets" else 0.3,
+                linewidth=0.0 if is_thin else 0.8 if is_octets else 0.3,
                 alpha=1.0 if is_free else 0.5,
             )
             if is_free and len(ends) == 1 and end - start >= full * _LETTER * len(one.name):
@@ -412,7 +431,7 @@ class _Lanes:
             if found is not None:
                 ax.axvspan(*found, facecolor=VERMILION, alpha=0.15, linewidth=0, zorder=0)
         if words:
-            colour = VERMILION if is_bad else self._look.soft
+            colour = self._look.alarm if is_bad else self._look.soft
             ax.set_title("; ".join(words), loc="right", fontsize=8, color=colour)
 
     def _draw_markers(self, first: int, end: int) -> None:

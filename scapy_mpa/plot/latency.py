@@ -29,6 +29,9 @@ _MARKERS: dict[Role, str] = {"initiator": "o", "responder": "s"}
 _TEXT = 50
 #: The part of the picture's width that the axes have; where, in theirs, the list begins; the height of its lines.
 _WIDTH, _LIST, _LINE = 0.64, 1.03, 0.046
+#: Points of the axes, about; of a number beside its dot, and to its middle; where it may be, the best place first.
+_POINTS, _NUMBER, _MIDDLE = (450.0, 270.0), 7.0, (2.5, 3.5)
+_OFFSETS = ((5.0, 2.0), (-10.0, 2.0), (-2.5, 6.0), (-2.5, -12.0), (13.0, 2.0), (-18.0, 2.0), (-2.5, 15.0))
 
 
 class _Kind:
@@ -153,9 +156,13 @@ def _label(ax: Axes, found: _Found, begun: int, timeline: Timeline, look: Look) 
     ax.set_ylabel("latency")
     ax.text(_LIST, 1.0, "The slowest", transform=ax.transAxes, fontsize=9, weight="bold", va="top", in_layout=False)
     y = 1.0 - 1.5 * _LINE
-    for number, wait in enumerate(found.slowest, 1):
-        place = (wait.time - begun) / _SECOND * timeline.unit.a_second, max(wait.latency, 1) / _SECOND
-        ax.annotate(str(number), place, xytext=(5 if number % 2 else -10, 2), textcoords="offset points", fontsize=8)
+    places = [
+        ((wait.time - begun) / _SECOND * timeline.unit.a_second, max(wait.latency, 1) / _SECOND)
+        for wait in found.slowest
+    ]
+    offsets = _free_offsets(ax, places)
+    for number, (wait, place, offset) in enumerate(zip(found.slowest, places, offsets, strict=True), 1):
+        ax.annotate(str(number), place, xytext=offset, textcoords="offset points", fontsize=8)
         words = f"{number}   {time_text(wait.latency / _SECOND)}, frames {wait.frame} to {wait.answer_frame}"
         ax.text(_LIST, y, words, transform=ax.transAxes, fontsize=8.5, va="top", in_layout=False)
         y -= _LINE
@@ -165,6 +172,26 @@ def _label(ax: Axes, found: _Found, begun: int, timeline: Timeline, look: Look) 
             )  # fmt: skip
             y -= _LINE
         y -= 0.3 * _LINE
+
+
+def _free_offsets(ax: Axes, places: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return where the number of each dot covers neither another number nor a dot, in points from its own."""
+    (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
+    width, height = _POINTS
+    dots = [((x - left) / (right - left) * width, log10(y / low) / log10(high / low) * height) for x, y in places]
+    taken = [(x - _MIDDLE[0], y - _MIDDLE[1]) for x, y in dots]
+    found = []
+    for x, y in dots:
+        free = [
+            (across, up)
+            for across, up in _OFFSETS
+            if 0 <= x + across <= width
+            and all(abs(x + across - one) > _NUMBER or abs(y + up - other) > _NUMBER for one, other in taken)
+        ]
+        across, up = free[0] if free else _OFFSETS[0]
+        found.append((across, up))
+        taken.append((x + across, y + up))
+    return found
 
 
 def _tick(value: float, _: object) -> str:

@@ -29,7 +29,7 @@ ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
     "#cc79a7",
 )
 #: Not of Okabe and Ito: an FPDU that was found by searching is rare, and must not be taken for an RDMA Read.
-OLIVE = "#999933"
+OLIVE = "#6b6b1f"
 #: What a picture may be written as, by the ending of the file's name.
 ENDINGS = ("svg", "png", "pdf")
 #: Inches; dots an inch of a PNG.
@@ -43,10 +43,10 @@ _TITLE_CHARACTER, _NAME_CHARACTER = 0.12, 0.085
 
 
 class Look(NamedTuple):
-    """The colours of what is neither good nor bad.
+    """The colours of what is neither good nor bad: colours of one lane differ in lightness, too, for print in grey.
 
     Behind everything, of text, of what is said beside it, of lines, of what is all right, of RDMA Writes, of Sends, of
-    a grid.
+    a grid; and of text about what is no good, since small letters in the vermilion of marks are hard to read.
     """
 
     back: str
@@ -57,11 +57,12 @@ class Look(NamedTuple):
     blue: str
     send: str
     grid: str
+    alarm: str
 
 
-LIGHT = Look("#ffffff", "#1a1a1a", "#5a5f64", "#b8bcc0", "#9299a0", BLUE, "#434c5a", "#e8eaec")
+LIGHT = Look("#ffffff", "#1a1a1a", "#5a5f64", "#b8bcc0", "#767d84", BLUE, "#434c5a", "#e8eaec", "#b34700")
 #: Blue is lost on black: a lighter one stands in for it.
-DARK = Look("#14171a", "#e8e8e8", "#a5abb0", "#565b60", "#8d949b", "#3b8fe0", "#ccd3db", "#262b30")
+DARK = Look("#14171a", "#e8e8e8", "#a5abb0", "#565b60", "#737a81", "#3b8fe0", "#ccd3db", "#262b30", "#ff8f52")
 
 
 class MessageKind(NamedTuple):
@@ -102,12 +103,14 @@ def kind_named(name: str | None) -> MessageKind:
     return kind_of(OPCODE_NAMES.index(name)) if name in OPCODE_NAMES else OTHER_MESSAGE
 
 
+#: Of a bar that its colour alone would not tell from others in print.
+HATCH = "////"
 #: What stands before a marker that is not filled.
 OPEN = "open "
 
 
 class Key(NamedTuple):
-    """A line of the legend: a colour, what it stands for, and the kind of mark ("patch", "line" or a marker)."""
+    """A line of the legend: a colour, what it stands for, and the mark ("patch", "hatched", "line" or a marker)."""
 
     colour: str
     words: str
@@ -300,6 +303,8 @@ def _add_legend(figure: Figure, look: Look, keys: Sequence[Key]) -> None:
     for colour, words, mark in there:
         if mark == "patch":
             handles.append(Patch(facecolor=colour, label=words))
+        elif mark == "hatched":
+            handles.append(Patch(facecolor=colour, edgecolor=look.ink, linewidth=0, hatch=HATCH, label=words))
         elif mark == "hatch":
             handles.append(Patch(facecolor="none", edgecolor=colour, hatch="////", label=words))
         elif mark == "line":

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from scapy_mpa.framing.ddp import OPCODE_NAMES, TAGGED, TAGGED_HEADER, TAGGED_HEADER_LENGTH
 from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.messages.stags import CapturedMemory, STagRow
-from scapy_mpa.plot.look import GREEN, Key, Look, Sheet, number_axis
+from scapy_mpa.plot.look import GREEN, VERMILION, Key, Look, Sheet, number_axis
 from scapy_mpa.plot.rows import query_around, same_connection
 from scapy_mpa.plot.thin import COLUMNS, grid
 from scapy_mpa.plot.timeline import Timeline
@@ -99,6 +99,7 @@ class _Buffer(NamedTuple):
     time: Column
     delivered: Column
     is_early: Column
+    is_reset: Column
     base: int
 
 
@@ -161,8 +162,11 @@ def _buffers(connection: Connection, directions: Sequence[Role], window: Stretch
                 continue
             first = np.array([min(to - base, _LARGEST) for to in there.tos], dtype=np.float64)
             end = first + np.array(there.lengths, dtype=np.float64)
-            is_early = np.array(there.delivered, dtype=np.int64) != frames
-            columns = (first, end, (times - begun) / _SECOND, (np.maximum(ends, times) - begun) / _SECOND, is_early)
+            reset = connection.lifecycle.reset_frame
+            is_reset = frames > reset if reset is not None else np.zeros(len(frames), dtype=bool)
+            is_early = (np.array(there.delivered, dtype=np.int64) != frames) & ~is_reset
+            moments = (times - begun) / _SECOND, (np.maximum(ends, times) - begun) / _SECOND
+            columns = (first, end, *moments, is_early, is_reset)
             row = rows.get((direction, chosen))
             shown = [column[kept] for column in columns]
             buffers.append(_Buffer._make((direction, chosen, len(mine) - 1, row, *shown, base)))
@@ -172,10 +176,15 @@ def _buffers(connection: Connection, directions: Sequence[Role], window: Stretch
 def _draw(connection: Connection, buffer: _Buffer, ax: Axes, timeline: Timeline, look: Look, sheet: Sheet) -> None:
     unit = timeline.unit
     time, delivered = buffer.time * unit.a_second, buffer.delivered * unit.a_second
-    early = buffer.is_early
+    early, reset = buffer.is_early, buffer.is_reset
+    kinds = (
+        (~early & ~reset, look.blue, "placed and delivered by the same frame"),
+        (early, GREEN, "placed early, until it was delivered"),
+        (reset, VERMILION, "sent after the RST: nobody placed it"),
+    )
     if len(time) > _MOST_FPDUS:
         columns = grid([time])
-        for there, colour in ((~early, look.blue), (early, GREEN)):
+        for there, colour, _ in kinds:
             if there.any():
                 low, high = columns.extremes(time[there], buffer.first[there], buffer.end[there])
                 ax.stairs(high, columns.edges, baseline=low, fill=True, color=colour, lw=0)
@@ -185,7 +194,7 @@ def _draw(connection: Connection, buffer: _Buffer, ax: Axes, timeline: Timeline,
         )
     else:
         least = max(timeline.span * unit.a_second, 1e-9) / 400
-        for there, colour in ((~early, look.blue), (early, GREEN)):
+        for there, colour, _ in kinds:
             spans = [
                 [(begin, low), (begin, high), (max(end, begin + least), high), (max(end, begin + least), low)]
                 for begin, end, low, high in zip(
@@ -193,21 +202,18 @@ def _draw(connection: Connection, buffer: _Buffer, ax: Axes, timeline: Timeline,
                 )
             ]
             _add_bars(ax, spans, colour, look)
-    if (~early).any():
-        sheet.keys.append(Key(look.blue, "placed and delivered by the same frame"))
-    if early.any():
-        sheet.keys.append(Key(GREEN, "placed before it was delivered, until then"))
+    sheet.keys += [Key(colour, words) for there, colour, words in kinds if there.any()]
     _draw_bounds(buffer, ax, look, sheet)
     ax.set_ylabel(f"octets from TO {buffer.base:#x} on")
     ax.margins(y=0.03)
     ax.grid(axis="y")
-    others = f"; it wrote to {plural(buffer.others, 'other STag', thousands=True)}" if buffer.others else ""
     octets = int((buffer.end - buffer.first).sum())
-    ax.set_title(
-        f"{buffer.direction} ({connection.half(buffer.direction).endpoint}) writes to STag {buffer.stag:#010x}: "
-        f"{octets:,} octets in {plural(len(time), 'FPDU', thousands=True)}, {int(early.sum()):,} placed before "
-        f"delivered{others}"
-    )
+    said = [f"{octets:,} octets in {plural(len(time), 'FPDU', thousands=True)}"]
+    said += [f"{int(early.sum()):,} placed early"] if early.any() else []
+    said += [f"{int(reset.sum()):,} sent after the RST"] if reset.any() else []
+    others = f"; it wrote to {plural(buffer.others, 'other STag', thousands=True)}" if buffer.others else ""
+    endpoint = connection.half(buffer.direction).endpoint
+    ax.set_title(f"{buffer.direction} ({endpoint}) writes to STag {buffer.stag:#010x}: {', '.join(said)}{others}")
     number_axis(ax.yaxis)
 
 

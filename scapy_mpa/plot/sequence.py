@@ -43,11 +43,15 @@ def sequence(subject: Subject, window: Stretch, look: Look) -> Figure:
     timeline = Timeline.of(columns, marks)
     drawn = [sheet.axes(number)[0] for number in range(len(shown))]
     timeline.lay(drawn)
+    above: list[str] = []
     for ax, view in zip(drawn, shown, strict=True):
         drawing = _Sequence(subject.connection, view, window, look, ax, timeline)
         drawing.draw(marks, [one.direction for one in shown])
         sheet.keys += drawing.keys
         sheet.said += drawing.said
+        above += drawing.above
+    if above:
+        sheet.said.append(f"the window ends far above what is drawn: {' and '.join(above)}")
     return sheet.finish(subject.heading("Time and sequence", window), look)
 
 
@@ -64,6 +68,8 @@ class _Sequence:
         self._ax = ax
         self.keys: list[Key] = []
         self.said: list[str] = []
+        #: The side, if its window ends above what is drawn.
+        self.above: list[str] = []
         self._timeline = timeline
         self._unit = timeline.unit
 
@@ -100,7 +106,10 @@ class _Sequence:
         octets = self._connection.lifecycle.half(self._view.direction).unacknowledged_octets
         self._ax.axhspan(*found, facecolor=VERMILION, alpha=0.12, linewidth=0)
         words = f"{octets:,} octets never acknowledged"
-        self._ax.text(0.005, found[1], words, transform=self._ax.get_yaxis_transform(), va="top", fontsize=8.5)
+        box = {"facecolor": self._look.back, "edgecolor": "none", "pad": 1.2}
+        self._ax.text(
+            0.012, found[1], words, transform=self._ax.get_yaxis_transform(), va="top", fontsize=8.5, bbox=box
+        )  # fmt: skip
 
     def _draw_each(self) -> None:
         import numpy as np
@@ -198,7 +207,7 @@ class _Sequence:
             low, top = ax.get_ylim()
             highest = top + 0.4 * (top - low)
             if mark == "dashes" and float(np.min(y)) > highest:
-                self.said.append(f"the window that the {self._view.direction} may fill ends far above")
+                self.above.append(self._view.direction)
                 continue
             ax.step(x * self._unit.a_second, y, where="post", color=colour, linestyle=style, linewidth=1.1)
             if mark == "dashes":
@@ -224,6 +233,7 @@ class _Sequence:
             if found.direction == self._view.direction and self._window.has(found.frame, found.time_ns)
         ]
         top = self._ax.get_ylim()[1]
+        places: dict[tuple[float, float], list[str]] = {}
         for number, found in enumerate(there[:_MOST_FINDINGS], 1):
             time = (found.time_ns - begun) / _SECOND
             if half.seq_start is None or not self._timeline.first <= time <= self._timeline.last:
@@ -235,15 +245,11 @@ class _Sequence:
                 [time * scale], [min(max(place, 0), top)], mark, color=self._look.back, markersize=8,
                 markeredgecolor=self._look.ink, markeredgewidth=1.2, zorder=5, clip_on=False,
             )  # fmt: skip
-            self._ax.annotate(
-                str(number),
-                (time * scale, min(max(place, 0), top)),
-                textcoords="offset points",
-                xytext=(7, 4),
-                fontsize=8,
-            )
+            places.setdefault((time * scale, min(max(place, 0), top)), []).append(str(number))
             words = f"{found.severity} {number} ({self._view.direction}): {found.rule.id}, frame {found.frame}"
             self.keys.append(Key(self._look.ink, words, OPEN + mark))
+        for at, numbers in places.items():
+            self._ax.annotate(", ".join(numbers), at, textcoords="offset points", xytext=(7, 4), fontsize=8)
         if len(there) > _MOST_FINDINGS:
             self.said.append(f"{_MOST_FINDINGS} of {len(there)} findings of the {self._view.direction} drawn")
 

@@ -94,7 +94,7 @@ class Timeline(NamedTuple):
                 xytext=(2 if start == place else -2, 2 + row * _ROW_POINTS),
                 textcoords="offset points",
                 fontsize=7.5,
-                color=colour,
+                color=look.alarm if is_bad else look.soft,
                 annotation_clip=False,
             )
         if used:

@@ -27,8 +27,8 @@ from scapy_mpa.messages.reading import CapturedMessages
 from scapy_mpa.plot import ladder, overview
 from scapy_mpa.plot.answers import answers
 from scapy_mpa.plot.kinds import draw_subject
-from scapy_mpa.plot.lanes import _FPDUS, _MESSAGES, _SEGMENTS
-from scapy_mpa.plot.look import ORANGE, NothingToDraw
+from scapy_mpa.plot.lanes import _EARLY, _FPDUS, _MESSAGES, _SEGMENTS
+from scapy_mpa.plot.look import GREEN, ORANGE, VERMILION, NothingToDraw
 from scapy_mpa.plot.overview import draw_overview
 from scapy_mpa.plot.thin import COLUMNS, grid
 from scapy_mpa.plot.timeline import Timeline
@@ -92,6 +92,10 @@ def bars_in(ax: Any, lane: tuple[float, float]) -> list[tuple[float, float]]:
     return sorted(found)
 
 
+def colour_of(collection: Any) -> str:
+    return to_hex(collection.get_facecolor()[0])
+
+
 def united(spans: list[tuple[float, float]]) -> float:
     """Octets that some stretches cover, each once."""
     covered, end = 0.0, float("-inf")
@@ -127,6 +131,9 @@ def test_every_octet_is_drawn_once_along_the_stream(name: str) -> None:
         fpdus = int((view.fpdus.end - view.fpdus.start).sum())
         for lane in (_FPDUS, _MESSAGES):
             assert heights(ax, lane).sum() * width == pytest.approx(fpdus)
+        early = int((view.fpdus.end - view.fpdus.start)[view.fpdus.is_early].sum())
+        drawn = heights(ax, _EARLY)
+        assert (0 if drawn is None else drawn.sum() * width) == pytest.approx(early)
 
 
 def test_there_is_no_hole_where_nothing_is_missing() -> None:
@@ -138,6 +145,42 @@ def test_there_is_no_hole_where_nothing_is_missing() -> None:
     for ax in figure.axes:
         for lane in (_SEGMENTS, _FPDUS, _MESSAGES):
             assert heights(ax, lane) == pytest.approx(np.ones(COLUMNS)), lane
+
+
+@pytest.mark.parametrize("stretch", [Stretch(), Stretch((677, 732))])
+def test_what_was_placed_early_is_seen(stretch: Stretch) -> None:
+    """Each octet of an FPDU placed early is in a lane of its own, zoomed and aggregated, and in the legend."""
+    connection = largest("markers-lossy")
+    subject = Subject(connection, ("responder",))
+    (view,) = subject.views(stretch)
+    early = view.fpdus.is_early
+    count = int(view.fpdus.count[early].sum())
+    assert count == 129 == connection.responder.counts.delivered_late if stretch.is_open else count > 100
+    figure = draw_subject(subject, "lanes", stretch)
+    (ax,) = figure.axes
+    assert legend(figure)["FPDU placed early"] == GREEN
+    assert f"{count} placed early" in ax.get_title(loc="left")
+    assert "placed early" in [label.get_text() for label in ax.get_yticklabels()]
+    if stretch.is_open:
+        assert heights(ax, _EARLY).sum() > 0
+        return
+    expected = sorted(zip(view.fpdus.start[early].tolist(), view.fpdus.end[early].tolist(), strict=True))
+    assert bars_in(ax, _EARLY) == [pytest.approx(one) for one in expected]
+
+
+def test_messages_along_the_stream_have_the_colour_of_the_legend() -> None:
+    """However short a message is, those after it are not taken for messages that are under way beside it."""
+    connection = analyze(named("siw-nvme")).connections[0]
+    figure = draw_subject(Subject(connection, ("responder",)), "lanes", Stretch((4, 106)))
+    (ax,) = figure.axes
+    messages: list[Any] = [
+        one
+        for one in ax.collections
+        if isinstance(one, PolyCollection) and one.get_paths()[0].get_extents().y1 < _EARLY[0]
+    ]
+    assert {one.get_facecolor()[0][3] for one in messages} == {1.0}
+    kinds = {colour for words, colour in legend(figure).items() if words in ("Send", "RDMA Write", "RDMA Read")}
+    assert {colour_of(one) for one in messages} == kinds
 
 
 def test_a_hole_is_a_hole(tmp_path: Path) -> None:
@@ -274,7 +317,24 @@ def test_colours_are_the_same_zoomed_and_aggregated(name: str) -> None:
         assert colours["RDMA Read"] != colours["segment"]
 
 
-@pytest.mark.parametrize("kind", ["sequence", "lanes", "ladder"])
+@pytest.mark.parametrize(("name", "acknowledged"), [("siw-client-killed", 8568), ("siw-terminate", 1424)])
+def test_a_ladder_says_what_of_its_messages_was_acknowledged(name: str, acknowledged: int) -> None:
+    """The octets of the verdict are those of the arrows: of messages, and of headers."""
+    connection = next(one for one in analyze(named(name)).connections if one.lifecycle.is_unfinished)
+    said = " ".join(words_of(connection.plot())).replace("\n", " ")
+    found = re.search(r"of the ([\d,]+) octets of the Initiator that were not acknowledged, ([\d,]+) are of", said)
+    assert found is not None
+    octets, payload = (int(one.replace(",", "")) for one in found.groups())
+    assert octets == connection.lifecycle.initiator.unacknowledged_octets
+    with CapturedMessages(named(name)) as messages:
+        rows = [row for row in messages if (row.connection, row.direction) == (connection.number, "initiator")]
+    assert payload == sum(row.octets for row in rows[-connection.lifecycle.initiator.unacknowledged_messages :]) - (
+        acknowledged
+    )
+    assert f"{acknowledged:,} octets of it acknowledged" in said
+
+
+@pytest.mark.parametrize("kind", ["sequence", "lanes", "ladder", "memory"])
 def test_a_reset_is_marked_and_what_came_after_it(kind: str) -> None:
     connection = max(analyze(KILLED).connections, key=lambda one: one.fpdu_count)
     life = connection.lifecycle
@@ -292,6 +352,9 @@ def test_a_reset_is_marked_and_what_came_after_it(kind: str) -> None:
         assert "nobody placed" in said
     else:
         assert any("sent after the RST" in words for words in legend(figure))
+    if kind == "memory":
+        late = [one for one in figure.axes[0].collections if colour_of(one) == VERMILION]
+        assert sum(len(one.get_paths()) for one in late) == after
 
 
 def test_terminate_fin_and_rejection_are_marked() -> None:
@@ -435,6 +498,8 @@ def test_an_unfinished_connection_stands_out() -> None:
     figure = draw_overview(report.connections, report.captures)
     assert "1 ended before the work was done" in " ".join(words_of(figure))
     assert {"unfinished, or with errors", "RST", "FIN", "warning"} <= {*legend(figure)}
+    # The worst first, as everywhere.
+    assert [label.get_text()[0] for label in figure.axes[0].get_yticklabels()] == ["1", "0"]
 
 
 # --- what is drawn without being asked for ---

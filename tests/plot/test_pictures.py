@@ -84,7 +84,7 @@ def test_a_buffer_has_every_fpdu_and_what_is_early() -> None:
     assert len(figure.axes) == 1  # the Responder writes nothing
     assert bars(figure, 0, GREEN) == len(early) > 10
     assert bars(figure, 0, BLUE) == len(writes) - len(early) > 10
-    assert f"{len(writes)} FPDUs, {len(early)} placed before delivered" in figure.axes[0].get_title(loc="left")
+    assert f"{len(writes)} FPDUs, {len(early)} placed early" in figure.axes[0].get_title(loc="left")
     with pytest.raises(MPAError, match="nothing was written to STag 0x00000002"):
         connection.plot("memory", stag=2)
     with pytest.raises(UsageError, match="--stag is for --kind memory"):
@@ -187,7 +187,7 @@ def test_held_is_drawn_as_it_is_counted() -> None:
             assert f": {peak:,} octets" in axes.get_title(loc="left")
     upper, lower = figure.axes
     assert upper.get_xlim() == lower.get_xlim()
-    assert "waiting for full order or placing by length alone (the same)" in texts(svg_of(figure))
+    assert "waiting for full order = placing by length alone" in texts(svg_of(figure))
 
 
 def test_bars_of_sizes_stand_where_their_column_is() -> None:
