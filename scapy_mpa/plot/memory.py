@@ -201,7 +201,7 @@ def _draw(connection: Connection, buffer: _Buffer, ax: Axes, timeline: Timeline,
                     time[there], delivered[there], buffer.first[there], buffer.end[there], strict=True
                 )
             ]
-            _add_bars(ax, spans, colour, look)
+            _add_bars(ax, spans, colour, look, least)
     sheet.keys += [Key(colour, words) for there, colour, words in kinds if there.any()]
     _draw_bounds(buffer, ax, look, sheet)
     ax.set_ylabel(f"octets from TO {buffer.base:#x} on")
@@ -217,11 +217,13 @@ def _draw(connection: Connection, buffer: _Buffer, ax: Axes, timeline: Timeline,
     number_axis(ax.yaxis)
 
 
-def _add_bars(ax: Axes, spans: list[list[tuple[float, float]]], colour: str, look: Look) -> None:
+def _add_bars(ax: Axes, spans: list[list[tuple[float, float]]], colour: str, look: Look, least: float) -> None:
+    """Add bars; an edge would hide those as narrow as ``least``."""
     if spans:
         from matplotlib.collections import PolyCollection
 
-        ax.add_collection(PolyCollection(spans, facecolors=colour, edgecolors=look.back, linewidths=0.2))
+        edges = [0.2 if span[2][0] - span[0][0] > 2 * least else 0.0 for span in spans]
+        ax.add_collection(PolyCollection(spans, facecolors=colour, edgecolors=look.back, linewidths=edges))
         ax.autoscale_view()
 
 
