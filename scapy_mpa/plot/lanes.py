@@ -63,7 +63,7 @@ _EARLY, _MESSAGES = (0.92, 0.16), (0.0, 0.8)
 #: Marks (CRC errors, holes, Markers) that are drawn one by one.
 _MOST_MARKS, _MOST_MARKERS = 200, 400
 #: The part of the width that a message must have to be named, a letter; that the smallest thing has.
-_LETTER, _SMALLEST = 0.0072, 0.002
+_LETTER, _SMALLEST = 0.0077, 0.002
 #: Messages under way at one time that lie in rows of their own, along time.
 _ROWS = 5
 #: Not the green of what ``sequence`` shows as placed early for those located by Marker: they are fewer.
@@ -389,7 +389,7 @@ class _Lanes:
             if is_free and len(ends) == 1 and end - start >= full * _LETTER * len(one.name):
                 colour = self._look.ink if kind is OTHER_MESSAGE else self._look.back
                 ax.text(
-                    *((start + end) / 2, low + height / 2, one.name), ha="center", va="center", fontsize=7.5,
+                    *((start + end) / 2, low + height / 2, one.name), ha="center", va="center", fontsize=8,
                     color=colour, clip_on=True,
                 )  # fmt: skip
         self.keys += [Key(kind.of(self._look), kind.words) for kind in kinds]

@@ -167,7 +167,7 @@ def _draw_bar(connection: Connection, row: int, begun: int, scale: float, ax: Ax
     verdict = connection.verdict
     lines = wrap(verdict[:1].upper() + verdict[1:], _VERDICT, max_lines=2, placeholder=" …")
     ax.text(
-        1.015, row, "\n".join(lines), transform=ax.get_yaxis_transform(), va="center", fontsize=7.5,
+        1.015, row, "\n".join(lines), transform=ax.get_yaxis_transform(), va="center", fontsize=8,
         color=look.ink if is_bad else look.soft, in_layout=False,
     )  # fmt: skip
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from scapy_mpa.plot.view import Column
 
 #: Parts of the width: a character of a label; the room between two of them; marks nearer than that are one label.
-_CHARACTER, _ROOM, _NEAR = 0.0062, 0.012, 0.012
+_CHARACTER, _ROOM, _NEAR = 0.0066, 0.012, 0.012
 #: Rows of labels; points of one.
 _ROWS, _ROW_POINTS = 3, 10
 
@@ -93,7 +93,7 @@ class Timeline(NamedTuple):
                 xycoords="axes fraction",
                 xytext=(2 if start == place else -2, 2 + row * _ROW_POINTS),
                 textcoords="offset points",
-                fontsize=7.5,
+                fontsize=8,
                 color=look.alarm if is_bad else look.soft,
                 annotation_clip=False,
             )
