@@ -75,7 +75,8 @@ def draw_overview(connections: Sequence[Connection], captures: Sequence[str], *,
 
 
 def _overview(connections: Sequence[Connection], captures: Sequence[str], look: Look) -> Figure:
-    drawn = worst_first(connections)[:_MOST_BARS]
+    connections = worst_first(connections)
+    drawn = connections[:_MOST_BARS]
     is_part = len(drawn) < len(connections)
     sheet = Sheet(1, len(drawn) * _ROW + 0.5 + (_OPEN if is_part else 0.0))
     begun = min(one.lifecycle.first[1] for one in connections)
