@@ -22,6 +22,8 @@ SHARE_UNANSWERED: Final = 4
 SHARE_PLAIN: Final = 2
 #: A heap has so many entries of what is gone, and twice its members, before it is rebuilt: a batch's size.
 MOST_GONE: Final = 64
+#: An id is an address.
+_ID_BITS: Final = 64
 
 
 class _ByIdleness:
@@ -31,13 +33,14 @@ class _ByIdleness:
 
     def __init__(self) -> None:
         self.members: dict[int, TCPConnection] = {}
-        #: (last frame as far as it was examined, id), also of connections that are gone; None until somebody asks.
-        self._heap: list[tuple[int, int]] | None = None
+        #: Last frame as far as it was examined, and id, in one number, which is compared at once; also of connections
+        #: that are gone.  None until somebody asks.
+        self._heap: list[int] | None = None
 
     def add(self, connection: TCPConnection) -> None:
         self.members[id(connection)] = connection
         if self._heap is not None:
-            heappush(self._heap, (connection.last_frame, id(connection)))
+            heappush(self._heap, connection.last_frame << _ID_BITS | id(connection))
             if len(self._heap) > 2 * len(self.members) + MOST_GONE:
                 self._heap = None
 
@@ -45,17 +48,17 @@ class _ByIdleness:
         """Return the one whose last frame is the earliest, and that frame; None if there is none."""
         heap = self._heap
         if heap is None:
-            heap = self._heap = [(one.last_frame, key) for key, one in self.members.items()]
+            heap = self._heap = [one.last_frame << _ID_BITS | key for key, one in self.members.items()]
             heapify(heap)
         while heap:
-            frame, key = heap[0]
+            frame, key = divmod(heap[0], 1 << _ID_BITS)
             connection = self.members.get(key)
             if connection is None:
                 heappop(heap)
             elif connection.last_frame == frame:
                 return frame, connection
             else:
-                heapreplace(heap, (connection.last_frame, key))
+                heapreplace(heap, connection.last_frame << _ID_BITS | key)
         return None
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import gc
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from scapy_mpa.analyzer.analyzer import Analyzer
 from scapy_mpa.analyzer.followed import Followed
 from scapy_mpa.craft.packets import ACK, FIN, RST, SYN, Endpoint
+from scapy_mpa.reading.analysis import analyze
 from scapy_mpa.stream.connection import TCPConnection
 from scapy_mpa.values.limits import Limits
+from scripts.dev.benchmark_floods import connections, write
 from tests.receive.cases import REQUEST, Talk, Tap
 from tests.work import lines_run
 
@@ -137,6 +141,18 @@ def test_who_has_been_idle_for_longest_gives_way() -> None:
     assert by_port.pop("10.0.0.1:20000") == 1
     assert by_port.pop("10.0.0.1:1004") == 1
     assert set(by_port.values()) == {3}
+
+
+def test_how_many_are_finished_at_a_time_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(path := tmp_path / "many.pcap", connections(120))
+
+    def report(at_a_time: int) -> dict[str, Any]:
+        monkeypatch.setattr("scapy_mpa.analyzer.analyzer.MOST_LEAVING", at_a_time)
+        return analyze(path, limits=Limits(connections=60)).as_dict()
+
+    one_by_one = report(1)
+    assert (len(one_by_one["connections"]), one_by_one["findings"][0]["count"]) == (120, 60)
+    assert report(7) == report(512) == one_by_one
 
 
 # --- SYNs ---
