@@ -1,6 +1,8 @@
 cimport cython
 
 cdef dict _NUMBERS
+cdef double _LONGEST, _SECOND, _SHORTEST
+cdef long long _MICROSECONDS
 
 @cython.final
 cdef class _Level:
@@ -15,3 +17,5 @@ cpdef object _write(object value, _Level level, list texts)
 cpdef object _write_list(object values, _Level level, list texts)
 @cython.locals(before=str, inner=_Level, keys=dict)
 cpdef object _write_object(dict values, _Level level, list texts)
+@cython.locals(microseconds=cython.longlong, rest=cython.longlong)
+cpdef object _number(double value)

@@ -22,6 +22,11 @@ def test_any_value(value: Any) -> None:
     assert indented(value) == json.dumps(value, indent=2)
 
 
+@given(st.integers(-(10**10), 10**20), st.sampled_from((1, 1000, 10**6, 10**9)))
+def test_any_time(count: int, second: int) -> None:
+    assert indented(count / second) == repr(count / second)
+
+
 @given(st.dictionaries(st.text(), values, min_size=1), st.lists(values))
 def test_an_iterator_is_a_list(value: dict[str, Any], listed: list[Any]) -> None:
     key = next(iter(value))
