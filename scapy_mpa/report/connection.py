@@ -382,6 +382,9 @@ def _captured(startup: StartupFrame) -> CapturedStartup:
     return CapturedStartup(*startup)
 
 
+_fields = lru_cache(maxsize=256)(startup_fields)
+
+
 def _startup(found: FoundFrame | None) -> CapturedStartup | None:
     if found is None:
         return None
@@ -390,7 +393,10 @@ def _startup(found: FoundFrame | None) -> CapturedStartup | None:
 
 
 def _startup_as_dict(found: FoundFrame | None) -> dict[str, Any] | None:
-    return None if found is None else {"frame": found.frame, **startup_fields(found.startup)}
+    if found is None:
+        return None
+    fields = _fields if len(found.startup.private_data) <= SHORT else startup_fields
+    return {"frame": found.frame, **fields(found.startup)}
 
 
 def connection_line(connection: Connection) -> str:

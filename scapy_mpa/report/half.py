@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from operator import attrgetter
 from typing import Any, overload
 
 from scapy_mpa.analyzer.connection import CapturedConnection
@@ -18,28 +17,6 @@ from scapy_mpa.values.records import FPDULog, FPDURecord, FPDURow, record_of, ro
 from scapy_mpa.values.segment import endpoints
 from scapy_mpa.watches.counts import Counts
 from scapy_mpa.watches.fpdus import FirstFPDU, FirstSend
-
-#: The counts of a half connection in the report's JSON, in its order.
-COUNT_KEYS = (
-    "fpdus",
-    "placed",
-    "delivered",
-    "placed_out_of_order",
-    "marker_count",
-    "crc_errors",
-    "ulpdu_octets",
-    "stream_octets",
-    "missing_octets",
-    "unlocated_octets",
-    "segments",
-    "header_aligned_segments",
-    "fpdu_aligned_segments",
-    "out_of_order_segments",
-    "retransmitted_segments",
-    "cut_fpdus",
-)
-_KEYS = ("markers", "deviation", *COUNT_KEYS)
-_COUNTS_OF = attrgetter(*COUNT_KEYS)
 
 
 class FPDURun:
@@ -252,8 +229,7 @@ class HalfConnection:
 
     def as_dict(self) -> dict[str, Any]:
         """The half connection with the keys of the report's JSON."""
-        values = bool(self.markers), self.deviation, *_COUNTS_OF(self.counts)
-        return dict(zip(_KEYS, values, strict=True))
+        return {"markers": bool(self.markers), "deviation": self.deviation, **self.counts.as_dict()}
 
 
 def marker_phase(markers: bool | None, offset: int) -> int | None:

@@ -23,13 +23,6 @@ REMEMBERED: Final = 4096
 #: Segments that wait for the FPDUs around them; any beyond are not counted as aligned.  A bound of memory: 20 MiB.
 MOST_UNJUDGED: Final = 1 << 16
 
-#: The counts of the report, in its order.
-COUNT_KEYS: Final = (
-    "fpdus", "placed", "delivered", "placed_out_of_order", "marker_count", "crc_errors", "ulpdu_octets",
-    "stream_octets", "missing_octets", "unlocated_octets", "segments", "header_aligned_segments",
-    "fpdu_aligned_segments", "out_of_order_segments", "retransmitted_segments", "cut_fpdus",
-)  # fmt: skip
-
 
 class Sent(NamedTuple):
     """What was sent after a frame: offset and frame of the first segment, the last frame, and the number of octets."""
@@ -158,8 +151,25 @@ class Counts:
         return self.delivered_late + self.undelivered
 
     def as_dict(self) -> dict[str, int]:
-        """Return the counts with the keys of the report."""
-        return {key: getattr(self, key) for key in COUNT_KEYS}
+        """Return the counts with the keys of the report, in its order."""
+        return {
+            "fpdus": self.fpdus,
+            "placed": self.placed,
+            "delivered": self.delivered,
+            "placed_out_of_order": self.placed_out_of_order,
+            "marker_count": self.marker_count,
+            "crc_errors": self.crc_errors,
+            "ulpdu_octets": self.ulpdu_octets,
+            "stream_octets": self.stream_octets,
+            "missing_octets": self.missing_octets,
+            "unlocated_octets": self.unlocated_octets,
+            "segments": self.segments,
+            "header_aligned_segments": self.header_aligned_segments,
+            "fpdu_aligned_segments": self.fpdu_aligned_segments,
+            "out_of_order_segments": self.out_of_order_segments,
+            "retransmitted_segments": self.retransmitted_segments,
+            "cut_fpdus": self.cut_fpdus,
+        }
 
     # --- what happens ---
 
