@@ -565,11 +565,12 @@ class Analyzer:
 
     def finish(self, *, numbers_anew: bool = True) -> None:
         """The capture is over; connections get their final numbers, or keep those that they have."""
+        self._finish_leaving()
         # Those with MPA first: others may have disturbed them.
         for connection in self._followed:
             if connection.flow is not None:
                 self._end(connection)
-        self._finish_leaving()
+                self._finish_leaving()  # nothing goes on amid them
         for seq in self.assumptions.start:
             if seq not in self._starts_found:
                 self.findings.add("assumption", None, *self._now, seq, start_not_found(seq))
