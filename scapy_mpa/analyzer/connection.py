@@ -7,7 +7,7 @@ SYN (RFC 5044 §2).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from typing import TypeAlias
 
 from scapy_mpa.framing.agreement import agreed
@@ -689,7 +689,7 @@ def direction_end(half: TCPHalf) -> DirectionEnd:
     )  # fmt: skip
 
 
-def keyed_paths(key: bytes, paths: Set[tuple[int, tuple[str, ...]]]) -> frozenset[KeyedPath]:
+def keyed_paths(key: bytes, paths: Collection[tuple[int, tuple[str, ...]]]) -> frozenset[KeyedPath]:
     """Return the paths by direction of a TCP connection, whose direction 0 has this key, with keys."""
     if not paths:
         return _NO_PATHS

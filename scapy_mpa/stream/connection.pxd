@@ -65,7 +65,7 @@ cdef class Flow
 cdef class TCPConnection:
     cdef public bint advanced, has_end, has_syn
     cdef public list has_syns, late, paths
-    cdef public set flow_paths
+    cdef public dict flow_paths
     cdef public long long _tsecr, first_frame, last_frame
     cdef public Arrival arrival
     cdef public Flow flow
@@ -81,6 +81,8 @@ cdef class TCPConnection:
         distance=cython.longlong, is_near=cython.bint, shift=cython.longlong, window=cython.longlong, wnd=cython.longlong, acked=cython.longlong,
     )
     cpdef receive(self, Segment seg, Py_ssize_t d, bint is_syn=*)
+    @cython.locals(half=TCPHalf, other=TCPHalf)
+    cpdef bint accept_syn(self, Segment seg, Py_ssize_t d) except -1
     @cython.locals(half=TCPHalf, d=cython.Py_ssize_t)
     cpdef bint is_steady(self) except -1
     @cython.locals(
@@ -106,7 +108,7 @@ cdef class Flow:
     cdef public bint has_paths
     cdef public object _flows, key, user
     cdef public list connections
-    cdef public set paths
+    cdef public dict paths
 
     @cython.locals(only=TCPConnection, half=TCPHalf, seq=cython.longlong, flags=cython.longlong)
     cpdef TCPConnection receive(self, Segment seg, Py_ssize_t d)
