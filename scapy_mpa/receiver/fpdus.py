@@ -1229,6 +1229,9 @@ class FPDUReader:
             opcode = self._opcode(extent.header, extent.ulpdu_length, octets, extent.offset)
             self._accept(chain, extent, UNCHECKED, frames, (frame, time), opcode, octets)
             return True
+        first = self._first_ahead(chain)
+        # What was read there has proved right.
+        start = first if first is not None and extent.offset < first < start else start
         self._resume_at(chain, window, extent, start)
         return True
 

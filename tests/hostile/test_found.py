@@ -277,6 +277,18 @@ def test_a_connection_for_which_one_beside_it_gives_way(number: int) -> None:
     examine([capture.octets], limits=TIGHT)
 
 
+def test_an_fpdu_beyond_a_hole_that_markers_lead_past_later() -> None:
+    """Without CRC, Markers that name a start beyond a wrong length do not pass over what had proved right before it."""
+    (capture,) = captures_of(21, 43853)
+    found = examine([capture.octets])
+    assert (found.connections, found.fpdus) == (1, 18)
+
+
+def test_fpdus_that_overlap_and_have_a_good_crc_each() -> None:
+    """Those that were placed before octets in front of them came were told of; lengths lead to others later."""
+    _examine(27511, seed=21)
+
+
 def _examine(number: int, seed: int = 1) -> None:
     for one in captures_of(seed, number):
         examine([one.octets])
