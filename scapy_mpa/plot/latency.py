@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import log10
+from collections.abc import Iterator
+from math import cos, log10, pi, sin
 from textwrap import wrap
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from scapy_mpa.plot.view import Column
+
 #: Answers that are drawn one by one; that are named.
 _MOST_ANSWERS, _NAMED = 2000, 6
 #: Rows of a decade where answers are not drawn one by one.
@@ -29,9 +32,14 @@ _MARKERS: dict[Role, str] = {"initiator": "o", "responder": "s"}
 _TEXT = 50
 #: The part of the picture's width that the axes have; where, in theirs, the list begins; the height of its lines.
 _WIDTH, _LIST, _LINE = 0.64, 1.03, 0.046
-#: Points of the axes, about; of a number beside its dot, and to its middle; where it may be, the best place first.
-_POINTS, _NUMBER, _MIDDLE = (450.0, 270.0), 7.0, (2.5, 3.5)
-_OFFSETS = ((5.0, 2.0), (-10.0, 2.0), (-2.5, 6.0), (-2.5, -12.0), (13.0, 2.0), (-18.0, 2.0), (-2.5, 15.0))
+#: Points of the axes, about; from the middle of a number to a dot that it does not cover, and to another number; from
+#: its line to what that passes.
+_POINTS, _NUMBER, _APART, _DOT = (450.0, 240.0), (6.0, 8.0), (8.0, 12.0), 4.0
+#: Parts of a line that nothing covers.
+_PARTS = (0.4, 0.6, 0.8)
+#: Points from a dot to its number, and in how many directions; one nearer than this needs no line, unless another dot
+#: is hardly farther away.
+_DISTANCES, _DIRECTIONS, _BESIDE, _CLEAR = (9.0, 16.0, 24.0, 34.0, 46.0, 60.0), 16, 9.5, 5.0
 
 
 class _Kind:
@@ -160,9 +168,15 @@ def _label(ax: Axes, found: _Found, begun: int, timeline: Timeline, look: Look) 
         ((wait.time - begun) / _SECOND * timeline.unit.a_second, max(wait.latency, 1) / _SECOND)
         for wait in found.slowest
     ]
-    offsets = _free_offsets(ax, places)
-    for number, (wait, place, offset) in enumerate(zip(found.slowest, places, offsets, strict=True), 1):
-        ax.annotate(str(number), place, xytext=offset, textcoords="offset points", fontsize=8)
+    dots = [(x, y) for line in ax.lines for x, y in zip(*line.get_data(), strict=True)]
+    for number, (wait, place, label) in enumerate(
+        zip(found.slowest, places, _labels(ax, places, dots), strict=True), 1
+    ):
+        leader = {"arrowstyle": "-", "color": look.soft, "linewidth": 0.6, "shrinkA": 0.5, "shrinkB": 2.5}
+        ax.annotate(
+            str(number), place, xytext=label.offset, textcoords="offset points", fontsize=8, ha="center", va="center",
+            arrowprops=leader if label.has_line else None,
+        )  # fmt: skip
         words = f"{number}   {time_text(wait.latency / _SECOND)}, frames {wait.frame} to {wait.answer_frame}"
         ax.text(_LIST, y, words, transform=ax.transAxes, fontsize=8.5, va="top", in_layout=False)
         y -= _LINE
@@ -174,24 +188,85 @@ def _label(ax: Axes, found: _Found, begun: int, timeline: Timeline, look: Look) 
         y -= 0.3 * _LINE
 
 
-def _free_offsets(ax: Axes, places: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return where the number of each dot covers neither another number nor a dot, in points from its own."""
+class _Label(NamedTuple):
+    """Where the number of a dot is, in points from it, and whether a line leads from there to the dot."""
+
+    offset: tuple[float, float]
+    has_line: bool
+
+
+def _labels(ax: Axes, places: list[tuple[float, float]], dots: list[tuple[float, float]]) -> list[_Label]:
+    """Return where the number of each place is: nearest to its own dot, or with a line to it, and covering nothing."""
+    import numpy as np
+
     (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
-    width, height = _POINTS
-    dots = [((x - left) / (right - left) * width, log10(y / low) / log10(high / low) * height) for x, y in places]
-    taken = [(x - _MIDDLE[0], y - _MIDDLE[1]) for x, y in dots]
+
+    def points(there: list[tuple[float, float]]) -> Column:
+        x, y = np.array(there, dtype=float).T
+        across = (x - left) / (right - left) * _POINTS[0]
+        return np.stack((across, np.log10(y / low) / log10(high / low) * _POINTS[1]), axis=1)
+
+    everything, mine = points([*dots, *places]), points(places)
+    numbers: list[Column] = []
     found = []
-    for x, y in dots:
-        free = [
-            (across, up)
-            for across, up in _OFFSETS
-            if 0 <= x + across <= width
-            and all(abs(x + across - one) > _NUMBER or abs(y + up - other) > _NUMBER for one, other in taken)
-        ]
-        across, up = free[0] if free else _OFFSETS[0]
-        found.append((across, up))
-        taken.append((x + across, y + up))
+    for dot in mine:
+        others = everything[np.abs(everything - dot).max(axis=1) > 0.5]
+        written = np.array(numbers).reshape(-1, 2)
+        best = min((_drawback(dot, offset, others, written), offset) for offset in _offsets())[1]
+        has_line = float(np.hypot(*best)) > _BESIDE or _nearest(others - dot - best) < np.hypot(*best) + _CLEAR
+        numbers.append(dot + best)
+        if has_line:
+            # Nothing is to cover the line, as if it were dots.
+            everything = np.concatenate((everything, [dot + part * np.array(best) for part in _PARTS]))
+        found.append(_Label(best, bool(has_line)))
     return found
+
+
+def _drawback(
+    dot: Column, offset: tuple[float, float], dots: Column, numbers: Column
+) -> tuple[int, int, int, int, float, float]:
+    """Return what is bad about a number there, the worst first.
+
+    It is outside, covers numbers, covers dots, its line passes others or is too short; it is far away, or not to the
+    right.
+    """
+    import numpy as np
+
+    middle, distance = dot + offset, round(float(np.hypot(*offset)), 6)
+    is_outside = not (0 <= middle[0] <= _POINTS[0] and 0 <= middle[1] <= _POINTS[1])
+    covered = [
+        int((np.abs(one - middle) < size).all(axis=1).sum()) for one, size in ((numbers, _APART), (dots, _NUMBER))
+    ]
+    passed = 0
+    if distance > _BESIDE or _nearest(dots - middle) < distance + _CLEAR:
+        # So short a line would not be seen.
+        passed = int(distance <= _BESIDE)
+        passed += sum(_nearest(_from_line(one, dot, middle)) <= _DOT for one in (numbers, dots))
+    return int(is_outside), *covered, passed, distance, -round(offset[0], 6)  # type: ignore[return-value]
+
+
+def _nearest(vectors: Column) -> float:
+    """Return the length of the shortest of some vectors."""
+    import numpy as np
+
+    return float(np.hypot(*vectors.T).min(initial=np.inf))
+
+
+def _offsets() -> Iterator[tuple[float, float]]:
+    """Yield where a number may be, as seen from its dot."""
+    for distance in _DISTANCES:
+        for step in range(_DIRECTIONS):
+            angle = step * 2 * pi / _DIRECTIONS
+            yield distance * cos(angle), distance * sin(angle)
+
+
+def _from_line(points: Column, begin: Column, end: Column) -> Column:
+    """Return how some points lie from the nearest point of a line between two others."""
+    import numpy as np
+
+    along = end - begin
+    part = np.clip((points - begin) @ along / float(along @ along), 0, 1)
+    return points - begin - part[:, None] * along
 
 
 def _tick(value: float, _: object) -> str:

@@ -311,6 +311,8 @@ def _add_legend(figure: Figure, look: Look, keys: Sequence[Key]) -> None:
             handles.append(Line2D([], [], color=colour, label=words))
         elif mark == "dashes":
             handles.append(Line2D([], [], color=colour, linestyle="--", label=words))
+        elif mark == "dots":
+            handles.append(Line2D([], [], color=colour, linestyle=":", label=words))
         else:
             fill: Literal["none", "full"] = "none" if mark.startswith(OPEN) else "full"
             marker = mark.removeprefix(OPEN)
@@ -358,13 +360,13 @@ _UNITS = (("s", 1.0), ("ms", 1e3), ("µs", 1e6))
 
 
 def time_text(seconds: float) -> str:
-    """A time as people read it: with its unit and four digits at most."""
+    """A time as people read it, with its unit; milliseconds are rounded as those of ``messages``."""
     if not seconds:
         return "0 s"
-    name, factor = next((unit for unit in _UNITS if abs(seconds) * unit[1] >= 1), _UNITS[-1])
+    # What is 1,000 of a unit when rounded has the next one.
+    name, factor = next((unit for unit in _UNITS if abs(seconds) * unit[1] >= 0.9995), _UNITS[-1])
     value = seconds * factor
-    digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 100 else 2 if abs(value) >= 10 else 3
-    return f"{value:,.{digits}f} {name}"
+    return f"{value:.3g} {name}" if name == "µs" else f"{value:,.3f} {name}"
 
 
 def write_figure(figure: Figure, file: BinaryIO, ending: str) -> None:
