@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from scapy_mpa.framing.role import Role
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
     from scapy_mpa.plot.view import Column
 
 #: Parts of the width: a character of a label; the room between two of them; marks nearer than that are one label.
-_CHARACTER, _ROOM, _NEAR = 0.0066, 0.012, 0.012
-#: Rows of labels; points of one.
-_ROWS, _ROW_POINTS = 3, 10
+_CHARACTER, _ROOM, _NEAR = 0.006, 0.012, 0.012
+#: Rows of labels; points of one; labels whose sides are all tried.
+_ROWS, _ROW_POINTS, _MOST_TRIED = 4, 10, 6
 
 
 class Timeline(NamedTuple):
@@ -73,32 +74,96 @@ class Timeline(NamedTuple):
         """
         mine = [mark for mark in marks if mark.side == direction or mark.side not in shown]
         left, right = ax.get_xlim()
-        ends = [-1.0] * _ROWS
-        used = 0
+        labels = []
         for near in _together(mine, (right - left) / self.unit.a_second * _NEAR):
             is_bad = any(mark.is_bad for mark in near)
-            place = (near[0].time * self.unit.a_second - left) / (right - left)
+            time = near[0].time * self.unit.a_second
+            ax.axvline(time, color=VERMILION if is_bad else look.soft, linewidth=0.9 if is_bad else 0.6, zorder=1.5)
             words = ", ".join(mark.words(names_side=mark.side not in shown) for mark in near)
-            length = len(words) * _CHARACTER / width
-            start = place if place + length <= 1 else max(0.0, min(place, 1.0) - length)
-            row = next((number for number, end in enumerate(ends) if end + _ROOM <= start), None)
-            colour = VERMILION if is_bad else look.soft
-            ax.axvline(near[0].time * self.unit.a_second, color=colour, linewidth=0.9 if is_bad else 0.6, zorder=1.5)
-            if row is None:
-                continue
-            ends[row], used = start + length, max(used, row + 1)
-            ax.annotate(
-                words,
-                (start, 1.0),
-                xycoords="axes fraction",
-                xytext=(2 if start == place else -2, 2 + row * _ROW_POINTS),
-                textcoords="offset points",
-                fontsize=8,
-                color=look.alarm if is_bad else look.soft,
-                annotation_clip=False,
-            )
+            labels.append(_Label((time - left) / (right - left), words, len(words) * _CHARACTER / width, is_bad))
+        used = 0
+        for label, row in _rows(labels):
+            used = max(used, row + 1)
+            _write(ax, label, row, look)
         if used:
             ax.set_title(ax.get_title(loc="left"), loc="left", pad=8 + used * _ROW_POINTS)
+
+
+class _Label(NamedTuple):
+    """The words of marks of one place, which begin there, or end there: parts of the width."""
+
+    place: float
+    words: str
+    length: float
+    is_bad: bool
+    ends_there: bool = False
+
+    @property
+    def start(self) -> float:
+        """Where the words begin."""
+        return self.place - self.length if self.ends_there else self.place
+
+    def ways(self) -> list[_Label]:
+        """Return it on either side of its place, to the right first, as far as there is room."""
+        right = [self] if self.place + self.length <= 1 else []
+        return right + ([self._replace(ends_there=True)] if self.place >= self.length or not right else [])
+
+
+def _rows(labels: Sequence[_Label]) -> list[tuple[_Label, int]]:
+    """Return the row of each label: no words cover others, nor what leads from a higher row down to the axes.
+
+    The words lie on the side where most labels have room, in the fewest rows.
+    """
+    ways = [label.ways() for label in labels]
+    if len(labels) > _MOST_TRIED:
+        ways = [sides[:1] for sides in ways]
+    tried = [_stacked(sides) for sides in product(*ways)]
+    return min(tried, key=lambda found: (-len(found), max((row for _, row in found), default=0)))
+
+
+def _stacked(labels: Sequence[_Label]) -> list[tuple[_Label, int]]:
+    """Return the lowest free row of each label that has one.
+
+    The labels that begin at their place come first, from right to left, then those that end there, from left to right:
+    so each is free to lie above those before it.
+    """
+    found: list[tuple[_Label, int]] = []
+    for label in sorted(labels, key=lambda one: (one.ends_there, one.place if one.ends_there else -one.place)):
+        for row in range(_ROWS):
+            if all(_is_apart(label, row, *other) for other in found):
+                found.append((label, row))
+                break
+    return found
+
+
+def _is_apart(label: _Label, row: int, other: _Label, other_row: int) -> bool:
+    if row == other_row:
+        return label.start + label.length + _ROOM <= other.start or other.start + other.length + _ROOM <= label.start
+    high, low = (label, other) if row > other_row else (other, label)
+    return not low.start < high.place < low.start + low.length
+
+
+def _write(ax: Axes, label: _Label, row: int, look: Look) -> None:
+    """Write a label beside its line, which goes up to it."""
+    colour = VERMILION if label.is_bad else look.soft
+    height = 2 + row * _ROW_POINTS
+    if row:
+        line = {"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 0}
+        ax.annotate(
+            "", (label.place, 1.0), xytext=(0, height + 7), textcoords="offset points", xycoords="axes fraction",
+            arrowprops=line, annotation_clip=False,
+        )  # fmt: skip
+    ax.annotate(
+        label.words,
+        (label.place, 1.0),
+        xycoords="axes fraction",
+        xytext=(-2 if label.ends_there else 2, height),
+        textcoords="offset points",
+        ha="right" if label.ends_there else "left",
+        fontsize=8,
+        color=look.alarm if label.is_bad else look.soft,
+        annotation_clip=False,
+    )
 
 
 def _together(marks: Sequence[TimeMark], near: float) -> Iterable[list[TimeMark]]:
