@@ -152,10 +152,10 @@ def _draw_bar(connection: Connection, row: int, begun: int, scale: float, ax: Ax
     moment = life.ended_time or life.last[1]
     place = (moment - begun) * scale
     ink = VERMILION if is_bad_end else look.ink
-    ax.plot([place], [row], marker, color=ink, markersize=9, markeredgewidth=1.8, clip_on=False, zorder=4)
+    _draw_end(ax, place, row, marker, ink, look)
     sheet.keys += [Key(look.faint, "startup"), Key(ink, words, marker)]
     if life.reset_frame is not None and life.ended != "rst" and life.is_unfinished:
-        ax.plot([last], [row], "x", color=VERMILION, markersize=9, markeredgewidth=1.8, clip_on=False, zorder=4)
+        _draw_end(ax, (life.reset_time - begun) * scale, row, "x", VERMILION, look)
         sheet.keys.append(Key(VERMILION, "RST", "x"))
     for found in connection.findings[:_MOST_FINDINGS]:
         sign = _SIGNS[found.severity]
@@ -171,6 +171,12 @@ def _draw_bar(connection: Connection, row: int, begun: int, scale: float, ax: Ax
         1.015, row, "\n".join(lines), transform=ax.get_yaxis_transform(), va="center", fontsize=8,
         color=look.ink if is_bad else look.soft, in_layout=False,
     )  # fmt: skip
+
+
+def _draw_end(ax: Axes, place: float, row: int, marker: str, colour: str, look: Look) -> None:
+    """Draw a mark on a bar, which may have its colour: so the mark has an edge of that of the background."""
+    for ink, width in ((look.back, 4.2), (colour, 1.8)):
+        ax.plot([place], [row], marker, color=ink, markersize=9, markeredgewidth=width, clip_on=False, zorder=4)
 
 
 def _name(connection: Connection) -> str:

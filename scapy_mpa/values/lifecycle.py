@@ -94,6 +94,7 @@ class Lifecycle(NamedTuple):
         reset_by: who sent the first RST that counts, None without one.
         reset_frame: its frame.
         ended_time: of ``ended_frame``, in nanoseconds since the epoch, 0 without one.
+        reset_time: of ``reset_frame``, likewise.
     """
 
     first: _Moment
@@ -106,6 +107,7 @@ class Lifecycle(NamedTuple):
     initiator: HalfEnd
     responder: HalfEnd
     ended_time: int = 0
+    reset_time: int = 0
 
     def half(self, direction: str) -> HalfEnd:
         """The end of what ``direction`` sent."""

@@ -220,7 +220,7 @@ def lifecycle(
     if not has_end and initiator.is_quiet and responder.is_quiet:
         return Lifecycle(min(first, last), last, "open", None, None, None, None, *ends, 0)
     found: list[tuple[int, int, Moment, Ended, Side | None]] = []
-    resets: list[tuple[int, Side]] = []
+    resets: list[tuple[int, int, Side]] = []
     if rejection is not None:
         found.append((rejection.moment[0], 0, rejection.moment, "rejected", "responder"))
     sides: tuple[tuple[Side, DirectionEnd, HalfEnd], ...] = (
@@ -234,13 +234,15 @@ def lifecycle(
             found.append((one.fin[1], 2, one.fin[1:], "fin", side))
         for reset in one.accepted_resets[:1]:
             found.append((reset.frame, 3, (reset.frame, reset.time), "rst", side))
-            resets.append((reset.frame, side))
+            resets.append((reset.frame, reset.time, side))
         if end.in_vain:
             found.append((end.in_vain_frames[0], 4, one.retransmissions.last, "lost", None))
     ended: Ended
     _, _, moment, ended, by = min(found) if found else (0, 0, (0, 0), "open", None)
-    reset_frame, reset_by = min(resets, default=(None, None))
-    return Lifecycle(min(first, last), last, ended, by, moment[0] or None, reset_by, reset_frame, *ends, moment[1])
+    reset_frame, reset_time, reset_by = min(resets, default=(None, 0, None))
+    return Lifecycle(
+        min(first, last), last, ended, by, moment[0] or None, reset_by, reset_frame, *ends, moment[1], reset_time
+    )
 
 
 def breaches_at_end(mine: DirectionEnd, peer: DirectionEnd) -> Iterable[Breach]:
