@@ -47,6 +47,8 @@ _HEADERS: dict[str | None, int] = {
     "RDMA Write": TAGGED_HEADER_LENGTH,
     "RDMA Read Response": TAGGED_HEADER_LENGTH,
 }
+#: The line of what was sent after a RST.
+_AFTER_RESET = ":"
 _WAYS: dict[Role, str] = {"initiator": "→", "responder": "←"}
 
 
@@ -57,6 +59,8 @@ class _Run(NamedTuple):
         latency: nanoseconds to the slowest answer among them, -1 without one.
         remark: what is said about that one, or of the only one.
         ends: how many FINs, RSTs and Terminates came before it was whole.
+        asked: nanoseconds to the reply to the only one, a slow call; else -1.
+        is_even: True if all have the same length.
         acknowledged: octets that were acknowledged, if others were not; else None.
     """
 
@@ -72,12 +76,14 @@ class _Run(NamedTuple):
     latency: int
     remark: str
     ends: int
+    asked: int = -1
+    is_even: bool = True
     acknowledged: int | None = None
 
     def joined(self, other: _Run) -> _Run | None:
-        """Both as one run, None if they are not alike, or one side ended the connection in between."""
+        """Both as one run, None if they are not alike, one is a slow call, or a side ended the connection between."""
         mine, others = ((run.side, run.name, run.is_whole, run.ends) for run in (self, other))
-        if mine != others:
+        if mine != others or max(self.asked, other.asked) >= 0:
             return None
         slower = max(self, other, key=lambda run: run.latency)
         return self._replace(
@@ -87,6 +93,7 @@ class _Run(NamedTuple):
             octets=self.octets + other.octets,
             latency=slower.latency,
             remark=slower.remark,
+            is_even=self.is_even and other.is_even and self.octets * other.messages == other.octets * self.messages,
         )
 
 
@@ -117,12 +124,30 @@ def ladder(subject: Subject, window: Stretch, look: Look) -> Figure:
     sheet = Sheet(1, (height + 2.6) * _ROW)
     (ax,) = sheet.axes(0)
     _draw(subject.connection, rows, height, ax, look)
-    sheet.keys.append(Key(look.plain, "TCP, startup frames", "line"))
-    sheet.keys += [Key(arrow.kind.of(look), arrow.kind.words, "line") for arrow in arrows if arrow.kind is not None]
-    sheet.keys += [Key(PURPLE, "sent again", "dashes")] if any(one.colour == PURPLE for one in arrows) else []
+    sheet.keys += _legend(arrows, look)
     sheet.said += [_unacknowledged_words(side, one) for side, one in unacknowledged.items()]
     sheet.said.append("horizontal arrows: the capture shows when a frame passed it, not when it was sent or received")
     return sheet.finish(subject.heading("Ladder: who sent what, in order of capture", window), look)
+
+
+def _legend(arrows: Sequence[_Arrow], look: Look) -> Iterator[Key]:
+    """Yield what each line stands for; what ends a connection badly has one colour, and so one entry."""
+    yield Key(look.plain, "TCP, startup frames", "line")
+    # A Terminate is a message, a RST and a rejection are not.
+    bad = dict.fromkeys(
+        arrow.kind.words if arrow.kind is not None else arrow.words.partition(",")[0]
+        for arrow in arrows
+        if arrow.colour == VERMILION
+    )
+    for arrow in arrows:
+        if arrow.kind is not None and arrow.colour != VERMILION:
+            yield Key(arrow.kind.of(look), arrow.kind.words, "line")
+    if bad:
+        yield Key(VERMILION, ", ".join(bad), "line")
+    if any(arrow.style == _AFTER_RESET for arrow in arrows):
+        yield Key(look.ink, "sent after the RST", "dots")
+    if any(arrow.colour == PURPLE for arrow in arrows):
+        yield Key(PURPLE, "sent again", "dashes")
 
 
 # --- what was sent ---
@@ -222,10 +247,22 @@ def _runs(
 ) -> Iterator[_Run]:
     """The messages that are drawn, those one after the other together; what a finding is about begins anew."""
     last: _Run | None = None
+    slowest: list[int] = []
+    calls: dict[tuple[Role, int], str] = {}
     for row in rows:
+        if row.reply is not None and row.call is not None:
+            calls[row.direction, row.first_frame] = row.call
+        name = ""
+        if row.ulp is not None and "latency" in row.ulp:
+            name = calls.pop((peer_of(row.direction), row.ulp["call_frame"]), "")
         if row.direction not in subject.directions or not window.has(row.first_frame, row.first_time_ns):
             continue
-        run = _run_of(row, bisect_left(ends, row.last_frame))
+        run = _run_of(row, bisect_left(ends, row.last_frame), name)
+        # A call that is among the slowest so far stands alone: it may be one of those that are drawn.
+        asked = row.reply.latency_ns if row.reply is not None else -1
+        if asked > slowest[0] if len(slowest) == _SLOWEST else asked >= 0:
+            (heappush if len(slowest) < _SLOWEST else heappushpop)(slowest, asked)
+            run = run._replace(asked=asked)
         is_alone = row.last_frame in marked and (last is None or row.last_frame != last.last_frame)
         joined = last.joined(run) if last is not None and not is_alone else None
         if joined is None and last is not None:
@@ -235,7 +272,8 @@ def _runs(
         yield last
 
 
-def _run_of(row: MessageRow, ends: int) -> _Run:
+def _run_of(row: MessageRow, ends: int, call: str) -> _Run:
+    """The message as a run; ``call`` is the name of the call that it answers, or ""."""
     latency, remark = -1, row.text
     if row.answer is not None:
         latency = row.answer.latency_ns
@@ -243,7 +281,8 @@ def _run_of(row: MessageRow, ends: int) -> _Run:
     elif row.ulp is not None and "latency" in row.ulp:
         latency = round(row.ulp["latency"] * _SECOND)
         words = row.text.partition(" to the call")[0]
-        remark = f"{time_text(row.ulp['latency'])} after its call of frame {row.ulp['call_frame']}: {words}"
+        named = f", {call}" if call else ""
+        remark = f"{time_text(row.ulp['latency'])} after its call of frame {row.ulp['call_frame']}: {words}{named}"
     elif row.note:
         remark = row.note
     return _Run(
@@ -258,6 +297,7 @@ def _chosen(runs: Callable[[], Iterator[_Run]], marked: Set[int], *, ends_badly:
     kept: set[int] = set()
     about = 0
     slowest: list[tuple[int, int]] = []
+    asked: list[tuple[int, int]] = []
     tail: deque[int] = deque(maxlen=last)
     count = 0
     for index, run in enumerate(runs()):
@@ -267,12 +307,15 @@ def _chosen(runs: Callable[[], Iterator[_Run]], marked: Set[int], *, ends_badly:
             kept.add(index)
         if run.latency >= 0:
             (heappush if len(slowest) < _SLOWEST else heappushpop)(slowest, (run.latency, index))
+        if run.asked >= 0:
+            (heappush if len(asked) < _SLOWEST else heappushpop)(asked, (run.asked, index))
         if about < _ABOUT and any(run.frame <= frame <= run.last_frame for frame in marked):
             about += 1
             kept.add(index)
     if count <= _MOST_RUNS:
         return None
-    return kept | {*tail} | {index for _, index in slowest}
+    least = min(slowest, default=(0, 0))[0]
+    return kept | {*tail} | {index for _, index in slowest} | {index for time, index in asked if time >= least}
 
 
 def _drawn(
@@ -384,16 +427,19 @@ class _LeftOut:
 
 def _arrow_of(run: _Run, reset: int | None, look: Look) -> _Arrow:
     words = run.name or "no message"
-    if run.messages > 1:
-        words = f"{run.messages:,} × {words}"
-    words += f", {plural(run.octets, 'octet', thousands=True)}"
+    if run.messages == 1:
+        words += f", {plural(run.octets, 'octet', thousands=True)}"
+    elif run.is_even:
+        words = f"{run.messages:,} × {words} of {plural(run.octets // run.messages, 'octet', thousands=True)}"
+    else:
+        words = f"{run.messages:,} × {words}, {plural(run.octets, 'octet', thousands=True)} together"
     if not run.is_whole:
         words += ", a part" if run.messages == 1 else ", parts"
     remark, style = run.remark, "-"
     if run.messages > 1:
         remark = f"the slowest {remark}" if run.latency >= 0 else ""
     if reset is not None and run.last_frame > reset:
-        style = ":"
+        style = _AFTER_RESET
         remark = "sent after the RST: nobody placed it"
         if run.frame < reset:
             remark = f"continued after the RST of frame {reset}: nobody placed all of it"

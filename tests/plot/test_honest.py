@@ -17,18 +17,19 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import StepPatch
-from matplotlib.text import Text
+from matplotlib.text import Annotation, Text
 
 from scapy_mpa import MPAError, analyze
 from scapy_mpa.cli import cli
 from scapy_mpa.craft.bulk import BulkConnection, BulkPlan
 from scapy_mpa.craft.pcapfile import PcapWriter
+from scapy_mpa.messages.lines import ms
 from scapy_mpa.messages.reading import CapturedMessages
 from scapy_mpa.plot import ladder, overview
 from scapy_mpa.plot.answers import answers
 from scapy_mpa.plot.kinds import draw_subject
 from scapy_mpa.plot.lanes import _EARLY, _FPDUS, _MESSAGES, _SEGMENTS
-from scapy_mpa.plot.look import GREEN, ORANGE, VERMILION, NothingToDraw
+from scapy_mpa.plot.look import GREEN, ORANGE, VERMILION, NothingToDraw, time_text
 from scapy_mpa.plot.overview import draw_overview
 from scapy_mpa.plot.thin import COLUMNS, grid
 from scapy_mpa.plot.timeline import Timeline
@@ -410,11 +411,52 @@ def test_a_ladder_goes_downwards_and_begins_with_tcp() -> None:
     assert figure.get_label() == "ladder"
     rows = [words for words in words_of(figure) if re.match(r"SYN|MPA|\d+ × Send|Send|Terminate|FIN|RST", words)]
     assert rows == [
-        *("SYN", "SYN, ACK", "MPA Request", "MPA Reply", "4 × Send, 400 octets", "Send, 2,848 octets, a part"),
+        *("SYN", "SYN, ACK", "MPA Request", "MPA Reply", "4 × Send of 100 octets", "Send, 2,848 octets, a part"),
         *("Terminate, 24 octets", "FIN", "RST"),
     ]
     heights = [text.get_position()[1] for text in figure.axes[0].texts if text.get_text() in rows]
     assert heights == sorted(heights)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted", "unwanted"),
+    [
+        ("siw-client-killed", {"RST", "sent after the RST"}, {"Terminate, RST", "sent again"}),
+        ("siw-terminate", {"Terminate, RST"}, {"RST", "sent after the RST"}),
+        ("siw-nfs4", {"Send", "RDMA Write", "RDMA Read"}, {"RST", "sent after the RST"}),
+    ],
+)
+def test_the_legend_of_a_ladder_has_each_line_that_is_drawn(name: str, wanted: set[str], unwanted: set[str]) -> None:
+    figure = largest(name).plot("ladder")
+    drawn = legend(figure)
+    assert wanted <= drawn.keys()
+    assert not unwanted & drawn.keys()
+    annotations = [text for text in figure.axes[0].texts if isinstance(text, Annotation)]
+    arrows = [text.arrow_patch for text in annotations if text.arrow_patch is not None]
+    assert {to_hex(arrow.get_edgecolor()) for arrow in arrows} <= {*drawn.values()}
+    assert any(arrow.get_linestyle() == ":" for arrow in arrows) == ("sent after the RST" in drawn)
+
+
+def test_a_ladder_says_whether_octets_are_of_each_message_or_of_all() -> None:
+    said = words_of(largest("siw-client-killed").plot("ladder"))
+    assert "20 × RDMA Write of 65,536 octets" in said
+    uneven = [words for words in words_of(largest("siw-nfs4").plot("ladder")) if words.endswith("octets together")]
+    assert "12 × RDMA Write, 241,664 octets together" in uneven
+
+
+@pytest.mark.parametrize("name", ["siw-nfs4", "siw-nvme"])
+def test_a_ladder_has_the_calls_of_the_slowest_replies(name: str) -> None:
+    connection = largest(name)
+    with CapturedMessages(named(name)) as messages:
+        calls = [row for row in messages if row.connection == connection.number and row.reply is not None]
+    slowest = max(calls, key=lambda row: row.reply.latency_ns if row.reply is not None else 0)
+    figure = connection.plot("ladder")
+    said = words_of(figure)
+    assert str(slowest.first_frame) in said  # a row of its own
+    bold = " ".join(text.get_text() for text in figure.axes[0].texts if text.get_fontweight() == "bold")
+    assert f"after its call of frame {slowest.first_frame}" in bold
+    assert slowest.call is not None
+    assert slowest.call in bold
 
 
 def test_a_part_of_a_ladder() -> None:
@@ -450,6 +492,55 @@ def test_the_slowest_answers_are_named(name: str) -> None:
     if found[0].what == "call":
         assert texts[found[0].frame].split(",")[0] in " ".join(said)
     assert sum(len(line.get_xdata()) for line in figure.axes[0].lines if len(line.get_xdata()) != 2) == len(found)
+
+
+@pytest.mark.parametrize("name", ["siw-nvme", "siw-nfs4", "siw-crc-rping", "siw-read-64"])
+def test_the_number_of_a_slow_answer_is_at_its_dot(name: str) -> None:
+    figure = largest(name).plot("latency")
+    (ax,) = figure.axes
+    figure.draw_without_rendering()
+    # A line with two points is a mark of time.
+    points = [point for line in ax.lines if len(line.get_xdata()) != 2 for point in line.get_xydata()]
+    dots = ax.transData.transform(points)
+    numbers = [text for text in ax.texts if isinstance(text, Annotation) and text.get_text().isdigit()]
+    assert numbers
+    boxes = [Text.get_window_extent(text) for text in numbers]  # without its line
+    for text, box in zip(numbers, boxes, strict=True):
+        middle, own = np.array([(box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2]), ax.transData.transform(text.xy)
+        assert not any(box.contains(*dot) for dot in dots)
+        assert not any(box.overlaps(other) for other in boxes if other is not box)
+        others = [dot for dot in dots if np.hypot(*(dot - own)) > 1]
+        if text.arrow_patch is None and others:
+            assert np.hypot(*(middle - own)) < min(np.hypot(*(middle - dot)) for dot in others)
+
+
+def test_times_are_rounded_as_those_of_messages() -> None:
+    connection = largest("siw-nvme")
+    with CapturedMessages(named("siw-nvme")) as messages:
+        most = max(one.latency for one in answers(messages) if one.connection == connection.number)
+    assert f"{ms(most)} at most" in " ".join(words_of(connection.plot("latency")))
+    assert [time_text(seconds) for seconds in (0, 1.5e-6, 812e-6, 0.9996e-3, 0.0128149, 1.25)] == [
+        *("0 s", "1.5 µs", "812 µs", "1.000 ms", "12.815 ms", "1.250 s"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["siw-client-killed", "siw-terminate", "siw-nvme", "siw-nfs4", "markers-lossy"])
+@pytest.mark.parametrize("kind", ["sequence", "latency"])
+def test_the_words_of_a_mark_begin_or_end_at_its_line(name: str, kind: str) -> None:
+    try:
+        figure = largest(name).plot(kind)
+    except NothingToDraw:
+        return
+    for ax in figure.axes:
+        figure.draw_without_rendering()
+        marked = [float(line.get_xdata()[0]) for line in ax.lines if [*line.get_ydata()] == [0, 1]]
+        places = [ax.transData.transform((x, 0))[0] for x in marked]
+        labels = [text for text in ax.texts if isinstance(text, Annotation) and text.xycoords == "axes fraction"]
+        boxes = [Text.get_window_extent(text) for text in labels if text.get_text()]
+        assert len(boxes) == len(places)
+        for box in boxes:
+            assert min(min(abs(box.x0 - place), abs(box.x1 - place)) for place in places) < 5
+            assert not any(box.overlaps(other) for other in boxes if other is not box)
 
 
 def test_many_answers_are_aggregated(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -498,6 +589,12 @@ def test_an_unfinished_connection_stands_out() -> None:
     figure = draw_overview(report.connections, report.captures)
     assert "1 ended before the work was done" in " ".join(words_of(figure))
     assert {"unfinished, or with errors", "RST", "FIN", "warning"} <= {*legend(figure)}
+    # The RST that ended it is marked, not the last one, which is the end of the bar.
+    last = report.connections[1].lifecycle
+    begun = min(one.lifecycle.first[1] for one in report.connections)
+    crosses = {line.get_xdata()[0] for line in figure.axes[0].lines if line.get_marker() == "x"}
+    assert [*crosses] == pytest.approx([(last.reset_time - begun) / 1e9])
+    assert last.ended_time < last.reset_time < last.last[1]
     # The worst first, as everywhere.
     assert [label.get_text()[0] for label in figure.axes[0].get_yticklabels()] == ["1", "0"]
 
