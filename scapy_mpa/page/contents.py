@@ -264,8 +264,9 @@ def _breaks_memory(connection: Connection) -> bool:
 
 
 def happened(connection: Connection, held: Sequence[HeldRow]) -> list[str]:
-    """Return what happened in a connection besides its end, a sentence for each sender; none if all came in order."""
+    """Return what happened in a connection besides its end, in sentences; none if all came in order."""
     said = []
+    usual: dict[Role, str] = {}
     for direction in ROLES:
         peaks = {row.way: row.peak for row in held if row.direction == direction}
         parts = order_words(connection, direction)
@@ -277,11 +278,16 @@ def happened(connection: Connection, held: Sequence[HeldRow]) -> list[str]:
             if counts.out_of_order_segments or counts.missing_octets or marker < order:
                 parts.append(f"a receiver that waits for full order holds at most {most}{with_markers}")
             else:
-                parts.append(
-                    f"some FPDUs span segments: a receiver holds at most {most} until they are complete, as is usual"
-                )
+                usual[direction] = most
         if parts:
             said.append(sentence(connection, direction, parts))
+    if usual:
+        whose = " and of ".join(f"the {direction.capitalize()}" for direction in usual)
+        most = " and ".join(dict.fromkeys(usual.values()))
+        said.append(
+            f"Of {whose}, some FPDUs span segments: a receiver holds at most {most} until they are complete, as is "
+            "usual."
+        )
     return said
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from scapy_mpa.framing.role import Role
+from scapy_mpa.plot.order import is_out_of_order
 from scapy_mpa.plot.view import Stretch, Subject
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.rules.findings import Finding
@@ -36,7 +37,8 @@ def glimpses(subject: Subject) -> Iterator[Glimpse]:
         yield _around(subject, first)
     peaks = [(subject.buffers(one).held["order"], one) for one in there if len(connection.half(one).fpdus)]
     held, direction = max(peaks, key=lambda peak: peak[0].peak, default=(None, there[0]))
-    if held is not None and held.peak_frame is not None:
+    # What waits for the rest of an FPDU that spans segments waits for no order.
+    if held is not None and held.peak_frame is not None and is_out_of_order(connection):
         why = f"where most octets waited for order: {held.peak:,} at frame {held.peak_frame}"
         yield _at(subject, direction, held.peak_frame, why)
     elif first is not None and first.severity == "note":
