@@ -214,7 +214,7 @@ class ConnectionSummary(NamedTuple):
         connection, upper = self.connection, self.messages.upper
         grounds = f" (by {', '.join(upper.grounds)})" if upper.grounds else ""
         yield f"#{connection.number} {connection.name}: {upper.name}{grounds}\n"
-        yield f"  {'sent by':<9} {'message':<27} {'count':>9} {'octets':>13} {'MB/s':>9}\n"
+        yield f"  {'sent by':<9} {'message':<27} {'count':>9} {'octets':>13} {'MB/s':>9} (first to last octet)\n"
         for (direction, message), kind in sorted(self.kinds.items(), key=_order):
             rate = _rate(kind)
             speed = "-" if rate is None else f"{rate / 1e6:.1f}"
@@ -278,7 +278,7 @@ class ConnectionSummary(NamedTuple):
         if total:
             levels = sorted(under_way.levels.items(), key=lambda item: -item[1])
             said = ", ".join(f"{level} for {100 * time / total:.1f} %" for level, time in sorted(levels[:_LEVELS]))
-            yield f"    outstanding: {said} of the time\n"
+            yield f"    outstanding: {said} of the time between the first request and the last answer\n"
         if under_way.times:
             first = ", ".join(f"frame {frame} for {ms(time)}" for frame, time in under_way.full_times)
             more = ", ..." if under_way.times > len(under_way.full_times) else ""
