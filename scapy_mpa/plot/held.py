@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from scapy_mpa.plot.look import ORANGE, PURPLE, Key, Look, Sheet, number_axis
+from scapy_mpa.framing.role import Role
+from scapy_mpa.plot.look import ORANGE, PURPLE, Key, Look, NothingToDraw, Sheet, number_axis
 from scapy_mpa.plot.thin import COLUMNS, grid
 from scapy_mpa.plot.timeline import Timeline
 from scapy_mpa.plot.view import NOTHING, Stretch, Subject, inside
@@ -33,6 +35,8 @@ def held(subject: Subject, window: Stretch, look: Look) -> Figure:
     shown = [direction for direction in subject.directions if len(connection.half(direction).fpdus)]
     sheet = Sheet(len(shown), 2.1, nothing=NOTHING)
     begun = connection.lifecycle.first[1]
+    if not any(held.peak for direction in shown for held in subject.buffers(direction).held.values()):
+        raise NothingToDraw(_nothing_held(subject, shown))
     colours = dict(zip(WAYS, (ORANGE, PURPLE, look.blue), strict=True))
     drawn = {}
     for direction in shown:
@@ -79,6 +83,14 @@ def held(subject: Subject, window: Stretch, look: Look) -> Figure:
         ax.grid(axis="y")
         timeline.mark(ax, marks, shown, direction, look)
     return sheet.finish(subject.heading("Octets a receiver holds (RFC 5044 appendix B)", window), look)
+
+
+def _nothing_held(subject: Subject, shown: Sequence[Role]) -> str:
+    """The sentence about a connection whose receivers held nothing."""
+    number = subject.connection.number
+    said = f"no receiver of connection {number} held octets: each FPDU arrived in one frame, and in order"
+    left = sum(subject.connection.lifecycle.half(direction).unacknowledged_octets for direction in shown)
+    return said + (f"; --kind sequence shows the {left:,} octets that were never acknowledged" if left else "")
 
 
 def _alike(series: dict[Way, Column]) -> list[tuple[Way, ...]]:

@@ -68,8 +68,8 @@ _LETTER, _SMALLEST = 0.0077, 0.002
 _ROWS = 5
 #: Not the green of what ``sequence`` shows as placed early for those located by Marker: they are fewer.
 _LOCATED = ((SKY, "FPDU located by length"), (YELLOW, "FPDU located by Marker"), (OLIVE, "FPDU located by searching"))
-_BEHIND = "an FPDU found by length after one found by a Marker counts as located by length"
-_BEHIND_EARLY = f"{_BEHIND}, and is placed early as well"
+_BEHIND = "behind a gap a Marker locates the first FPDU, and the length of each locates the next"
+_BEHIND_EARLY = f"{_BEHIND}, so they can be placed early"
 #: What LOCATED_BY's places are to the eye: the first FPDU is located as if by length.
 _LOCATED_AS = (0, 0, 1, 2)
 
@@ -110,12 +110,14 @@ def lanes(subject: Subject, window: Stretch, axis: Axis, look: Look) -> Figure:
     columns: list[str] = []
     markers = 0
     timeline = Timeline.of(times, marks)
+    # Both sides have the same form, so that nobody looks for a meaning in the difference.
+    is_band = any(len(_markers(view)) > _MOST_MARKERS for view in shown)
     drawn = [sheet.axes(number)[0] for number in range(len(shown))]
     if axis == "time":
         timeline.lay(drawn)
     for ax, view in zip(drawn, shown, strict=True):
         parts = subject.parts(view.direction, window)
-        drawing = _Lanes(subject.connection, view, parts, axis, look, ax, timeline)
+        drawing = _Lanes(subject.connection, view, parts, axis, look, ax, timeline, is_band=is_band)
         if not window.is_open and axis == "octets":
             drawing.draw_others()
         drawing.draw(marks, [one.direction for one in shown])
@@ -125,7 +127,7 @@ def lanes(subject: Subject, window: Stretch, axis: Axis, look: Look) -> Figure:
     if columns:
         sheet.said.append(
             f"aggregated, as there are too many to draw one by one: each of {COLUMNS} columns stands for "
-            f"{' and '.join(dict.fromkeys(columns))}, and its heights are shares of these"
+            f"{' and '.join(dict.fromkeys(columns))}; the taller a colour in it, the more of these octets have it"
         )
     if markers:
         sheet.said.append(f"{markers:,} Markers as a band")
@@ -147,7 +149,10 @@ class _Lanes:
         look: Look,
         ax: Axes,
         timeline: Timeline,
+        *,
+        is_band: bool,
     ) -> None:
+        self._is_band = is_band
         self._connection = connection
         self._view = view
         self._parts = parts
@@ -415,8 +420,7 @@ class _Lanes:
             ax.axvspan(first, end, facecolor="none", edgecolor=VERMILION, hatch="////", linewidth=0.8)
         if missing:
             self.keys.append(Key(VERMILION, "never captured", "hatch"))
-        if view.markers and len(view.segments.start):
-            self._draw_markers(max(0, int(view.segments.start.min())), int(view.segments.end.max()))
+        self._draw_markers(_markers(view))
 
     def _draw_end(self, marks: list[TimeMark]) -> None:
         """Draw how the stream ends: octets that were never acknowledged, its sender's FIN, a RST of either side."""
@@ -434,13 +438,22 @@ class _Lanes:
             colour = self._look.alarm if is_bad else self._look.soft
             ax.set_title("; ".join(words), loc="right", fontsize=8, color=colour)
 
-    def _draw_markers(self, first: int, end: int) -> None:
-        places = range(-(-first // MARKER_INTERVAL) * MARKER_INTERVAL, end, MARKER_INTERVAL)
+    def _draw_markers(self, places: range) -> None:
+        if not places:
+            return
         low, height = _MARKERS
-        if len(places) <= _MOST_MARKERS:
+        if not self._is_band:
             self._ax.vlines(places, low, low + height, color=self._look.ink, linewidth=0.8)
             self.keys.append(Key(self._look.ink, "Marker", "|"))
-        else:
-            self._ax.broken_barh([(first, end - first)], (low, height), facecolor=self._look.faint)
-            self.keys.append(Key(self._look.faint, f"Markers, one every {MARKER_INTERVAL} octets"))
-            self.markers = len(places)
+            return
+        self._ax.broken_barh([(places[0], places[-1] - places[0])], (low, height), facecolor=self._look.faint)
+        self.keys.append(Key(self._look.faint, f"Markers, one every {MARKER_INTERVAL} octets"))
+        self.markers = len(places)
+
+
+def _markers(view: HalfView) -> range:
+    """Return at which octets of those that are drawn there is a Marker."""
+    if not view.markers or not len(view.segments.start):
+        return range(0)
+    first, end = max(0, int(view.segments.start.min())), int(view.segments.end.max())
+    return range(-(-first // MARKER_INTERVAL) * MARKER_INTERVAL, end, MARKER_INTERVAL)

@@ -34,6 +34,8 @@ OLIVE = "#6b6b1f"
 ENDINGS = ("svg", "png", "pdf")
 #: Inches; dots an inch of a PNG.
 _WIDTH, _DPI = 11.0, 120
+#: The part of the width that is left of the labels of axes.
+_MARGIN = 0.01
 #: Characters of a line of the verdict, of a note, and of the legend.
 _SENTENCE, _NOTE, _CHARACTERS = 150, 182, 150
 #: Inches of a line: of the title, of a sentence below it, of a note, of the legend; around all.
@@ -217,7 +219,8 @@ class Sheet:
         below = _legend_height(self.keys)
         total = height + above + below
         self.figure.set_size_inches(inches, total)
-        engine.set(rect=(0.0, below / total, width, height / total))  # type: ignore[call-arg]
+        # The page writes with another font, which may be wider: so labels do not begin at the very edge.
+        engine.set(rect=(_MARGIN, below / total, width - _MARGIN, height / total))  # type: ignore[call-arg]
         _write_heading(self.figure, heading, self.said, look, total)
         _add_legend(self.figure, look, self.keys)
         return self.figure

@@ -110,7 +110,7 @@ def test_lanes_have_every_segment_and_fpdu_of_the_frames() -> None:
     by = [one.located_by for one in fpdus]
     assert bars(figure, 0, YELLOW) == by.count("marker") > 5
     assert bars(figure, 0, OLIVE) == by.count("scan")
-    assert "after one found by a Marker counts as located by length" in title(figure).replace("\n", " ")
+    assert "behind a gap a Marker locates the first FPDU" in title(figure).replace("\n", " ")
     assert bars(figure, 0, SKY) == by.count("length") > 5
     (view,) = Subject(connection, ("initiator",)).views(Stretch((30, 70)))
     assert bars(figure, 0, PURPLE) == (~view.segments.is_new).sum() == 3
@@ -188,6 +188,29 @@ def test_held_is_drawn_as_it_is_counted() -> None:
     upper, lower = figure.axes
     assert upper.get_xlim() == lower.get_xlim()
     assert "waiting for full order = placing by length alone" in texts(svg_of(figure))
+
+
+def test_where_nothing_was_held_words_say_so() -> None:
+    connection = analyze(named("siw-client-killed")).connections[1]
+    with pytest.raises(
+        NothingToDraw, match=r"no receiver of connection 1 held octets.*--kind sequence shows the 117,136"
+    ):
+        connection.plot("held")
+    with pytest.raises(NothingToDraw, match=r"arrived in one frame, and in order$"):
+        analyze(RPING).connections[0].plot("held")
+
+
+def test_markers_have_one_form_on_both_sides() -> None:
+    for name in ("markers-lossy", "markers-reordered", "markers-aligned", "markers-packed"):
+        figure = max(analyze(named(name)).connections, key=lambda one: one.fpdu_count).plot("lanes")
+        forms = {text.get_text() for text in figure.legends[0].texts if text.get_text().startswith("Marker")}
+        assert len(forms) == 1
+
+
+def test_labels_of_axes_keep_off_the_edge() -> None:
+    figure = analyze(named("markers-lossy")).connections[0].plot("lanes")
+    for ax in figure.axes:
+        assert min(label.get_window_extent().x0 for label in ax.get_yticklabels()) >= 0.01 * figure.bbox.width
 
 
 def test_bars_of_sizes_stand_where_their_column_is() -> None:
