@@ -111,6 +111,7 @@ class _Arrow(NamedTuple):
     last_time: int = 0
     kind: MessageKind | None = None
     latency: int = -1
+    left_out: _LeftOut | None = None
 
 
 def ladder(subject: Subject, window: Stretch, look: Look) -> Figure:
@@ -119,6 +120,7 @@ def ladder(subject: Subject, window: Stretch, look: Look) -> Figure:
     arrows = sorted(_arrows(subject, window, look, unacknowledged), key=lambda arrow: (arrow.time, arrow.frame))
     if not arrows:
         raise NothingToDraw("no part of the connection is within what is drawn")
+    arrows = [*_joined(arrows, look)]
     rows = _rows(subject.connection, [*_with_pauses(arrows, look)], look)
     height = rows[-1].place + len(rows[-1].remark) * _LINE
     sheet = Sheet(1, (height + 2.6) * _ROW)
@@ -418,11 +420,25 @@ class _LeftOut:
         if self._runs == 1:
             yield _arrow_of(first, reset, look)
             return
+        yield self.arrow(first, look)
+
+    def joined(self, other: _LeftOut, look: Look) -> _Arrow | None:
+        """The row for both; None if this has no run."""
+        first = self._first
+        if first is None:
+            return None
+        self._runs += other._runs
+        self._counts += other._counts
+        self._end = max(self._end, other._end)
+        return self.arrow(first, look)
+
+    def arrow(self, first: _Run, look: Look) -> _Arrow:
+        """The row, which begins at the first run."""
         counts = self._counts.most_common()
         said = ", ".join(f"{count:,} {name or 'no message'} {_WAYS[side]}" for (side, name), count in counts)
         took = time_text((self._end - first.time) / _SECOND)
         words = f"{plural(self._counts.total(), 'message', thousands=True)} in {took}"
-        yield _Arrow(first.time, first.frame, None, words, look.soft, said, last_time=self._end)
+        return _Arrow(first.time, first.frame, None, words, look.soft, said, last_time=self._end, left_out=self)
 
 
 def _arrow_of(run: _Run, reset: int | None, look: Look) -> _Arrow:
@@ -453,6 +469,20 @@ def _arrow_of(run: _Run, reset: int | None, look: Look) -> _Arrow:
 
 
 # --- how it is drawn ---
+
+
+def _joined(arrows: Iterable[_Arrow], look: Look) -> Iterator[_Arrow]:
+    """The same arrows, with one row for what is left out one after the other: a message lasts longer than others."""
+    last: _Arrow | None = None
+    for arrow in arrows:
+        if last is not None and last.left_out is not None and arrow.left_out is not None:
+            last = last.left_out.joined(arrow.left_out, look)
+            continue
+        if last is not None:
+            yield last
+        last = arrow
+    if last is not None:
+        yield last
 
 
 def _with_pauses(arrows: list[_Arrow], look: Look) -> Iterator[_Arrow]:

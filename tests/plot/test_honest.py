@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -402,6 +403,9 @@ def test_a_ladder_has_every_message(name: str) -> None:
         count = sum(row.connection == connection.number for row in messages)
     figure = connection.plot("ladder")
     assert told(figure) == count
+    heights = sorted(text.get_position()[1] for text in figure.axes[0].texts if "messages in" in text.get_text())
+    # Nothing is left out twice in a row.
+    assert all(later - sooner > 1.9 for sooner, later in pairwise(heights))
     # However long the connection is, people see all of it at once.
     assert figure.get_size_inches()[1] < 14
 
