@@ -301,9 +301,9 @@ def test_the_settings_of_the_user_stay_out_and_as_they_are() -> None:
     import matplotlib
 
     connection = analyze(RPING).connections[0]
-    before = svg_of(connection.plot("held"))
+    before = svg_of(connection.plot("lanes"))
     with matplotlib.rc_context({"axes.facecolor": "red", "font.size": 40}):
-        assert svg_of(connection.plot("held")) == before
+        assert svg_of(connection.plot("lanes")) == before
         assert matplotlib.rcParams["font.size"] == 40
 
 
