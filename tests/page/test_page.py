@@ -430,3 +430,11 @@ def test_more_stags_than_the_page_lists(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(write, "MOST_STAGS", 3)
     parsed = Parsed(page(PCAPS / "siw-nfs4.pcap.zst", tmp_path / "x.html"))
     assert "STags 3 are listed: scapy-mpa memory" in parsed.text
+
+
+def test_no_fpdu_after_a_rst_is_placed(tmp_path: Path) -> None:
+    """Of the FPDUs around the RST of frame 1433, frame 1434 brought one: the table does not say that it was placed."""
+    parsed = Parsed(page(PCAPS / "siw-client-killed.pcap.zst", tmp_path / "x.html"))
+    gone = "never: after the RST of frame 1433 never"
+    rows = {frame: f"1/initiator/{number} {frame} " for number, frame in ((927, 1432), (928, 1434))}
+    assert f"{rows[1432]}1432 1432" in parsed.text and f"{rows[1434]}{gone}" in parsed.text

@@ -498,6 +498,9 @@ def test_an_unfinished_connection_stands_out() -> None:
     figure = draw_overview(report.connections, report.captures)
     assert "1 ended before the work was done" in " ".join(words_of(figure))
     assert {"unfinished, or with errors", "RST", "FIN", "warning"} <= {*legend(figure)}
+    # The bar has room for two lines: what is lost is said in them.
+    (said,) = [" ".join(text.get_text().split()) for text in figure.axes[0].texts if "while" in text.get_text()]
+    assert said.endswith("…") and "still sending: 2 messages of the Initiator not fully acknowledged (117,136" in said
     # The worst first, as everywhere.
     assert [label.get_text()[0] for label in figure.axes[0].get_yticklabels()] == ["1", "0"]
 
