@@ -28,7 +28,10 @@ FIRST = 1, SECOND
 PLAIN = DirectionEnd((20, 20 * SECOND), None, (), 0, Retransmissions(), 0, 300, 300)
 LACKING = changed(PLAIN, acknowledged=200, messages=2)
 REPLY = StartupFrame("reply", 0, 0, 1, 0, 0, 1, 0, b"")
-UNACKNOWLEDGED = "octets{} were not acknowledged when their {} reset the connection (RST, frame 30); seq is that of the first of them"
+UNACKNOWLEDGED = (
+    "octets{} were not acknowledged when their {} reset the connection "
+    "(RST, frame 30); seq is that of the first of them"
+)
 CLOSED = "{} after the error of frame {}, without a Terminate"
 GONE = Terminated(14, None, None, None)
 
