@@ -430,6 +430,15 @@ def test_more_stags_than_the_page_lists(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(write, "MOST_STAGS", 3)
     parsed = Parsed(page(PCAPS / "siw-nfs4.pcap.zst", tmp_path / "x.html"))
     assert "STags 3 are listed: scapy-mpa memory" in parsed.text
+    assert "Octets : the payload of the answer; of a call also that of the RDMA Writes and Reads" in parsed.text
+
+
+def test_the_page_says_why_a_finding_of_memory_is_none_of_the_analysis(tmp_path: Path) -> None:
+    """perftest named the buffer of #1 on #0, and may reuse it: 21 overlaps are in the table of memory alone."""
+    capture = PCAPS / "siw-client-killed.pcap.zst"
+    parsed = Parsed(page(capture, tmp_path / "x.html"))
+    assert "placement-overlap (21) Findings of this table are those of memory" in parsed.text
+    assert "placement-overlap" not in {found.rule.id for found in analyze(capture).all_findings()}
 
 
 def test_no_fpdu_after_a_rst_is_placed(tmp_path: Path) -> None:
