@@ -69,6 +69,9 @@ def analyze_command(
     Prints totals first, then each connection, the worst first, or only those with something to report if there are
     many. Several captures are merged by time; - is standard input. jsonl has one line for each connection, and a last
     line with the rest. With --follow or -i, each connection is printed when it is over, and the totals at the end.
+
+    An error is what makes a conforming peer stop, close or fail, and gives exit status 1. A warning is a broken MUST
+    that a conforming receiver tolerates, or a connection that ended before its work was done: see --fail-on.
     """
     if summary_only and (every or output_format != "text"):
         other = "--all" if every else f"--format {output_format}, which has a summary"

@@ -28,6 +28,7 @@ from scapy_mpa.report.buffers import WAY_WORDS, WAYS
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.ranking import rule_rank, worst_first
+from scapy_mpa.report.text import IN_ORDER, is_in_order
 from scapy_mpa.report.track import tracks
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import GROUPS, Rule
@@ -264,8 +265,8 @@ def _breaks_memory(connection: Connection) -> bool:
 
 
 def happened(connection: Connection, held: Sequence[HeldRow]) -> list[str]:
-    """Return what happened in a connection besides its end, in sentences; none if all came in order."""
-    said = []
+    """Return what happened in a connection besides its end, in sentences; or that all came in order."""
+    said = [f"{IN_ORDER.capitalize()}."] if is_in_order(connection) else []
     usual: dict[Role, str] = {}
     for direction in ROLES:
         peaks = {row.way: row.peak for row in held if row.direction == direction}

@@ -436,7 +436,7 @@ class Assembly:
         """Finish: nothing more follows for one connection, or for any."""
         for half, queue in [(half, queue) for (_, queue), half in self._open.items()]:
             if connection is None or half.connection is connection:
-                self._close(half, queue, False, "the rest of it is missing")
+                self._close(half, queue, False, "its last segment was never sent, or not captured")
 
     def _lose(self, half: MessageHalf, offset: int) -> None:
         """Octets before a stream offset were not captured, or those after it came before."""

@@ -213,7 +213,7 @@ class Connection:
         return self._verdict(self.startup_events)
 
     def _verdict(self, events: Sequence[StartupEvent]) -> str:
-        return self.ended_after + "; ".join(filter(None, (self._own_verdict(events), self.ended_with)))
+        return "; ".join(filter(None, (self._own_verdict(events), self.ended_after, self.ended_with)))
 
     @property
     def own_verdict(self) -> str:

@@ -16,6 +16,7 @@ from scapy_mpa.report.ranking import badness, worst_first
 from scapy_mpa.report.tally import Summary
 from scapy_mpa.report.unfinished import address_of, alike
 from scapy_mpa.rules.findings import Finding
+from scapy_mpa.rules.table import GROUPS
 from scapy_mpa.values.lifecycle import Lifecycle
 from scapy_mpa.values.segment import is_stream
 from scapy_mpa.values.words import plural
@@ -46,8 +47,13 @@ _ORDER = "the worst connections first: those that ended before their work did, t
 _OFFLOADED = "no octet after the startup frames was captured; if a card offloads the connection, see docs/capturing.md"
 #: What became of segments, in words: see :func:`order_and_loss`.
 _OUT_OF_ORDER = "out of order (reordered, or lost before the tap)"
-_EARLY = "FPDUs placed early (before octets in front of them)"
-_SENT_AGAIN = "sent again (lost after the tap, or duplicated)"
+_EARLY = "placed early"
+_SENT_AGAIN = "sent again (seen twice)"
+_NONE_LATE, _NONE_AGAIN, _NO_GAP = "none out of order", "none sent again", "no gap is left"
+#: Said of a connection in which there is nothing of all this.
+IN_ORDER = f"{_NONE_LATE}, {_NONE_AGAIN}, {_NO_GAP}"
+#: Rules of a capture that does not show all that was sent, and of segments that were dropped.
+_INCOMPLETE = frozenset(rule.id for name in ("The capture", "TCP and attacks") for rule in GROUPS[name])
 #: Rules that are broken where a connection went on and the capture lacks its octets.
 _LACKS_OCTETS = frozenset(("capture-gap", "gap"))
 
@@ -137,7 +143,8 @@ def connection_lines(connection: Connection, where: Where = _nowhere) -> Iterato
     events = connection.startup_events
     if any(remarkable_beginning(events)):
         yield f"  startup: {event_line(events)}"
-    yield f"  {lifecycle_line(connection, connection.upper_layer.protocol)}"
+    in_order = f"; {IN_ORDER}" if is_in_order(connection) else ""
+    yield f"  {lifecycle_line(connection, connection.upper_layer.protocol)}{in_order}"
     order = order_and_loss(connection)
     if order:
         yield f"  {order}"
@@ -146,9 +153,10 @@ def connection_lines(connection: Connection, where: Where = _nowhere) -> Iterato
 
 
 def order_and_loss(connection: Connection) -> str:
-    """Return a line about segments that came out of order or again, and octets never captured; "" if there are none.
+    """Return what came out of order or again, and octets never captured, in words; "" if there are none.
 
-    If there are some of these, the line says of the others that there are none.
+    If there are some of these, the words say of the others that there are none. Two numbers with a plus are of the
+    Initiator and of the Responder, as in :func:`~scapy_mpa.report.connection.connection_line`.
 
     A segment with new octets below the highest captured was reordered, or its octets were lost before the tap and sent
     again. One without new octets had passed the tap before: it was lost after the tap, or duplicated. The capture
@@ -156,24 +164,33 @@ def order_and_loss(connection: Connection) -> str:
     """
     if is_stream(connection.initiator.key):
         return ""
+    initiator, responder = (connection.half(role).counts for role in ROLES)
     sides = [(role.capitalize(), connection.half(role).counts) for role in ROLES]
-    late = [f"{name} {one.out_of_order_segments} of {one.segments}" for name, one in sides if one.out_of_order_segments]
-    again = [
-        f"{name} {one.retransmitted_segments} of {one.segments}" for name, one in sides if one.retransmitted_segments
-    ]
+    late = [(name, one.out_of_order_segments, one.segments) for name, one in sides if one.out_of_order_segments]
+    again = initiator.retransmitted_segments, responder.retransmitted_segments
     missing = [
         f"{name} {plural(one.missing_octets, 'octet', thousands=True)}" for name, one in sides if one.missing_octets
     ]
-    if not (late or again or missing):
+    if not (late or any(again) or missing):
         return ""
-    early = [f"{name} {one.delivered_late}" for name, one in sides if one.delivered_late]
+    early = initiator.delivered_late, responder.delivered_late
+    segments = [f"{name} {count:,} of {of:,}{' segments' * (not n)}" for n, (name, count, of) in enumerate(late)]
     said = [
-        f"{_OUT_OF_ORDER}: {', '.join(late)} segments" if late else "none out of order",
-        *([f"{_EARLY}: {', '.join(early)}"] if early else []),
-        f"{_SENT_AGAIN}: {', '.join(again)} segments" if again else "none sent again",
-        f"never captured: {', '.join(missing)}" if missing else "no gap is left",
+        f"{_OUT_OF_ORDER}: {', '.join(segments)}" if late else _NONE_LATE,
+        *([f"{_EARLY}: {early[0]:,}+{early[1]:,} FPDUs"] if any(early) else []),
+        f"{_SENT_AGAIN}: {again[0]:,}+{again[1]:,}{'' if late else ' segments'}" if any(again) else _NONE_AGAIN,
+        f"never captured: {', '.join(missing)}" if missing else _NO_GAP,
     ]
     return "; ".join(said)
+
+
+def is_in_order(connection: Connection) -> bool:
+    """Return True if the capture shows all that both sides sent once, and in order, from its first segment on."""
+    if is_stream(connection.initiator.key) or not any(connection.half(role).counts.segments for role in ROLES):
+        return False
+    if not all(connection.lifecycle.half(role).is_captured for role in ROLES) or order_and_loss(connection):
+        return False
+    return not any(one.rule.id in _INCOMPLETE for one in connection.findings)
 
 
 def _lacks_full_operation(connection: Connection) -> bool:

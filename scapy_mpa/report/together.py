@@ -68,11 +68,11 @@ def _is_broken(connection: Connection) -> bool:
 
 
 def _closed_before(time: int, at: int, closed: Connection) -> str:
-    """Name the connection that was closed before one broke off: it begins the sentence, as it may be the cause."""
+    """Name the connection that was closed before one broke off."""
     life = closed.lifecycle
     assert life.ended_by is not None
     by = f"closed by its {life.ended_by.capitalize()} (FIN, frame {life.ended_frame})"
-    return f"{_seconds(time - at)} after #{closed.number}, of the same hosts, was {by}: "
+    return f"{_seconds(time - at)} earlier #{closed.number} of the same hosts had been {by}"
 
 
 def _words(time: int, others: Sequence[tuple[int, Connection]], count: int) -> str:

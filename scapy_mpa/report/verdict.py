@@ -297,12 +297,14 @@ def _says_reset(known: Circumstances) -> str:
     times = known.end(by).resets
     left = _unacknowledged(known) or (", everything acknowledged" if known.has_fpdus else "")
     if life.ended == "fin" and life.ended_by == by:
-        what = f" {_times(times)}" if times > 1 else ""
-        rest = (
-            f", in answer to what {who(peer_of(by))} still sent" if known.end(peer_of(by)).unacknowledged_octets else ""
-        )
-        at = "" if times > 1 else f" (RST, frame {life.reset_frame})"
-        return f"{who(by)} closed (FIN, frame {life.ended_frame}) and reset{what}{rest}{at}" + left.replace(",", ":", 1)
+        closed, left = f"{who(by)} closed (FIN, frame {life.ended_frame})", left.replace(",", ":", 1)
+        if known.end(peer_of(by)).unacknowledged_octets:
+            # What is lost comes first: pictures cut the end of a long sentence.
+            first = f"the first in frame {life.reset_frame}" if times > 1 else f"in frame {life.reset_frame}"
+            answer = f"{who(by)} answered with {plural(times, 'RST')}, {first}"
+            return f"{closed} while {who(peer_of(by))} was still sending{left}; {answer}"
+        what = f" {_times(times)}" if times > 1 else f" (RST, frame {life.reset_frame})"
+        return f"{closed} and reset{what}{left}"
     if life.ended == "fin":
         return f"{_beginning(known)}, then {who(by)} reset it (RST, frame {life.reset_frame})" + left
     return f"{who(by)} reset it (RST, frame {life.reset_frame}){_idle(known)}" + left

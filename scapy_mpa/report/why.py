@@ -69,7 +69,7 @@ def why_located(
     if record.located_by == "start":
         return Why([_start(connection, record)], clause(profile, "receiver"), None, marker)
     if record.located_by == "length" and previous is not None:
-        return Why([_length(previous, record)], clause(profile, "receiver"), previous, marker)
+        return Why([_length(connection, previous, record)], clause(profile, "receiver"), previous, marker)
     no_length = _why_not_by_length(previous, record)
     if record.located_by == "marker" and marker is not None:
         return Why([no_length, _marker(marker)], clause(profile, "markers"), previous, marker)
@@ -90,7 +90,7 @@ def _why_deviating(connection: Connection, record: FPDURecord, previous: Neighbo
     if record.located_by == "start":
         return Why([_start(connection, record), by], clause(profile, "receiver"))
     if record.located_by == "length" and previous is not None:
-        return Why([_length(previous, record), by], clause(profile, "receiver"), previous)
+        return Why([_length(connection, previous, record), by], clause(profile, "receiver"), previous)
     no_length = _why_not_by_length(previous, record)
     if record.located_by == "marker":
         return Why([no_length, "A Marker in it points to its start.", by], clause(profile, "markers"), previous)
@@ -104,6 +104,9 @@ def why_placed(connection: Connection, record: FPDURecord) -> str:
     placed, delivered = record.placed_frame, record.delivered_frame
     if placed is None:
         return f"complete at frame {complete}; neither placed nor delivered, because its CRC is bad"
+    if connection.lifecycle.came_after_reset(placed):
+        after = f"after the RST of frame {connection.lifecycle.reset_frame}"
+        return f"complete at frame {complete}, {after}: its receiver was gone, so nobody placed it"
     said = f"complete and placed at frame {placed}"
     if placed > complete:
         said = f"complete at frame {complete}, but placed only at frame {placed}, when the FPDU before it was placed"
@@ -153,11 +156,13 @@ def _start(connection: Connection, record: FPDURecord) -> str:
     )
 
 
-def _length(previous: Neighbour, record: FPDURecord) -> str:
+def _length(connection: Connection, previous: Neighbour, record: FPDURecord) -> str:
     number, before = previous
+    frame = before.placed_frame
+    was = "complete" if frame is not None and connection.lifecycle.came_after_reset(frame) else "placed"
     markers = f" and {plural(before.markers, 'Marker')}" if before.markers else ""
     return (
-        f"By length: the FPDU before it, {fpdu_name(before, number)}, was placed at frame {before.placed_frame} and "
+        f"By length: the FPDU before it, {fpdu_name(before, number)}, was {was} at frame {frame} and "
         f"ends where this one begins: {before.seq} + {before.wire_length} octets (ULPDU_Length {before.ulpdu_length}, "
         f"with PAD, CRC{markers}) = {record.seq}."
     )

@@ -113,6 +113,10 @@ class Lifecycle(NamedTuple):
         """The end of what ``direction`` sent."""
         return self.initiator if direction == "initiator" else self.responder
 
+    def came_after_reset(self, frame: int) -> bool:
+        """Return True if a RST had ended the connection before a frame, so that nobody places what it brings."""
+        return self.reset_frame is not None and frame > self.reset_frame
+
     @property
     def is_unfinished(self) -> bool:
         """True if it ended before its work did.

@@ -171,7 +171,7 @@ class CopyWatch:
             return Breach("tcp-checksum", at, *rival.other, DROPPED + instead)
         start, end = (rival.start, rival.end) if arrival is None else (arrival.start, arrival.end)
         tsval = None if arrival is None else arrival.tsval
-        rule, detail = why_dropped(f"{end - start} octets", rival.other_reason, tsval, start - rival.start)
+        rule, detail = why_dropped(f"{end - start:,} octets", rival.other_reason, tsval, start - rival.start)
         return Breach(rule, start, *rival.other, detail + instead)
 
     def _overlap(self, rival: Rival, at: int, fpdu: _Passed | None) -> Iterator[Breach]:
@@ -251,7 +251,7 @@ class CopyWatch:
         fin_frame: int,
         start: int | None,
     ) -> Breach:
-        what = f"{end - begin} octets"
+        what = f"{end - begin:,} octets"
         if octets.reason == DropReason.AFTER_FIN and (fin_frame < moment[0] or reason == DropReason.AFTER_FIN):
             detail = f"{what} after the FIN of frame {fin_frame}, which ends the half connection"
             return Breach("outside-window", begin, *moment, detail)
@@ -325,7 +325,7 @@ def stray(
     if one.flags & SYN:
         return Breach("attack-syn", *place, "a SYN that nobody answered")
     flag = "a RST" if one.flags & RST else "a FIN" if one.flags & FIN else "an acknowledgement"
-    what = f"{one.length} octets" if one.length else flag
+    what = f"{one.length:,} octets" if one.length else flag
     is_startup = one.beginning.startswith((REQUEST_KEY, REPLY_KEY))
     detail = f"{'a startup frame' if is_startup else what}, "
     if expected is None:

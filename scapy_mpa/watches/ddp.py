@@ -307,7 +307,7 @@ class DDPWatch:
 
     def _too_short(self, fpdu: LocatedFPDU) -> None:
         if fpdu.ulpdu_length:  # 0 has a rule of its own
-            self._find("ddp-header", fpdu, f"ULPDU of {fpdu.ulpdu_length} octets")
+            self._find("ddp-header", fpdu, f"ULPDU of {fpdu.ulpdu_length:,} octets")
         self._lose(fpdu.end)
 
     def _inspect_control(self, control: int, fpdu: LocatedFPDU) -> int:
@@ -344,7 +344,7 @@ class DDPWatch:
             self._find("ddp-last", fpdu, f"another {name} begins before the last segment of the one before")
         after, frame = to + octets & _LAST_TO, fpdu.known[0]
         if _wraps(to, fpdu.ulpdu_length):
-            self._find("ddp-to-wraps", fpdu, f"{octets} octets of an {name} from TO {to:#x} on exceed 2^64")
+            self._find("ddp-to-wraps", fpdu, f"{octets:,} octets of an {name} from TO {to:#x} on exceed 2^64")
         if control & _LAST:
             if goes_on and frame < self._placed:
                 self._place_early(name, fpdu.offset, fpdu.known, stag, after)
@@ -409,7 +409,7 @@ class DDPWatch:
         after = mo + fpdu.ulpdu_length - UNTAGGED_HEADER_LENGTH
         is_too_long = after > _LONGEST_MESSAGE
         if is_too_long:
-            self._find("ddp-mo", fpdu, f"MO {mo} and {after - mo} octets: a message has fewer than 2^32")
+            self._find("ddp-mo", fpdu, f"MO {mo} and {after - mo:,} octets: a message has fewer than 2^32")
         if opened is not None:
             if msn != before:
                 detail = (
@@ -419,7 +419,7 @@ class DDPWatch:
             else:
                 before = None  # the same message continues
                 if mo != opened.mo and not is_too_long:
-                    detail = f"MO {mo}, although {opened.mo} octets of the message came before"
+                    detail = f"MO {mo}, although {opened.mo:,} octets of the message came before"
                     if int.from_bytes(mo.to_bytes(4, "little"), "big") == opened.mo:
                         detail += ", which matches in the other byte order"
                     self._find("ddp-mo", fpdu, detail)
@@ -475,7 +475,7 @@ class DDPWatch:
                 self._relate(Invalidation(word(ulpdu, _RSVDULP), fpdu.offset, fpdu.end, fpdu.known[0]))
         elif opcode in _IMMEDIATES:
             if mo or not is_last or length != IMMEDIATE_LENGTH:
-                octets = f"{mo + length} octets" + ("" if is_last else ", and more to follow")
+                octets = f"{mo + length:,} octets" + ("" if is_last else ", and more to follow")
                 self._find("immediate-length", fpdu, f"{OPCODE_NAMES[opcode]} of {octets}")
         elif opcode == TERMINATE_OPCODE:
             self.terminated = fpdu.known[0]
@@ -509,18 +509,18 @@ class DDPWatch:
             self.first_part = fpdu.offset, *fpdu.known
         self.longest_part = max(self.longest_part, fpdu.ulpdu_length)
         if fpdu.ulpdu_length < MIN_MULPDU:
-            detail = f"a ULPDU of only {fpdu.ulpdu_length} octets, which is not the last of its message"
+            detail = f"a ULPDU of only {fpdu.ulpdu_length:,} octets, which is not the last of its message"
             self._find("mulpdu-minimum", fpdu, detail)
 
     def _inspect_read_request(self, fpdu: LocatedFPDU, ulpdu: Octets) -> None:
         length = fpdu.ulpdu_length - UNTAGGED_HEADER_LENGTH
         if length != READ_REQUEST_LENGTH:
-            self._find("rdmap-read-request", fpdu, f"a body of {length} octets")
+            self._find("rdmap-read-request", fpdu, f"a body of {length:,} octets")
             return
         if _is_in_host_order(ulpdu):
             _, _, size, _, _ = _read_request(ulpdu, UNTAGGED_HEADER_LENGTH)
             reversed_size = int.from_bytes(size.to_bytes(4, "big"), "little")
-            detail = f"host order: a size of {size} octets, {reversed_size} in the other byte order"
+            detail = f"host order: a size of {size:,} octets, {reversed_size:,} in the other byte order"
             self._find("rdmap-read-request", fpdu, detail)
 
 

@@ -126,7 +126,7 @@ class FPDUWatch:
         if crc == BAD:
             self._note_first(fpdu)
             self._note_error(fpdu)
-            detail = f"FPDU with a ULPDU of {ulpdu_length} octets: CRC mismatch"
+            detail = f"FPDU with a ULPDU of {ulpdu_length:,} octets: CRC mismatch"
             return (Breach("crc", fpdu.offset, *fpdu.known, detail),)
         if crc == CUT:
             # The capture cut it: its length is known.
@@ -248,7 +248,7 @@ def oddities(
     """
     pad = pad_of(octets, offset, ulpdu_length, markers)
     if any(pad):
-        yield "pad", f"PAD of a ULPDU of {ulpdu_length} octets: {pad.hex(' ')}"
+        yield "pad", f"PAD of a ULPDU of {ulpdu_length:,} octets: {pad.hex(' ')}"
     if not markers:
         return
     starts, origins = set(), set()

@@ -56,7 +56,7 @@ class GapWatch:
         if not cut:
             return ()
         self._cut_end = max(self._cut_end, arrival.end)
-        detail = f"{cut} octets of the payload were not captured"
+        detail = f"{cut:,} octets of the payload were not captured"
         return (Breach("capture-cut", arrival.start + arrival.captured, arrival.frame, arrival.time, detail),)
 
     def passed(self, fpdu: LocatedFPDU) -> Sequence[Breach]:
@@ -69,7 +69,7 @@ class GapWatch:
         self._next, self._located_end = None if fpdu.crc == BAD else end, end
         if damaged or not self._crc or expected is None or offset <= expected or expected < self._cut_end:
             return damaged
-        detail = f"{offset - expected} octets that belong to no FPDU"
+        detail = f"{offset - expected:,} octets that belong to no FPDU"
         return (Breach("fpdu-format", expected, *fpdu.known, detail),)
 
     def damaged(self, octets: LeftOut) -> None:
@@ -92,7 +92,7 @@ class GapWatch:
         """Report octets that no frame carried."""
         damaged = self._damage(gap.start)
         self.has_gap, self._next, self._lost_end = True, None, gap.end
-        detail, rule = f"{gap.end - gap.start} octets were not captured", "gap"
+        detail, rule = f"{gap.end - gap.start:,} octets were not captured", "gap"
         if gap.acknowledged:
             detail, rule = f"{detail}, though the peer acknowledged them", "capture-gap"
         return (*damaged, Breach(rule, gap.start, *gap.moment, detail))
@@ -114,7 +114,7 @@ class GapWatch:
         if rest is not None and not rest.is_located and rest.end > self._located_end:
             damaged = self._damage(rest.end)
             if damaged or is_known:
-                detail = f"{rest.end - self._located_end} octets that belong to no FPDU"
+                detail = f"{rest.end - self._located_end:,} octets that belong to no FPDU"
                 return damaged or (Breach("fpdu-format", self._located_end, *now, detail),)
         if closed is not None and 0 < closed.sent - edge < NEAR:
             if closed.sent <= self._lost_end:
@@ -127,6 +127,6 @@ class GapWatch:
             return ()
         if closed.how == "RST" and closed.moment < rest.moment:
             return ()
-        detail = f"{closed.how} {rest.end - rest.start} octets into an FPDU"
+        detail = f"{closed.how} {rest.end - rest.start:,} octets into an FPDU"
         damaged = self._damage(rest.end)
         return damaged or (Breach("connection-lost", rest.start, *max(closed.moment, rest.moment), detail),)

@@ -140,10 +140,10 @@ def distance(ahead: int, after_start: int | None) -> str:
     ahead -= wraps
     after_start = None if after_start is None else after_start - wraps
     if after_start is not None and after_start < -1:
-        return f"{-after_start} octets before the first octet of the connection"
+        return f"{-after_start:,} octets before the first octet of the connection"
     if ahead < 0:
-        return f"{-ahead} octets before the next octet in order"
-    return f"{ahead} octets after the next octet in order, outside the window"
+        return f"{-ahead:,} octets before the next octet in order"
+    return f"{ahead:,} octets after the next octet in order, outside the window"
 
 
 def after(offset: int, start: int | None) -> int | None:
@@ -255,7 +255,7 @@ def _breaches_at_end(mine: DirectionEnd, peer: DirectionEnd) -> Iterator[Breach]
     octets, at = mine.unacknowledged, mine.acknowledged or 0
     in_vain = _sent_in_vain(mine, peer)
     if in_vain:
-        what = f"{octets} octets in all"
+        what = f"{octets:,} octets in all"
         detail = f"{in_vain} retransmissions of octets that the peer never acknowledged, {what}"
         yield Breach("connection-lost", at, *mine.retransmissions.last, detail)
     if not mine.is_in_operation:
@@ -263,9 +263,11 @@ def _breaches_at_end(mine: DirectionEnd, peer: DirectionEnd) -> Iterator[Breach]
     by = next((one for one in (peer, mine) if one.accepted_resets), None)
     if octets and by is not None:
         messages = f" of {mine.messages} message{'' if mine.messages == 1 else 's'}" if mine.messages else ""
-        who = "its peer" if by is peer else "its sender"
-        detail = f"{octets} octets{messages} were not acknowledged when {who} reset the connection"
-        yield Breach("teardown-unacknowledged", at, by.accepted_resets[0].frame, by.accepted_resets[0].time, detail)
+        who, reset = "their receiver" if by is peer else "their sender", by.accepted_resets[0]
+        # The frame may be the receiver's, but the sequence number is the sender's.
+        what = f"{octets:,} octets{messages} were not acknowledged when {who} reset the connection"
+        detail = f"{what} (RST, frame {reset.frame}); seq is that of the first of them"
+        yield Breach("teardown-unacknowledged", at, reset.frame, reset.time, detail)
     is_over = any(one.terminated is not None or one.error_frame is not None for one in (mine, peer))
     if mine.accepted_resets and mine.fin is None and not is_over:
         last = mine.accepted_resets[-1]
@@ -278,7 +280,7 @@ def _close_after_error(mine: DirectionEnd, peer: DirectionEnd) -> Iterator[Breac
     error, reset, went_on = peer.error_frame, mine.accepted_resets[-1:], mine.went_on
     if error is not None and went_on is not None and went_on.segments >= FEWEST_AFTER_ERROR:
         if not peer.is_deviating:
-            frames = f"{went_on.octets} octets in frames {went_on.first_frame} to {went_on.last_frame}"
+            frames = f"{went_on.octets:,} octets in frames {went_on.first_frame} to {went_on.last_frame}"
             detail = f"{frames}, after the error of frame {error} was acknowledged"
             yield Breach("error-went-on", went_on.offset, *(mine.went_on_at or mine.last), detail)
         return
@@ -303,14 +305,14 @@ def _attack_resets(mine: DirectionEnd) -> Iterator[Breach]:
             detail = f"a segment follows the RST of frame {reset.frame}, whose sequence number was not the next"
             yield Breach("attack-reset", next_one.offset, next_one.frame, next_one.time, detail)
         elif next_one is not None and next_one.new:
-            detail = f"{next_one.new} octets after the RST of frame {reset.frame}"
+            detail = f"{next_one.new:,} octets after the RST of frame {reset.frame}"
             yield Breach("attack-reset", next_one.offset, next_one.frame, next_one.time, detail)
 
 
 def rejected(rejection: Rejection) -> Breach:
     """Report a Reply with R."""
     size = len(rejection.reply.ulp_data)
-    detail = f"a Reply with R, {size} octets of Private Data of the ULP" if size else "a Reply with R"
+    detail = f"a Reply with R, {size:,} octets of Private Data of the ULP" if size else "a Reply with R"
     return Breach("startup-rejected", rejection.offset, *rejection.moment, detail)
 
 

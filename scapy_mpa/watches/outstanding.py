@@ -233,7 +233,7 @@ def _difference(request: Request, response: Response) -> str:
         return f"{answered} instead of {request.request_id}"
     read, found = request.reads[0], []
     if response.octets != read.size:
-        found.append(f"with {response.octets} octets of {read.size} asked for")
+        found.append(f"with {response.octets:,} octets of {read.size:,} asked for")
     if response.octets and response.stag != read.sink_stag:
         found.append(f"at STag {response.stag:#010x} instead of {read.sink_stag:#010x}")
     if response.octets and response.to != read.sink_to:

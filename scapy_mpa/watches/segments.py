@@ -99,7 +99,7 @@ class SegmentWatch:
         self._tiny = self._tiny + 1 if length <= MIN_MULPDU and self.longest >= NOT_TINY else 0
         if self._tiny != FEWEST_TINY:
             return ()
-        detail = f"segments of {length} octets, while others had {self.longest}"
+        detail = f"segments of {length:,} octets, while others had {self.longest:,}"
         found = Breach("attack-path-mtu", segment.start, segment.frame, segment.time, detail)
         return self.explained((found,), length)
 

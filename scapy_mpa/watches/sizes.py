@@ -46,9 +46,9 @@ class SizeWatch:
         if not self._limit < ulpdu_length <= MAX_MULPDU:
             return ()
         if length > self._emss:
-            detail = f"an FPDU of {length} octets, but a segment holds {self._emss}{self._said_of_long}"
+            detail = f"an FPDU of {length:,} octets, but a segment holds {self._emss:,}{self._said_of_long}"
             return (Breach("fpdu-above-emss", *place, detail),)
-        detail = f"a ULPDU of {ulpdu_length} octets, but MULPDU is {self._limit} for an EMSS of {self._emss}"
+        detail = f"a ULPDU of {ulpdu_length:,} octets, but MULPDU is {self._limit:,} for an EMSS of {self._emss:,}"
         return (Breach("mulpdu", *place, detail),)
 
     def fits(self, longest_segment: int) -> bool:
@@ -59,12 +59,12 @@ class SizeWatch:
         """Judge what only the longest segment, in octets, shows."""
         breaches = []
         if not self._emss and SMALLEST_EMSS <= longest_segment < self._longest_fpdu:
-            size = f"an FPDU of {self._longest_fpdu} octets"
-            detail = f"{size}, but no segment has more than {longest_segment}{self._said_of_long}"
+            size = f"an FPDU of {self._longest_fpdu:,} octets"
+            detail = f"{size}, but no segment has more than {longest_segment:,}{self._said_of_long}"
             breaches.append(Breach("fpdu-above-emss", *self._at, detail))
         # The path may hold less than the SYNs announce.
         limit = mulpdu(min(self._emss, longest_segment), self._markers) if ddp.longest_part > 0 else 0
         if self._emss and 0 < ddp.longest_part < limit // 2:
-            detail = f"no DDP Segment of a message is longer than {ddp.longest_part} octets, but MULPDU is {limit}"
+            detail = f"no DDP Segment of a message is longer than {ddp.longest_part:,} octets, but MULPDU is {limit:,}"
             breaches.append(Breach("mulpdu-filled", *ddp.first_part, detail))
         return breaches

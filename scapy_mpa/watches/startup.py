@@ -233,7 +233,7 @@ def judge_startup(startup: StartupPhase, now: Moment) -> StartupFindings:
     if request is not None and reply is not None:
         _judge_order(startup, request, reply, found)
     if request is not None and request.under_way:
-        detail = f"{request.under_way} octets were not acknowledged when the Request was sent"
+        detail = f"{request.under_way:,} octets were not acknowledged when the Request was sent"
         found.add("initiator", [_at_frame("startup-stream-data", request, detail)])
     _judge_negotiation(startup, found)
     if request is not None and reply is None and not startup.has_begun:
@@ -349,7 +349,7 @@ def _judge_reply_alone(startup: StartupPhase, reply: FoundFrame, found: StartupF
         _judge_garbled_request(side.garbled, reply, found)
         return
     elif startup.answered_octets:
-        detail = f"the Reply acknowledges {startup.answered_octets} octets, and there is no Request in them"
+        detail = f"the Reply acknowledges {startup.answered_octets:,} octets, and there is no Request in them"
     else:
         return
     found.add("responder", [_at_frame("startup-reply-first", reply, detail)])
@@ -365,15 +365,15 @@ def _judge_order(startup: StartupPhase, request: FoundFrame, reply: FoundFrame, 
         return  # nobody knows what their senders had received
     received = max(seq_diff(reply.ack, request.seq), 0)
     if is_before(reply.ack, request.end_seq):
-        detail = f"the Reply acknowledges {received} of the {request.end - request.start} octets of the Request"
+        detail = f"the Reply acknowledges {received:,} of the {request.end - request.start:,} octets of the Request"
         found.add("responder", [_at_frame("startup-reply-first", reply, detail)])
     elif unexpected is not None:
-        detail = f"{reply.start - unexpected.offset} octets between the Request and the Reply"
+        detail = f"{reply.start - unexpected.offset:,} octets between the Request and the Reply"
         where = unexpected.offset, unexpected.frame, unexpected.time
         found.add("responder", [Breach("startup-octets-before-reply", *where, detail)])
     elif is_before(request.ack, reply.seq):
         under_way = seq_diff(reply.seq, request.ack)
-        detail = f"{under_way} octets of the Responder were in flight when the Initiator sent its Request"
+        detail = f"{under_way:,} octets of the Responder were in flight when the Initiator sent its Request"
         found.add("responder", [_at_frame("startup-stream-data", reply, detail)])
     # A side that replied before the header was complete did not check PD_Length.
     if STARTUP_HEADER_LENGTH <= received < request.end - request.start and not is_before(request.ack, reply.end_seq):
@@ -400,7 +400,9 @@ def _judge_octets_after_request(startup: StartupPhase, request: FoundFrame, foun
 def _longer(frame: FoundFrame, opening: Arrival) -> Breach:
     """Report octets in the segment that ends a startup frame which its PD_Length does not count."""
     more = opening.end - frame.end
-    detail = f"PD_Length {frame.startup.pd_length}, but {more} more octets, which are not an FPDU, in the same segment"
+    detail = (
+        f"PD_Length {frame.startup.pd_length}, but {more:,} more octets, which are not an FPDU, in the same segment"
+    )
     return Breach("startup-pd-length", frame.start, opening.frame, opening.time, detail)
 
 

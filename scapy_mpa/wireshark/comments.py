@@ -15,7 +15,7 @@ from scapy_mpa.report.lifecycle import lifecycle_line
 from scapy_mpa.values.records import FPDURecord
 from scapy_mpa.values.segment import SYN, Segment
 from scapy_mpa.values.words import plural
-from scapy_mpa.wireshark.notes import MOST_TOLD, Dated, FrameNotes, HalfNotes
+from scapy_mpa.wireshark.notes import MOST_TOLD, Dated, FrameNotes, HalfNotes, NotedHalf
 
 #: What every line begins with, so that Wireshark's filter ``frame.comment contains "mpa"`` finds it.
 _PREFIX = "mpa"
@@ -61,7 +61,7 @@ def _half(notes: HalfNotes, frame: int, seg: Segment | None, *, so_far: bool) ->
         yield f"{name}: {_startup(half.startup) if half.startup is not None else 'startup frame'}"
     delivered = {delivery.seq: delivery.delivered for delivery in notes.deliveries if delivery.placed == frame}
     for record, *_ in notes.fpdus:
-        yield f"{name}: {_fpdu(record, frame, own, delivered.get(record.seq), so_far=so_far)}"
+        yield f"{name}: {_fpdu(half, record, frame, own, delivered.get(record.seq), so_far=so_far)}"
     if notes.fpdu_count > len(notes.fpdus):
         yield f"{name}: {plural(notes.fpdu_count - len(notes.fpdus), 'FPDU')} more"
     if own is not None and notes.fpdus:
@@ -91,13 +91,17 @@ def _startup(startup: StartupFrame) -> str:
     return said if data is None else f"{said}, IRD {data.ird}, ORD {data.ord}"
 
 
-def _fpdu(record: FPDURecord, frame: int, seg: Segment | None, delivered: int | None, *, so_far: bool) -> str:
+def _fpdu(
+    half: NotedHalf, record: FPDURecord, frame: int, seg: Segment | None, delivered: int | None, *, so_far: bool
+) -> str:
     markers = f", {plural(record.markers, 'Marker')}" if record.markers else ""
     deviating = ", deviating" if record.deviation is not None else ""
     what = f"FPDU seq {record.seq} ({record.opcode or 'no message'}, ULPDU {record.ulpdu_length}{markers}{deviating})"
     said = f"{what} {_part(record, seg)}; {_LOCATED[record.located_by]}, CRC {record.crc}"
     if record.placed_frame is None:
         return f"{said}, never placed"
+    if half.reset_frame is not None and record.placed_frame > half.reset_frame:
+        return f"{said}, after the RST of frame {half.reset_frame}: nobody placed it"
     if record.placed_frame != frame:
         return f"{said}, placed at frame {record.placed_frame}"
     if record.delivered_frame is not None or delivered is not None:

@@ -46,7 +46,10 @@ Note: TypeAlias = "tuple[object, ...]"
 
 
 class NotedHalf(NamedTuple):
-    """The half connection that notes are of, as comments need it; ``connection`` is the number of its connection."""
+    """The half connection that notes are of, as comments need it.
+
+    ``connection`` is the number of its connection, ``reset_frame`` that of the RST that ended it, None without one.
+    """
 
     connection: int
     direction: Role
@@ -58,6 +61,7 @@ class NotedHalf(NamedTuple):
     profile: Profile
     dialect: Dialect | None = None
     deviation: str | None = None
+    reset_frame: int | None = None
 
     @classmethod
     def of(cls, connection: Connection, direction: Role) -> NotedHalf:
@@ -66,7 +70,7 @@ class NotedHalf(NamedTuple):
         startup = connection.request if direction == "initiator" else connection.reply
         return cls(
             connection.number, direction, half.key, startup, half.markers, half.seq_start, connection.crc,
-            connection.profile, half.dialect, half.deviation,
+            connection.profile, half.dialect, half.deviation, connection.lifecycle.reset_frame,
         )  # fmt: skip
 
 

@@ -617,3 +617,13 @@ def test_whatever_the_capture_holds(path: Path, how: list[tuple[str, float, int,
             assert json.dumps(item.as_dict())
         assert at == shown.frame.segment[8] - shown.frame.segment[7]
         assert list(shown_lines(shown, full=True))
+
+
+def test_an_fpdu_after_a_rst() -> None:
+    """Nobody placed what came after the RST of frame 1433, which ended the connection; that before it may have been."""
+    capture = str(named("siw-client-killed"))
+    gone = "after the RST of frame 1433: its receiver was gone, so nobody placed it."
+    before, after, later = (" ".join(text(capture, "--frame", frame).split()) for frame in ("1432", "1434", "1436"))
+    assert "It was complete, placed and delivered at frame 1432." in before
+    assert f"It was complete at frame 1434, {gone}" in after and "was placed at frame 1432" in after
+    assert f"It was complete at frame 1436, {gone}" in later and "1/initiator/928, was complete at frame 1434" in later

@@ -127,7 +127,7 @@ def test_what_is_missing_is_told() -> None:
     assert said(second) == (6, True, b"gh", "the octets of the message before octet 6 are missing")
     assert not first.complete and not second.complete
     (end,) = messages(Found(segment(b"abc")))
-    assert said(end) == (0, False, b"abc", "the rest of it is missing")
+    assert said(end) == (0, False, b"abc", "its last segment was never sent, or not captured")
 
 
 def test_what_is_not_there_leaves_parts() -> None:

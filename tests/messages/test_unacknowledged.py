@@ -60,7 +60,7 @@ def test_those_are_noted_that_no_acknowledgement_covers(name: str) -> None:
 def test_the_note_says_who_reset_it_where() -> None:
     notes = [row.note for row in iter_messages(named("siw-client-killed")) if row.note]
     reset = f"{NOTE}, RST by the Responder at frame 1433"
-    assert notes == [reset, f"the rest of it is missing; {reset}"]
+    assert notes == [reset, f"its last segment was never sent, or not captured; {reset}"]
 
 
 def test_a_message_of_which_no_fpdu_is_whole_is_not_one_of_them(tmp_path: Path) -> None:

@@ -143,7 +143,10 @@ def test_what_happened_beside_the_end(tmp_path: Path) -> None:
     )
     assert text.count("span segments") == text.count(usual) == 1  # of both at once
     assert "waited for order" not in text
-    assert "out of order" not in Parsed(page(PCAPS / "siw-rev0.pcap", tmp_path / "y.html")).text
+    assert "came out of order" not in text and "None out of order, none sent again, no gap is left." in text
+    assert "out of order" not in Parsed(page(PCAPS / "siw-rev0.pcap", tmp_path / "y.html")).text.replace(
+        "None out of order", ""
+    )
 
 
 def test_each_rule_is_explained_once_a_connection(tmp_path: Path) -> None:
@@ -461,3 +464,20 @@ def test_more_stags_than_the_page_lists(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(write, "MOST_STAGS", 3)
     parsed = Parsed(page(PCAPS / "siw-nfs4.pcap.zst", tmp_path / "x.html"))
     assert "STags 3 are listed: scapy-mpa memory" in parsed.text
+    assert "Octets : the payload of the answer; of a call also that of the RDMA Writes and Reads" in parsed.text
+
+
+def test_the_page_says_why_a_finding_of_memory_is_none_of_the_analysis(tmp_path: Path) -> None:
+    """perftest named the buffer of #1 on #0, and may reuse it: 21 overlaps are in the table of memory alone."""
+    capture = PCAPS / "siw-client-killed.pcap.zst"
+    parsed = Parsed(page(capture, tmp_path / "x.html"))
+    assert "placement-overlap (21) Findings of this table are those of memory" in parsed.text
+    assert "placement-overlap" not in {found.rule.id for found in analyze(capture).all_findings()}
+
+
+def test_no_fpdu_after_a_rst_is_placed(tmp_path: Path) -> None:
+    """Of the FPDUs around the RST of frame 1433, frame 1434 brought one: the table does not say that it was placed."""
+    parsed = Parsed(page(PCAPS / "siw-client-killed.pcap.zst", tmp_path / "x.html"))
+    gone = "never: after the RST of frame 1433 never"
+    rows = {frame: f"1/initiator/{number} {frame} " for number, frame in ((927, 1432), (928, 1434))}
+    assert f"{rows[1432]}1432 1432" in parsed.text and f"{rows[1434]}{gone}" in parsed.text

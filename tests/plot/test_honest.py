@@ -599,6 +599,9 @@ def test_an_unfinished_connection_stands_out() -> None:
     crosses = {line.get_xdata()[0] for line in figure.axes[0].lines if line.get_marker() == "x"}
     assert [*crosses] == pytest.approx([(last.reset_time - begun) / 1e9])
     assert last.ended_time < last.reset_time < last.last[1]
+    # The bar has room for two lines: what is lost is said in them.
+    (said,) = [" ".join(text.get_text().split()) for text in figure.axes[0].texts if "while" in text.get_text()]
+    assert said.endswith("…") and "still sending: 2 messages of the Initiator not fully acknowledged (117,136" in said
     # The worst first, as everywhere.
     assert [label.get_text()[0] for label in figure.axes[0].get_yticklabels()] == ["1", "0"]
 

@@ -86,7 +86,8 @@ def test_how_a_long_connection_ended_takes_few_tests() -> None:
     (before_reset,), (after_reset,) = (
         [found for found in one.findings if found.rule.id == "teardown-unacknowledged"] for one in (old, new)
     )
-    assert before_reset.detail == after_reset.detail and accusations(after) <= accusations(before)
+    said, _, other = before_reset.detail.partition(" (RST, frame ")
+    assert other and after_reset.detail.startswith(said) and accusations(after) <= accusations(before)
     assert done.tests <= 100 and done.frames == after.packets < before.packets / 8
 
 

@@ -87,9 +87,10 @@ SENTENCES = {
     "siw-client-killed": [
         "the Initiator closed (FIN, frame 1400), then the Responder (FIN, frame 1414)",
         (
-            "0.039 s after #0, of the same hosts, was closed by its Initiator (FIN, frame 1400): the Responder closed "
-            "(FIN, frame 1430) and reset 82 times, in answer to what the Initiator still sent: 2 messages of the "
-            "Initiator not fully acknowledged (117,136 octets of TCP payload, headers included)"
+            "the Responder closed (FIN, frame 1430) while the Initiator was still sending: 2 messages of the Initiator "
+            "not fully acknowledged (117,136 octets of TCP payload, headers included); the Responder answered with "
+            "82 RSTs, the first in frame 1433; 0.039 s earlier #0 of the same hosts had been closed by its Initiator "
+            "(FIN, frame 1400)"
         ),
     ],
     "siw-rejected": [
@@ -121,8 +122,9 @@ SENTENCES = {
     ],
     "suiw-two-hosts": [
         (
-            "the Responder closed (FIN, frame 11) and reset twice, in answer to what the Initiator still sent: "
-            "2 messages of the Initiator not fully acknowledged (80 octets of TCP payload, headers included)"
+            "the Responder closed (FIN, frame 11) while the Initiator was still sending: 2 messages of the Initiator "
+            "not fully acknowledged (80 octets of TCP payload, headers included); the Responder answered with 2 RSTs, "
+            "the first in frame 14"
         )
     ],
     "faulty-pad": [

@@ -230,7 +230,7 @@ def test_fpdus_longer_than_a_segment_where_a_startup_frame_says_so(res: tuple[in
     for at in range(0, len(octets), 800):
         talk.say("a", octets[at : at + 800])
     (found,) = (one for one in findings(feed([talk.segments])) if one.rule.id == "fpdu-above-emss")
-    assert found.detail == f"an FPDU of 2024 octets, but no segment has more than 800{said}"
+    assert found.detail == f"an FPDU of 2,024 octets, but no segment has more than 800{said}"
 
 
 def test_fpdus_longer_than_any_segment_though_no_syn_was_captured() -> None:

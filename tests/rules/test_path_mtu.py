@@ -154,7 +154,7 @@ def test_tiny_segments_are_explained(mtu: int, far: int, is_explained: bool) -> 
     tiny = next(one for one in only(follow(talk.segments)).findings.sorted() if one.rule.id == "attack-path-mtu")
     assert tiny.detail.endswith(f"; frame 7 reports a path MTU of {mtu}") == is_explained
     if not is_explained:
-        assert tiny.detail.endswith("others had 1408")
+        assert tiny.detail.endswith("others had 1,408")
 
 
 def test_nothing_is_explained_by_what_comes_later() -> None:

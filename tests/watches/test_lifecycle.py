@@ -28,7 +28,10 @@ FIRST = 1, SECOND
 PLAIN = DirectionEnd((20, 20 * SECOND), None, (), 0, Retransmissions(), 0, 300, 300)
 LACKING = changed(PLAIN, acknowledged=200, messages=2)
 REPLY = StartupFrame("reply", 0, 0, 1, 0, 0, 1, 0, b"")
-UNACKNOWLEDGED = "octets{} were not acknowledged when its {} reset the connection"
+UNACKNOWLEDGED = (
+    "octets{} were not acknowledged when their {} reset the connection "
+    "(RST, frame 30); seq is that of the first of them"
+)
 CLOSED = "{} after the error of frame {}, without a Terminate"
 GONE = Terminated(14, None, None, None)
 
@@ -120,7 +123,7 @@ def test_octets_that_were_not_acknowledged(acknowledged: int | None, sacked: int
         (PLAIN, resetting(reset(30)), []),
         (
             LACKING, resetting(reset(30)),
-            [("teardown-unacknowledged", 30, f"100 {UNACKNOWLEDGED}".format(" of 2 messages", "peer"))],
+            [("teardown-unacknowledged", 30, f"100 {UNACKNOWLEDGED}".format(" of 2 messages", "receiver"))],
         ),
         (
             resetting(reset(30), end=changed(LACKING, messages=0)), PLAIN,
