@@ -180,8 +180,9 @@ class Repeats:
 
     A copy has the octets from the TCP header on that another packet had just before; what a router or a switch changes
     below (TTL, checksum, addresses of Ethernet, tags) may differ.  Half of the packets that its sender sent before must
-    have come twice, too: a mirror loses some, while the network doubles a few, and hosts send some again.  What has
-    neither octets nor an identification is often sent again at once, and is a copy only where others are.
+    have come twice, too: a mirror loses some, while the network doubles a few, and hosts send some again, perhaps one
+    of them many times.  What has neither octets nor an identification is often sent again at once, and is a copy only
+    where others are.
 
     Args:
         notes: takes one note of all copies.
@@ -190,8 +191,8 @@ class Repeats:
     def __init__(self, notes: Notes) -> None:
         self._notes = notes
         self._senders: dict[bytes, _Sender] = {}
-        #: When a packet was seen, and how many came before it from its sender.
-        self._seen: dict[int, tuple[int, int]] = {}
+        #: When a packet was seen, how many came before it from its sender, and whether it came again.
+        self._seen: dict[int, tuple[int, int, bool]] = {}
         self._order: deque[tuple[int, int]] = deque()
         self._now = 0
         #: Segments that are examined until it is decided whether to go on, copies among them, those that pass unseen.
@@ -234,12 +235,14 @@ class Repeats:
             sender = self._senders[key] = _Sender(name)
         is_named = sender.is_named and any(name)
         most = _TWICE_NAMED if is_named else SAME_TIME
-        since, before = self._seen.get(look, (time - most - 1, 0))
+        since, before, is_again = self._seen.get(look, (time - most - 1, 0, False))
         if time - since <= most:
             is_telling = is_named or length or flags & SYN
             is_copy = 2 * sender.twice >= before and bool(is_telling or self._has_copies)
-            sender.twice += 1
-            if not is_named:
+            sender.twice += not is_again
+            if is_named:
+                self._seen[look] = since, before, True
+            else:
                 # What is alike and comes after the copy is another packet.
                 del self._seen[look]
             if is_copy:
@@ -247,7 +250,7 @@ class Repeats:
                 self._found += 1
                 self._notes.add("capture-twice", frame, time, "a copy of the packet just before; it counts once")
             return is_copy
-        self._seen[look] = time, sender.packets
+        self._seen[look] = time, sender.packets, False
         self._order.append((time, look))
         sender.packets += 1
         sender.is_named |= name != sender.name
@@ -262,7 +265,7 @@ class Repeats:
         self._now = now
         while order and (order[0][0] < now - _TWICE_NAMED or len(order) >= _MOST):
             time, look = order.popleft()
-            if seen.get(look, (-1, 0))[0] == time:
+            if seen.get(look, (-1,))[0] == time:
                 del seen[look]
 
 
