@@ -124,4 +124,4 @@ def test_the_page_has_it(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     text = page.read_text(encoding="utf-8")
     assert "the Responder replied 70.200 s after the Request" in text
-    assert "<td>70.199997</td><td>6</td><td>Responder</td><td>Reply</td>" in text
+    assert "<td>70.200000</td><td>6</td><td>Responder</td><td>Reply</td>" in text
