@@ -36,7 +36,7 @@ TEARDOWN_RULES = (
         clause="RFC 5040 §4.8",
     ),
     Rule(
-        "terminate-headers", "warning", "SHOULD", None, "",
+        "terminate-headers", "note", "SHOULD", None, "",
         "M, D and R of a Terminate are set as figure 10 has them",
         "Its receiver does not look for a header that this error should not have, and misses the one by which it "
         "would find the faulty message.",

@@ -56,7 +56,7 @@ TABLE = [
     ),
     case(
         "one-bad-crc-traffic-goes-on", (59, 59), ("crc", "initiator"), ("error-went-on", "responder"),
-        text="4536 octets in frames 17 to 123, after the error of frame 14 was acknowledged",
+        text="4,536 octets in frames 17 to 123, after the error of frame 14 was acknowledged",
     ),
 ]  # fmt: skip
 

@@ -170,8 +170,8 @@ def test_octets_that_are_left_out(reason: DropReason, frame: int, fin_frame: int
         (-1, 0, "101 octets before the next octet in order"),
         (-2, 0, "2 octets before the first octet of the connection"),
         (-2, None, "102 octets before the next octet in order"),
-        ((1 << 31) + 99, 0, f"{(1 << 31) - 1} {OUTSIDE}"),
-        ((1 << 31) + 100, 0, f"{(1 << 31) - 100} octets before the first octet of the connection"),
+        ((1 << 31) + 99, 0, f"{(1 << 31) - 1:,} {OUTSIDE}"),
+        ((1 << 31) + 100, 0, f"{(1 << 31) - 100:,} octets before the first octet of the connection"),
         ((1 << 32) + 50, 0, "50 octets before the next octet in order"),
     ],
 )

@@ -86,7 +86,7 @@ INTO = "{} 36 octets into an FPDU"
             LOCATED,
             ("RST", 4, 251 + MOST_UNSEEN),
             None,
-            [("gap", 252, 4, f"{MOST_UNSEEN - 1} octets were not captured")],
+            [("gap", 252, 4, f"{MOST_UNSEEN - 1:,} octets were not captured")],
         ),
         (LOCATED, ("RST", 4, 252 + MOST_UNSEEN), None, [(LOST, 216, 4, INTO.format("RST"))]),
         (UNLOCATED, ("FIN", 4, 252), None, [("fpdu-format", 216, 99, "36 octets that belong to no FPDU")]),
