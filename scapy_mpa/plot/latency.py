@@ -234,15 +234,15 @@ def _drawback(
 
     middle, distance = dot + offset, round(float(np.hypot(*offset)), 6)
     is_outside = not (0 <= middle[0] <= _POINTS[0] and 0 <= middle[1] <= _POINTS[1])
-    covered = [
+    over_numbers, over_dots = (
         int((np.abs(one - middle) < size).all(axis=1).sum()) for one, size in ((numbers, _APART), (dots, _NUMBER))
-    ]
+    )
     passed = 0
     if distance > _BESIDE or _nearest(dots - middle) < distance + _CLEAR:
         # So short a line would not be seen.
         passed = int(distance <= _BESIDE)
         passed += sum(_nearest(_from_line(one, dot, middle)) <= _DOT for one in (numbers, dots))
-    return int(is_outside), *covered, passed, distance, -round(offset[0], 6)  # type: ignore[return-value]
+    return int(is_outside), over_numbers, over_dots, passed, distance, -round(offset[0], 6)
 
 
 def _nearest(vectors: Column) -> float:
