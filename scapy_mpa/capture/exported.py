@@ -6,7 +6,9 @@ in ESP's transport mode is exported as TCP, with the addresses in tags.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+from scapy_mpa.tuples import NamedTuple
 
 _HEADER: Final = 4
 _END, _DISSECTOR = 0, 12

@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.fragments import Datagram, Fragment, Fragments
@@ -16,6 +16,7 @@ from scapy_mpa.capture.index import rewind
 from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.capture.packet import FRAGMENT, segment_of_fragment
 from scapy_mpa.framing.sequence import SEQ_MASK
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.segment import ACK_FLAG, SYN, KeyedPath, Segment, path_of, reverse_key
 

@@ -13,13 +13,14 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from heapq import nsmallest
-from typing import Final, NamedTuple
+from typing import Final
 
 from scapy_mpa.capture.pcap import MAGIC_NUMBERS
 from scapy_mpa.capture.pcapng import PCAPNG_MAGIC
 from scapy_mpa.capture.source import MAGIC_LENGTH, is_compressed, known_format, octets_of, read_exactly
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.system.names import printable
+from scapy_mpa.tuples import NamedTuple
 
 _MAGIC_NUMBERS: Final = frozenset((*MAGIC_NUMBERS, PCAPNG_MAGIC))
 #: Octets of a compressed file that give its first ones: more than a zstd block, which is 128 KiB (RFC 8878 §3.1.1.2).

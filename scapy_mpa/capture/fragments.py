@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from scapy_mpa.capture.notes import Notes
 from scapy_mpa.capture.portmapper import PortMappings
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.encapsulation import UDP_PORTS
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 

@@ -12,7 +12,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from scapy_mpa.capture.files import Captures, decryption
 from scapy_mpa.capture.fragments import Fragments
@@ -23,6 +23,7 @@ from scapy_mpa.capture.streams import Streams
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.sequence import seq_diff
 from scapy_mpa.system.names import printable
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.segment import SYN, Segment
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from scapy_mpa.capture.fragments import Fragment
+from scapy_mpa.tuples import NamedTuple
 
 PROTOCOL_ICMP, PROTOCOL_ICMPV6 = 1, 58
 PROTOCOL_IPV4, PROTOCOL_TCP, PROTOCOL_UDP, PROTOCOL_IPV6, PROTOCOL_GRE, PROTOCOL_MPLS = 4, 6, 17, 41, 47, 137

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from io import FileIO
 from itertools import chain, islice
 from struct import Struct
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from scapy_mpa.capture.files import reader_of
 from scapy_mpa.capture.fragments import Fragments
@@ -25,6 +25,7 @@ from scapy_mpa.capture.reader import MAX_CAPTURED_LENGTH, NANOSECONDS, Reader
 from scapy_mpa.capture.source import MAGIC_LENGTH, is_compressed
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.system.names import printable
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:

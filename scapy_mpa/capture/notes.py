@@ -7,7 +7,9 @@ noted takes no memory.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final, NamedTuple
+from typing import Final
+
+from scapy_mpa.tuples import NamedTuple
 
 #: Kinds of what is not read that are counted apart, more than the tables have: a bound of memory, as each port is one.
 MOST_KINDS: Final = 64

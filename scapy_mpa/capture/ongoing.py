@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from scapy_mpa.capture.files import decryption, reader_of
 from scapy_mpa.capture.folders import Inspected, captures_in
@@ -28,6 +28,7 @@ from scapy_mpa.capture.source import Octets
 from scapy_mpa.capture.twice import Repeats
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.system.names import encodable, printable
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.segment import Segment
 

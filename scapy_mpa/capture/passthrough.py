@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from struct import Struct
-from typing import NamedTuple
 
 from scapy_mpa.capture.copying import PcapngCopy
 from scapy_mpa.capture.fragments import Fragments
@@ -27,6 +26,7 @@ from scapy_mpa.capture.pcapng import (
 )
 from scapy_mpa.capture.reader import BLOCK_SIZE, MAX_CAPTURED_LENGTH
 from scapy_mpa.capture.source import MAGIC_LENGTH, Octets, octets_of
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 
 _PACKETS = frozenset((ENHANCED_PACKET, SIMPLE_PACKET, OBSOLETE_PACKET))

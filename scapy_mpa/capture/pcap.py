@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from struct import Struct
 from struct import error as StructError
-from typing import Final, NamedTuple
+from typing import Final
 
 from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.link import LINK_TYPES, link_type_not_read
@@ -28,6 +28,7 @@ from scapy_mpa.capture.packet import (
 from scapy_mpa.capture.reader import MAX_CAPTURED_LENGTH, NANOSECONDS, Reader
 from scapy_mpa.capture.source import Octets, read_exactly
 from scapy_mpa.errors import CaptureError
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.encapsulation import ETHERTYPE_IPV4, ETHERTYPE_IPV6
 from scapy_mpa.values.segment import Segment
 

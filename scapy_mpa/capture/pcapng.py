@@ -11,7 +11,6 @@ from __future__ import annotations
 from array import array
 from bisect import bisect
 from struct import Struct
-from typing import NamedTuple
 
 from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.link import LINK_TYPES, link_type_not_read
@@ -21,6 +20,7 @@ from scapy_mpa.capture.packet import NO_SEGMENT, UNKNOWN_LINK, FastPath, fast_pa
 from scapy_mpa.capture.reader import MAX_CAPTURED_LENGTH, NANOSECONDS, Reader
 from scapy_mpa.capture.source import Octets, read_exactly
 from scapy_mpa.errors import CaptureError
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.segment import Segment
 
 PCAPNG_MAGIC = bytes.fromhex("0a0d0d0a")

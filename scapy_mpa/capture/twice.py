@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from scapy_mpa.capture.link import Trail, network_layer
 from scapy_mpa.capture.notes import Note, Notes
 from scapy_mpa.capture.packet import FRAGMENT
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.encapsulation import ETHERTYPE_IPV4, ETHERTYPE_IPV6
 from scapy_mpa.values.segment import SYN, Segment
 

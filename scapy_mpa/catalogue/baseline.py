@@ -6,7 +6,9 @@ what most cases change, and the peer answers.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
+
+from scapy_mpa.tuples import NamedTuple
 
 #: What both sides say first.
 OPENING = ("initiator send 30", "responder send 30")

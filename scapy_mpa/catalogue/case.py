@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from scapy_mpa.catalogue.baseline import ANSWER, BASELINES, MIDDLE
 from scapy_mpa.catalogue.peer import BAD_CRC, Peer
@@ -14,6 +14,7 @@ from scapy_mpa.craft.sent import Repairable
 from scapy_mpa.framing.profiles import PROFILES
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.rules.table import RULES
+from scapy_mpa.tuples import NamedTuple
 
 Area: TypeAlias = Literal[
     "startup", "negotiation", "fpdu", "markers", "alignment", "teardown", "ddp", "tcp", "attack", "capture"

@@ -6,7 +6,9 @@ peer closes. Codes are those of RFC 5044 §8, RFC 5041 §7.2 and RFC 5040 §4.8 
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
+
+from scapy_mpa.tuples import NamedTuple
 
 Reaction: TypeAlias = Literal["accept", "ignore", "discard", "wait", "lose", "stop", "close", "reject", "terminate"]
 

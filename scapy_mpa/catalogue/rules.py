@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from scapy_mpa.rules.requirements import REASONS, REQUIREMENTS, TITLES, Row
 from scapy_mpa.rules.rule import Rule
 from scapy_mpa.rules.table import GROUPS, RULES
+from scapy_mpa.tuples import NamedTuple
 
 SCHEMA_VERSION = 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import click
 
@@ -12,6 +12,7 @@ from scapy_mpa.cli.options import Reading
 from scapy_mpa.cli.types import Word
 from scapy_mpa.report.model import Report
 from scapy_mpa.rules.table import RULES, SEVERITIES, Severity
+from scapy_mpa.tuples import NamedTuple
 
 
 class Judging(NamedTuple):

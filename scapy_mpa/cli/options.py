@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -25,6 +25,7 @@ from scapy_mpa.reading.query import EVERYTHING, Query, Selection
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report
 from scapy_mpa.system.names import printable
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.ulp.header import UNKNOWN
 from scapy_mpa.ulp.identify import PROTOCOLS
 from scapy_mpa.values.assumptions import parse_assumptions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,7 @@ from scapy_mpa.cli.options import Reading
 from scapy_mpa.cli.output import PARQUET, STANDARD_OUTPUT, check_output
 from scapy_mpa.cli.types import STagType, Word
 from scapy_mpa.framing.ddp import OPCODE_NAMES
+from scapy_mpa.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from scapy_mpa.messages.row import MessageRow

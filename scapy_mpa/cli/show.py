@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import click
 
@@ -18,6 +18,7 @@ from scapy_mpa.cli.types import ParamType, Word
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.report.blocks import in_blocks
+from scapy_mpa.tuples import NamedTuple
 
 
 class FPDUNumber(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import click
 
@@ -15,6 +15,7 @@ from scapy_mpa.framing.startup import NOT_NEGOTIATED
 from scapy_mpa.live.rdmap import RDMAPSettings
 from scapy_mpa.live.rping import MOST, SIZE
 from scapy_mpa.system.names import printable
+from scapy_mpa.tuples import NamedTuple
 
 #: Services, which a connection asks for one thing, and all upper layers.
 SERVICES = ("nfs-null", "nvme-connect")

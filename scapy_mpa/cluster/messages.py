@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from heapq import merge
 from operator import itemgetter
-from typing import IO, NamedTuple, TypeAlias
+from typing import IO, TypeAlias
 
 from scapy_mpa.analyzer.connection import Deviations
 from scapy_mpa.capture.index import FrameIndex
@@ -30,6 +30,7 @@ from scapy_mpa.reading.part import ReportPart
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report, deviations_of
 from scapy_mpa.system.names import printable
+from scapy_mpa.tuples import NamedTuple
 
 #: Messages, and octets of theirs, that are written and read at a time.
 _ROWS, _OCTETS = 512, 1 << 20

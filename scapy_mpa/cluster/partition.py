@@ -8,10 +8,11 @@ beside the file. So a task of the second stage reads only its own octets, and wh
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import IO, NamedTuple, TypeAlias
+from typing import IO, TypeAlias
 
 from scapy_mpa.cluster.shared import SharedFolder
 from scapy_mpa.reading.shares import share_of
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.segment import CarriedSegment, Segment
 
 #: Octets of segments that are held before a chunk is written, and blocks.

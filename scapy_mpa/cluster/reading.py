@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.fragments import LIFETIME, Datagram, Fragment, Fragments
@@ -27,6 +26,7 @@ from scapy_mpa.cluster.shared import SharedFolder, absolute, said
 from scapy_mpa.errors import CaptureError, MPAError
 from scapy_mpa.reading.query import EVERYTHING, Query, Selection
 from scapy_mpa.system.names import printable
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.limits import Limits
 from scapy_mpa.version import __version__
 

@@ -6,7 +6,7 @@ segments alone: where a block ends, and the time that passes in it, is known fro
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.capture.named import Sources
@@ -17,6 +17,7 @@ from scapy_mpa.reading.analysis import part_of
 from scapy_mpa.reading.onepass import Pass
 from scapy_mpa.reading.query import Query
 from scapy_mpa.system.names import printable
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.segment import segment
 
 

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.index import FrameIndex
@@ -31,6 +31,7 @@ from scapy_mpa.reading.query import Query
 from scapy_mpa.reading.shares import require_files
 from scapy_mpa.report.model import Report
 from scapy_mpa.system.names import encodable
+from scapy_mpa.tuples import NamedTuple
 
 Task = TypeVar("Task")
 Found = TypeVar("Found")

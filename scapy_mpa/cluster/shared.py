@@ -15,11 +15,12 @@ import os
 import pickle
 from contextlib import suppress
 from secrets import token_bytes
-from typing import IO, Any, Final, NamedTuple, cast
+from typing import IO, Any, Final, cast
 from uuid import uuid4
 
 from scapy_mpa.errors import MPAError
 from scapy_mpa.system.names import printable
+from scapy_mpa.tuples import NamedTuple
 
 HOW_TO_INSTALL = "--cluster needs Dask and fsspec, which are not installed: pip install 'scapy-mpa[cluster]'"
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from scapy_mpa.compare.matching import Passed
 from scapy_mpa.compare.tap import TapHalf
 from scapy_mpa.framing.crc import CRC_LENGTH
 from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.report.half import HalfConnection
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.records import FPDURecord
 
 Part: TypeAlias = Literal["before Full Operation", "outside FPDUs", "ULPDU_Length", "Marker", "ULPDU", "PAD", "CRC"]

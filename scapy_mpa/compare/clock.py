@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from scapy_mpa.compare.matching import middle
+from scapy_mpa.tuples import NamedTuple
 
 _SECOND = 1_000_000_000
 #: Windows that the time is divided into, fewer where segments are rare; how many must have segments of both ways.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import ExitStack
-from typing import Any, NamedTuple
+from typing import Any
 
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.capture.joining import sources_of
@@ -22,6 +22,7 @@ from scapy_mpa.reading.analysis import analyze
 from scapy_mpa.reading.query import EVERYTHING, Selection
 from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.report.model import Report
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.segment import KeyedPath, reverse_key
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from statistics import median
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from scapy_mpa.compare.changes import Change, column, differences, located
 from scapy_mpa.compare.clock import ClockOffset, drifting
@@ -24,6 +24,7 @@ from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import seq_add
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import HalfConnection
+from scapy_mpa.tuples import NamedTuple
 
 Kind: TypeAlias = Literal[
     "changed", "cut", "joined", "recut", "lost", "not-captured", "repeated", "unknown", "reordered", "delayed"

@@ -11,7 +11,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from statistics import median_low
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
+
+from scapy_mpa.tuples import NamedTuple
 
 #: At most this many copies are weighed against each other.
 _COPIES = 16

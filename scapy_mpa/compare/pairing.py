@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import ip_address
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 from zlib import crc32
 
 from scapy_mpa.compare.tap import TapHalf
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.sequence import seq_diff
 from scapy_mpa.report.connection import Connection
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.segment import addresses_of, endpoints, reverse_key
 
 #: An address and a port, as octets.

@@ -6,13 +6,14 @@ Each FPDU is a step of its own, as long as it was; or whole RDMAP messages are, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from scapy_mpa.craft.messages import RAW, Message, Queues, segments
 from scapy_mpa.craft.turns import Pause, Say, Step
 from scapy_mpa.framing.ddp import CONTROL_LENGTH, LAST, TaggedHeader, UntaggedHeader, decode_ddp, header_length
 from scapy_mpa.framing.mulpdu import MAX_MULPDU
 from scapy_mpa.framing.role import Role
+from scapy_mpa.tuples import NamedTuple
 
 _TAGGED_QUEUE = -1
 _LONGEST_MESSAGE = 0xFFFFFFFF

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO
-from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, Literal, TypeAlias
 
 from scapy_mpa.craft import turns
 from scapy_mpa.craft.conversation import RULES, Conversation
@@ -31,6 +31,7 @@ from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.framing.startup import StartupFrame
+from scapy_mpa.tuples import NamedTuple
 
 #: A step as text; a ULPDU of the side that the changes are about; of a side; or a message.
 Step: TypeAlias = "str | bytes | tuple[Role, bytes] | Say"

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from scapy_mpa.craft.changes.change import ChangeKind, NamedChange, find, register
 from scapy_mpa.craft.changes.draws import Draw, a_packet, among, perhaps, pick, up_to
@@ -37,6 +37,7 @@ from scapy_mpa.craft.wanted import TRUTH, Wanted, one_of, whole
 from scapy_mpa.craft.wanted import up_to as number_up_to
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.role import ROLES
+from scapy_mpa.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from scapy_mpa.craft.exchange import Exchange

@@ -7,7 +7,7 @@ time, with the MSN that the ``Queues`` of that side are at, MO and TO counting o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from scapy_mpa.craft.ulpdus import (
     ATOMIC_REQUEST,
@@ -32,6 +32,7 @@ from scapy_mpa.framing.ddp import (
     UntaggedHeader,
     decode_ddp,
 )
+from scapy_mpa.tuples import NamedTuple
 
 #: In place of an opcode: the payload is the ULPDU.
 RAW = -1

@@ -10,13 +10,14 @@ import random
 import struct
 from collections.abc import Iterable
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
-from typing import Final, NamedTuple
+from typing import Final
 
 from scapy_mpa.craft.packets import FrameMaker, ones_complement_sum
 from scapy_mpa.craft.wanted import Wanted
 from scapy_mpa.errors import MPAError
 from scapy_mpa.ipsec.algorithms import ENCRYPTIONS, NULL
 from scapy_mpa.ipsec.associations import Association, line_of
+from scapy_mpa.tuples import NamedTuple
 
 _TUNNEL, _TRANSPORT, _UDP = "tunnel", "transport", "udp"
 _HMAC: Final = "HMAC-SHA-256-128 [RFC4868]"

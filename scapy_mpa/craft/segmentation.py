@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from scapy_mpa.craft.segments import Cut, aligned_cuts, emss_cuts, packed_cuts, random_cuts
 from scapy_mpa.craft.stream import LaidFPDU
@@ -17,6 +16,7 @@ from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.crc import CRC_LENGTH
 from scapy_mpa.framing.markers import wire_length
 from scapy_mpa.framing.mulpdu import MIN_MULPDU, mulpdu
+from scapy_mpa.tuples import NamedTuple
 
 _LARGEST_SEGMENT = 65535 - 60 - 40  # with the longest TCP header there is room for either IP header
 _LARGEST_WINDOW = 0xFFFF  # without a scale

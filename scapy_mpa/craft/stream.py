@@ -8,12 +8,12 @@ Operation.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from scapy_mpa.errors import FramingError
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH, write_fpdu
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
+from scapy_mpa.tuples import NamedTuple
 
 
 class LaidFPDU(NamedTuple):

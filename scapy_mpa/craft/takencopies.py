@@ -12,9 +12,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import NamedTuple
 
 from scapy_mpa.craft.tcppacket import SentHalf
+from scapy_mpa.tuples import NamedTuple
 
 
 class Captured(NamedTuple):

@@ -20,11 +20,12 @@ import os
 import struct
 from bisect import insort
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from scapy_mpa.craft.packets import ACK, FIN, PSH, RST, SYN
 from scapy_mpa.craft.tcppacket import SentHalf, TcpPacket
 from scapy_mpa.framing.sequence import seq_diff, unwrap
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.options import Announced, announced, sacked_by, timestamps_of, window_of
 from scapy_mpa.values.segment import Segment
 

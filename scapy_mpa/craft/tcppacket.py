@@ -10,7 +10,7 @@ import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from operator import attrgetter
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from scapy_mpa.craft.fragments import headed, ip_fragment
 from scapy_mpa.craft.packets import ACK, FrameMaker, pseudo_header_sum
@@ -18,6 +18,7 @@ from scapy_mpa.craft.sealing import Sealing
 from scapy_mpa.craft.stream import LaidFPDU
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import wrap
+from scapy_mpa.tuples import NamedTuple
 
 _end = attrgetter("end")
 _CHECKSUM_AT = 16

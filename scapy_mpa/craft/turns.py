@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from scapy_mpa.craft.messages import RAW, Message
 from scapy_mpa.craft.setup import Close
 from scapy_mpa.framing.ddp import CONTROL_LENGTH, OPCODE_NAMES, opcode_of
 from scapy_mpa.framing.role import Role
+from scapy_mpa.tuples import NamedTuple
 
 
 class Start(NamedTuple):

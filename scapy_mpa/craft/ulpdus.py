@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from scapy_mpa.framing.ddp import TAGGED_HEADER, TAGGED_HEADER_LENGTH, UNTAGGED_HEADER, control_octets
+from scapy_mpa.tuples import NamedTuple
 
 _READ_REQUEST = struct.Struct("!IQIIQ")
 _ATOMIC_REQUEST = struct.Struct("!IIIQQQQQ")

@@ -6,7 +6,9 @@ Parameters come from people, by way of TOML, the command line and the Scapy prom
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, TypeGuard
+
+from scapy_mpa.tuples import NamedTuple
 
 #: Seconds of the longest pause, delay or gap: eleven days.
 LONGEST_WAIT = 1_000_000

@@ -7,12 +7,13 @@ have in common: RFC 5044 §7.1.1, appendix C and RFC 6581 §9.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from scapy_mpa.framing.legacy import stated_depths
 from scapy_mpa.framing.profiles import Profile, profile_of_revision
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData, Kind, StartupFrame
+from scapy_mpa.tuples import NamedTuple
 
 #: Upgraded RDMAC RNIC, non-permissive IETF RNIC, permissive IETF RNIC (RFC 5044 appendix C.1).
 RnicKind: TypeAlias = Literal["rdmac", "ietf", "ietf-permissive"]

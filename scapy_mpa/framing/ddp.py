@@ -14,9 +14,10 @@ follows. It quotes none in errors of MPA and of DDP's version; anything else wit
 from __future__ import annotations
 
 from struct import Struct
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from scapy_mpa.framing.markers import Octets
+from scapy_mpa.tuples import NamedTuple
 
 #: Name of each of the 16 opcodes, None where there is none (RFC 5040 §4.2, RFC 7306 §4).
 OPCODE_NAMES: tuple[str | None, ...] = (

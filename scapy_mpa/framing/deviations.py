@@ -7,8 +7,6 @@ a rule: ``scapy_mpa.rules`` has its clause, how grave it is and its error code. 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from scapy_mpa.framing.agreement import MINIMUM_ENHANCED_REVISION, Close, Operation, RtrType, is_rdmac
 from scapy_mpa.framing.ddp import (
     TERMINATE_OPCODE,
@@ -30,6 +28,7 @@ from scapy_mpa.framing.startup import (
     StartupFrame,
     startup_frame_problems,
 )
+from scapy_mpa.tuples import NamedTuple
 
 _WRITE, _READ, _SEND = 0, 1, 3  # opcodes, RFC 5040 §4.2
 _NEWEST_REVISION = 2

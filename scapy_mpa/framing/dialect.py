@@ -6,7 +6,7 @@ A :class:`Dialect` holds, for each thing that senders get wrong, what one does; 
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from scapy_mpa.framing.crc import CRC_LENGTH
 from scapy_mpa.framing.markers import (
@@ -18,6 +18,7 @@ from scapy_mpa.framing.markers import (
     Origin,
     pad_length,
 )
+from scapy_mpa.tuples import NamedTuple
 
 _IGNORED_BITS = 3  # the two low bits of FPDUPTR, read as zero (RFC 5044 §4.2)
 _FPDUPTR_MOD = 1 << 16

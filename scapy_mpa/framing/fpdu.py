@@ -15,7 +15,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import NamedTuple
 
 from scapy_mpa.errors import FramingError
 from scapy_mpa.framing.crc import CRC_LENGTH, crc32c, crc_field, crc_from_field
@@ -30,6 +29,7 @@ from scapy_mpa.framing.markers import (
     encode_marker,
     require_fpdu_offset,
 )
+from scapy_mpa.tuples import NamedTuple
 
 #: The largest ULPDU that may be handed to MPA, in octets (RFC 5044 §3).
 MAX_ULPDU_LENGTH = 64768

@@ -13,7 +13,6 @@ an implementation of the drafts, perhaps.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 
 from scapy_mpa.framing.agreement import (
     IETF_VERSION,
@@ -43,6 +42,7 @@ from scapy_mpa.framing.deviations import (
 )
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.startup import Kind, StartupFrame
+from scapy_mpa.tuples import NamedTuple
 
 
 class Judgement(NamedTuple):

@@ -8,10 +8,11 @@ order in which both are depths that a peer could have.
 from __future__ import annotations
 
 from struct import Struct
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from scapy_mpa.errors import FramingError
 from scapy_mpa.framing.startup import EnhancedData, StartupFrame
+from scapy_mpa.tuples import NamedTuple
 
 #: SMB Direct over iWARP (MS-SMBD §2.1).
 SMB_DIRECT_PORT = 5445

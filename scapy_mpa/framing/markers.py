@@ -13,9 +13,10 @@ begins if the FPDU has a leading Marker: ``origin`` is "header" (the ULPDU_Lengt
 from __future__ import annotations
 
 from struct import Struct
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from scapy_mpa.errors import FramingError
+from scapy_mpa.tuples import NamedTuple
 
 #: Anything octets are read from.
 Octets = bytes | bytearray | memoryview

@@ -22,7 +22,7 @@ Choices made where the text can be read in more than one way:
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from scapy_mpa.framing.agreement import (
     MINIMUM_ENHANCED_REVISION,
@@ -36,6 +36,7 @@ from scapy_mpa.framing.agreement import (
 )
 from scapy_mpa.framing.profiles import PROFILES
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData, StartupFrame, startup_frame, startup_frame_problems
+from scapy_mpa.tuples import NamedTuple
 
 #: Why R is set: the ULP, or an Initiator IRD that is too low.
 Rejection: TypeAlias = Literal["ulp", "ird"]

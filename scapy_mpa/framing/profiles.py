@@ -6,7 +6,9 @@ draft-ietf-rddp-mpa-01, RFC 5044 and RFC 6581.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from scapy_mpa.tuples import NamedTuple
 
 
 class Profile(NamedTuple):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Set
 from struct import Struct
-from typing import NamedTuple
+
+from scapy_mpa.tuples import NamedTuple
 
 READ_REQUEST, ATOMIC_REQUEST = 1, 10
 

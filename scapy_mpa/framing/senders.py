@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 from scapy_mpa.framing.dialect import Dialect
+from scapy_mpa.tuples import NamedTuple
 
 
 class SenderDeviation(NamedTuple):

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 from struct import Struct
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from scapy_mpa.errors import FramingError
 from scapy_mpa.framing.markers import Octets
 from scapy_mpa.framing.profiles import Profile, profile_of_revision
+from scapy_mpa.tuples import NamedTuple
 
 REQUEST_KEY = b"MPA ID Req Frame"
 REPLY_KEY = b"MPA ID Rep Frame"

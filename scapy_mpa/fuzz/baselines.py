@@ -9,7 +9,6 @@ import io
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cache, cached_property
-from typing import NamedTuple
 
 from scapy_mpa.catalogue.baseline import BASELINES, OPENING
 from scapy_mpa.craft.exchange import Exchange
@@ -18,6 +17,7 @@ from scapy_mpa.craft.traffic import Traffic
 from scapy_mpa.errors import MPAError
 from scapy_mpa.fuzz.exchange import Exchanges, RecordedExchange, read_exchanges
 from scapy_mpa.system.names import printable
+from scapy_mpa.tuples import NamedTuple
 
 
 class Source(ABC):

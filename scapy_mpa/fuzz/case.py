@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from operator import methodcaller
-from typing import Any, NamedTuple
+from typing import Any
 
 from scapy_mpa.catalogue.table import CASES
 from scapy_mpa.craft.changes.change import OF_MESSAGES, Level
@@ -20,6 +20,7 @@ from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.fuzz.recipe import Recipe
 from scapy_mpa.fuzz.upper import CHANGES
 from scapy_mpa.system.whole import whole_file
+from scapy_mpa.tuples import NamedTuple
 
 #: Levels of changes, in the order in which they are made behind those of messages: places in a capture are known last.
 OF_PACKETS: tuple[tuple[Level, ...], ...] = (("packet",), ("capture",))

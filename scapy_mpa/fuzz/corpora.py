@@ -16,7 +16,7 @@ from hashlib import sha1
 from importlib.resources import files
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from scapy_mpa.craft.exchange import Exchange, Unit
 from scapy_mpa.craft.setup import Setup
@@ -30,6 +30,7 @@ from scapy_mpa.fuzz.case import said
 from scapy_mpa.fuzz.recipe import Recipe
 from scapy_mpa.fuzz.run import Fuzzer
 from scapy_mpa.system.whole import write_whole
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.words import plural
 
 #: Octets of a session: AFL takes files up to 1 MiB.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from scapy_mpa.capture.index import rewind
 from scapy_mpa.capture.named import CaptureSource
@@ -23,6 +23,7 @@ from scapy_mpa.reading.found import FoundFPDUs
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.said import Said, said_by, said_in
+from scapy_mpa.tuples import NamedTuple
 
 #: Octets of ULPDUs that are taken of a capture; each FPDU counts some more.
 MOST_OCTETS = 64 << 20

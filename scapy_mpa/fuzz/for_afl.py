@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from scapy_mpa.craft.changes.change import OF_MESSAGES
 from scapy_mpa.craft.changes.draws import octets, pick
@@ -32,6 +31,7 @@ from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.framing.startup import KEY_LENGTH, REPLY_KEY, REQUEST_KEY, STARTUP_HEADER_LENGTH
 from scapy_mpa.fuzz.case import in_area
 from scapy_mpa.fuzz.draw import weighted
+from scapy_mpa.tuples import NamedTuple
 
 #: How often changes of an area are drawn; what is about packets, or about both sides, does not show in an input.
 _AREAS = {"ddp": 6, "fpdu": 4, "markers": 2, "startup": 2, "negotiation": 1}

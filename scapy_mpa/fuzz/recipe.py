@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from scapy_mpa.craft.changes.draws import pick
 from scapy_mpa.craft.segmentation import Segmentation
@@ -19,6 +19,7 @@ from scapy_mpa.fuzz.baselines import Baselines
 from scapy_mpa.fuzz.catalogue import malformed_cases
 from scapy_mpa.fuzz.draw import generator, weighted
 from scapy_mpa.fuzz.exchange import RecordedExchange, Window
+from scapy_mpa.tuples import NamedTuple
 
 #: A change of a case: its name, and the seed that draws its parameters, or these as text.
 Mutation: TypeAlias = "tuple[str, int | str]"

@@ -6,11 +6,12 @@ import json
 from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from scapy_mpa.craft.pcapfile import PcapWriter
 from scapy_mpa.fuzz.case import FuzzCase
 from scapy_mpa.system.whole import whole_file
+from scapy_mpa.tuples import NamedTuple
 
 LOG = "cases.jsonl"
 

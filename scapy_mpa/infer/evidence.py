@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
 from scapy_mpa.framing.ddp import QUEUE_OF, TAGGED_HEADER_LENGTH, TAGGED_OPCODES, UNTAGGED_HEADER_LENGTH
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import MARKER_LENGTH, plain_length, wire_length
+from scapy_mpa.tuples import NamedTuple
 
 CRC_BITS: Final = 32
 #: A Marker that names the start of its FPDU: RESERVED and the two low bits of FPDUPTR may be zero by chance.

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from operator import add
-from typing import Final, NamedTuple
+from typing import Final
 
 from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
@@ -53,6 +53,7 @@ from scapy_mpa.infer.evidence import (
     lone_header_bits,
     succession_bits,
 )
+from scapy_mpa.tuples import NamedTuple
 
 #: Bits that must be left when the places that were examined are paid for: one connection in 2^40 is taken for MPA.
 _LEFT_BITS: Final = 40

@@ -5,7 +5,9 @@ Nothing is computed here: :mod:`~scapy_mpa.ipsec.cipher` does, with Scapy.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+from scapy_mpa.tuples import NamedTuple
 
 NULL: Final = "NULL"
 #: Octets of SPI and sequence number, before what is encrypted (RFC 4303 §2).

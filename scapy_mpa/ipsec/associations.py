@@ -15,11 +15,12 @@ import os
 import re
 from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import Final, NamedTuple
+from typing import Final
 
 from scapy_mpa.errors import MPAError
 from scapy_mpa.ipsec.algorithms import ENCRYPTIONS, INTEGRITIES
 from scapy_mpa.system.names import printable
+from scapy_mpa.tuples import NamedTuple
 
 #: Octets of the largest file, and associations in it.
 _LARGEST_FILE: Final = 4 << 20

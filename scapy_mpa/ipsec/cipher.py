@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from functools import cache
 from types import SimpleNamespace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from scapy_mpa.errors import MPAError
 from scapy_mpa.ipsec.algorithms import ENCRYPTIONS, ESP_HEADER_LENGTH, INTEGRITIES
 from scapy_mpa.ipsec.associations import Association
+from scapy_mpa.tuples import NamedTuple
 
 #: Pad Length and Next Header.
 _TRAILER_LENGTH: Final = 2

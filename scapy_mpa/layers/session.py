@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6
@@ -31,6 +31,7 @@ from scapy_mpa.reading.onepass import Pass
 from scapy_mpa.reading.ongoing import SETTLED
 from scapy_mpa.reading.query import Query
 from scapy_mpa.receiver.startup import FoundFrame
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.limits import DEFAULT_LIMITS
 from scapy_mpa.values.records import FPDURow, record_of
 from scapy_mpa.values.segment import FIN, RST, SYN, Segment

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from scapy_mpa.framing.ddp import Terminate, decode_terminate, opcode_name
 from scapy_mpa.framing.role import Role
@@ -17,6 +17,7 @@ from scapy_mpa.probe.carrier import Carrier, NotTaken
 from scapy_mpa.probe.fitting import Clean
 from scapy_mpa.probe.script import BareOctets, Finish
 from scapy_mpa.probe.seen import Watcher
+from scapy_mpa.tuples import NamedTuple
 
 PeerAnswer: TypeAlias = "tuple[str, ...]"
 

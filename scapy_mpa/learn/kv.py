@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from random import Random
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, TypeGuard
 
 from aalpy.base import SUL, Oracle
 from aalpy.learning_algs import run_KV
@@ -26,6 +26,7 @@ from scapy_mpa.learn.subject import (
     LearnSubject,
     SilenceTooShort,
 )
+from scapy_mpa.tuples import NamedTuple
 
 #: Inputs behind the shortest word to a state.
 _FEWEST, _MOST = 3, 5

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from scapy_mpa.learn.conversation import OVER, PeerAnswer, is_last
 from scapy_mpa.learn.subject import InputWord
+from scapy_mpa.tuples import NamedTuple
 
 _State = TypeVar("_State", bound=Hashable)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from typing import NamedTuple
 
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.learn.conversation import (
@@ -30,6 +29,7 @@ from scapy_mpa.learn.inputs import FIN, FPDUS, READY, alphabet
 from scapy_mpa.learn.machine import LearnedMachine
 from scapy_mpa.learn.subject import InputWord
 from scapy_mpa.probe.fitting import Clean
+from scapy_mpa.tuples import NamedTuple
 
 _ANY_TERMINATE = f"{TERMINATE}*"
 #: FPDUs of which the upper layer decides.

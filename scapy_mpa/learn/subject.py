@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.ddp import other_reading
@@ -35,6 +35,7 @@ from scapy_mpa.learn.inputs import alphabet
 from scapy_mpa.probe.carrier import Carrier, NotReached
 from scapy_mpa.probe.fitting import Clean
 from scapy_mpa.probe.target import Target, brings_back
+from scapy_mpa.tuples import NamedTuple
 
 InputWord: TypeAlias = "tuple[str, ...]"
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Flag
-from typing import NamedTuple
+
+from scapy_mpa.tuples import NamedTuple
 
 #: TO is a 64-bit number, MSN a 32-bit one, and both wrap (RFC 5041 §4.2, §4.3).
 TO_LIMIT = 1 << 64

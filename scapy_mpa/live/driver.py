@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from scapy_mpa.craft.messages import Message
 from scapy_mpa.errors import FramingError, MPAError
@@ -40,6 +40,7 @@ from scapy_mpa.live.recording import Recording
 from scapy_mpa.live.settings import EndpointSettings
 from scapy_mpa.live.speaker import NOT_THE_SAME, PeerGivesUp, Speaker, UpperLayerError
 from scapy_mpa.live.telling import Telling, ToldConnection
+from scapy_mpa.tuples import NamedTuple
 
 #: Octets read at a time, FPDUs handed to the socket between two examines what came, messages that wait to be sent
 #: above which nothing more is read.

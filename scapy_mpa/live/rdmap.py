@@ -20,7 +20,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from scapy_mpa.craft import ulpdus
 from scapy_mpa.craft.messages import Carried, Message, Queues, segments
@@ -73,6 +73,7 @@ from scapy_mpa.live.buffers import (
     UntaggedMessage,
     UntaggedQueue,
 )
+from scapy_mpa.tuples import NamedTuple
 
 _ALL_BITS = (1 << 64) - 1
 _WORD = 8

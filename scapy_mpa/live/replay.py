@@ -19,7 +19,7 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from scapy_mpa.craft import ulpdus
 from scapy_mpa.craft.messages import RAW, Message
@@ -44,6 +44,7 @@ from scapy_mpa.live.rdmap import RDMAPEndpoint, RDMAPEvent, ULPDUTaken
 from scapy_mpa.live.script import At, Item, Script, Wait
 from scapy_mpa.live.speaker import PeerGivesUp, UpperLayerError
 from scapy_mpa.system.names import printable
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.ulp.header import NamedMemory
 from scapy_mpa.ulp.identify import LOOKED_AT, UpperLayer
 from scapy_mpa.values.words import plural

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from scapy_mpa.craft import ulpdus
 from scapy_mpa.craft.conversation import RULES, Conversation
@@ -33,6 +33,7 @@ from scapy_mpa.live.rdmap import (
     WritePlaced,
 )
 from scapy_mpa.live.speaker import NOT_THE_SAME
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.ulp.header import NamedMemory
 from scapy_mpa.ulp.tools import rping_header
 from scapy_mpa.values.words import plural

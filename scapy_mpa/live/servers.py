@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections import deque
 from struct import Struct
 from struct import error as StructError
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from scapy_mpa.live.buffers import RegisteredBuffer
 from scapy_mpa.live.rdmap import RDMAPEndpoint, RDMAPEvent, ReadCompleted, SendDelivered
 from scapy_mpa.live.speaker import NOT_THE_SAME, UpperLayerError
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.ulp.header import NamedMemory
 from scapy_mpa.ulp.nvme import COMMAND_LENGTH, CONNECT, FABRICS, KEYED, PROPERTY_GET, PROPERTY_SET
 from scapy_mpa.ulp.rpc import NFS_PROGRAM

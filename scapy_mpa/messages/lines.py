@@ -12,10 +12,11 @@ import json
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from scapy_mpa.framing.ddp import OPCODE_NAMES
 from scapy_mpa.messages.row import MessageRow
+from scapy_mpa.tuples import NamedTuple
 
 #: The columns of CSV; what a JSON line has as an object is spread over several.
 CSV_COLUMNS = (

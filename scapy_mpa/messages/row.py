@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from scapy_mpa.framing.ddp import OPCODE_NAMES, SEND_OPCODES
 from scapy_mpa.framing.role import Role
 from scapy_mpa.messages.smb2 import CHANGE_NOTIFY
 from scapy_mpa.rdmap.links import AnswerValues
+from scapy_mpa.tuples import NamedTuple
 
 _SECOND = 1_000_000_000
 #: Messages that have an answer.

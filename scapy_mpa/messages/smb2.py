@@ -7,8 +7,9 @@ not hold, has no header.
 from __future__ import annotations
 
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.ulp.header import UpperHeader
 from scapy_mpa.ulp.identify import UpperLayer
 from scapy_mpa.ulp.smbdirect import SMB2_ID

@@ -7,7 +7,7 @@ in temporary files, so memory does not follow the capture.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.messages.reading import CapturedMessages
@@ -18,6 +18,7 @@ from scapy_mpa.rdmap.memory import MemoryFinding, STagMemory
 from scapy_mpa.reading.query import Asked, Query
 from scapy_mpa.reading.spill import Sorted
 from scapy_mpa.rules.table import RULES, Severity
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.words import plural
 
 _SECOND = 1_000_000_000

@@ -6,7 +6,7 @@ Calls of the upper layer are summed up by what they ask for, and those without a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.messages.lines import ms
@@ -15,6 +15,7 @@ from scapy_mpa.rdmap.assembly import ConnectionMessages
 from scapy_mpa.rdmap.links import UnderWay
 from scapy_mpa.rdmap.spread import Spread
 from scapy_mpa.report.connection import Connection
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.words import plural
 
 _SECOND = 1_000_000_000

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from scapy.packet import Packet
 
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.records import FPDURecord
 
 #: Attributes of a packet that a session found: the packet that it answers, and the one that answers it; None if there

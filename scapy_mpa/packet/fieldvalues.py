@@ -7,7 +7,7 @@ A field is named as the layer has it; of a list it is that of its first element:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from scapy.contrib.oncrpc import RPC, RPC_Call
 from scapy.fields import ConditionalField, Field, LEThreeBytesField, PacketField, PacketListField, StrField
@@ -33,6 +33,7 @@ from scapy_mpa.packet.smbdirect import (
     SMBDirectNegotiateResponse,
 )
 from scapy_mpa.packet.upper import layer_of
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.ulp.header import Protocol
 from scapy_mpa.ulp.identify import UNKNOWN_LENGTH, header_of
 

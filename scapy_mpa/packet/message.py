@@ -8,11 +8,12 @@ DDP header of the first segment, as if that held all of the message, and ``bytes
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from scapy_mpa.packet.captured import _CapturedPacket
 from scapy_mpa.packet.ddp import SUMMARIZED_BELOW
 from scapy_mpa.packet.fields import NotOnWireField
+from scapy_mpa.tuples import NamedTuple
 
 
 class FoundMessage(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.role import Role
@@ -13,6 +12,7 @@ from scapy_mpa.report.items import Item
 from scapy_mpa.report.show import NumberedFPDU, fpdu_item, startup_item, startup_of
 from scapy_mpa.report.why import Neighbour, fpdu_name
 from scapy_mpa.rules.findings import Finding
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.records import FPDURecord
 
 #: FPDUs before the one that a finding is about, and as many after it.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.messages.lines import frames_text
@@ -32,6 +32,7 @@ from scapy_mpa.report.text import IN_ORDER, is_in_order
 from scapy_mpa.report.track import tracks
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import GROUPS, Rule
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:

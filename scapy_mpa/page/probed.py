@@ -6,13 +6,13 @@ A browser sorts and filters the table; nothing is loaded, and nothing runs but t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from scapy_mpa.page.templates import check_jinja, environment, policy, source
 from scapy_mpa.probe.expectations import expectation_of
 from scapy_mpa.probe.judge import expected_words, seen_words
 from scapy_mpa.probe.run import Result
 from scapy_mpa.probe.told import causes, clause_of, counts, deviations_of, why
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.version import __version__
 
 #: Octets of a peer that the page shows of each case, and in all.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.messages.lines import frames_text, ms
@@ -13,6 +12,7 @@ from scapy_mpa.plot.look import kind_named
 from scapy_mpa.plot.rows import ConnectionRows
 from scapy_mpa.rdmap.spread import Spread
 from scapy_mpa.report.connection import Connection
+from scapy_mpa.tuples import NamedTuple
 
 #: Answers that the page lists; kinds of answers that it has rows for.
 MOST_SLOWEST, MOST_ROWS = 10, 40

@@ -8,7 +8,7 @@ nothing run or be loaded but the style sheet and the script whose hashes it name
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.role import ROLES, Role
@@ -38,6 +38,7 @@ from scapy_mpa.report.ranking import gravest
 from scapy_mpa.report.show import startup_item, startup_of
 from scapy_mpa.report.text import ended_words, ending
 from scapy_mpa.system.names import printable
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.words import plural
 from scapy_mpa.version import __version__
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from heapq import heappush, heappushpop
-from typing import NamedTuple
 
 from scapy_mpa.framing.role import Role, peer_of
 from scapy_mpa.messages.row import MessageRow
+from scapy_mpa.tuples import NamedTuple
 
 _SECOND = 1_000_000_000
 #: Messages that ask for an answer, and what they are called here.

@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from heapq import heappush, heappushpop
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH
 from scapy_mpa.framing.role import ROLES, Role, peer_of
@@ -20,6 +20,7 @@ from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.messages.row import MessageRow
 from scapy_mpa.plot.look import PURPLE, VERMILION, Key, Look, MessageKind, NothingToDraw, Sheet, kind_named, time_text
 from scapy_mpa.plot.view import Stretch, Subject
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:

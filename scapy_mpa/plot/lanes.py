@@ -6,7 +6,7 @@ Along the octets of the stream, or along time, where an FPDU lasts from its firs
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.ddp import TaggedHeader, decode_ddp
@@ -45,6 +45,7 @@ from scapy_mpa.plot.view import (
     unacknowledged,
 )
 from scapy_mpa.report.connection import Connection
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import cos, log10, pi, sin
 from textwrap import wrap
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.plot.answers import Answered, Slowest, answers
@@ -14,6 +14,7 @@ from scapy_mpa.plot.thin import COLUMNS
 from scapy_mpa.plot.timeline import Timeline
 from scapy_mpa.plot.view import Stretch, Subject, TimeMark
 from scapy_mpa.rdmap.spread import Spread
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:

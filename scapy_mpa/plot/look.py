@@ -10,10 +10,11 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.ddp import OPCODE_NAMES
+from scapy_mpa.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

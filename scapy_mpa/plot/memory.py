@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from scapy_mpa.framing.ddp import OPCODE_NAMES, TAGGED, TAGGED_HEADER, TAGGED_HEADER_LENGTH
 from scapy_mpa.framing.role import ROLES, Role, peer_of
@@ -21,6 +21,7 @@ from scapy_mpa.plot.timeline import Timeline
 from scapy_mpa.plot.view import Stretch, Subject
 from scapy_mpa.rdmap.assembly import Assembly, DDPSegment, MessageHalf
 from scapy_mpa.report.connection import Connection
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from itertools import compress
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.messages.reading import CapturedMessages
@@ -28,6 +28,7 @@ from scapy_mpa.plot.timeline import Timeline
 from scapy_mpa.plot.view import Stretch, Subject
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import FPDURecords
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.words import plural
 
 if TYPE_CHECKING:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from scapy_mpa.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from scapy_mpa.plot.view import Column

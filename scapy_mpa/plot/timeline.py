@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from scapy_mpa.framing.role import Role
 from scapy_mpa.plot.look import VERMILION, Look, TimeUnit, number_axis, time_unit
 from scapy_mpa.plot.thin import Grid
 from scapy_mpa.plot.view import TimeMark
+from scapy_mpa.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scapy_mpa.framing.ddp import OPCODE_NAMES
 from scapy_mpa.framing.role import ROLES, Role
@@ -23,6 +23,7 @@ from scapy_mpa.plot.rows import ConnectionRows
 from scapy_mpa.report.buffers import AtOnce, BufferCount, HalfBuffers, Leaving, half_buffers, turns
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.track import HalfTrack, tracks
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.records import LOCATED_BY, FPDURecord
 
 if TYPE_CHECKING:

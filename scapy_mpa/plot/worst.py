@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from scapy_mpa.framing.role import Role
 from scapy_mpa.plot.order import is_out_of_order
 from scapy_mpa.plot.view import Stretch, Subject
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.rules.findings import Finding
+from scapy_mpa.tuples import NamedTuple
 
 #: Segments of a half connection on either side of what a stretch is about; a half with no more than both is whole.
 _AROUND = 24

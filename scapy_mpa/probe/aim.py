@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from scapy_mpa.catalogue.baseline import MIDDLE, OPENING
 from scapy_mpa.catalogue.named import ASKED, FAR, GO_ON, NAMED, NAMES, UNKNOWN_STAG
@@ -34,6 +33,7 @@ from scapy_mpa.framing.ddp import (
 )
 from scapy_mpa.framing.requests import read_requests
 from scapy_mpa.probe.fitting import Unsupported
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.ulp.tools import rping_header, rping_message
 
 _NUMBERED = re.compile(r"(?P<by>\{by\}|initiator|responder) (?P<verb>write|send) (?P<octets>\d+)")

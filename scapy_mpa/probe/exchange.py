@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple
 
 from scapy_mpa.catalogue.peer import Reaction
 from scapy_mpa.craft.exchange import Exchange
@@ -26,6 +25,7 @@ from scapy_mpa.probe.rawcarrier import RawTCP
 from scapy_mpa.probe.rawscript import Forge, RawStep, Shaped, raw_script_of
 from scapy_mpa.probe.script import Await, Finish, Send, Step, script_of
 from scapy_mpa.probe.seen import ECHO_STAG, SeenPeer, Watcher
+from scapy_mpa.tuples import NamedTuple
 
 #: The RDMA Read of nothing by which a peer shows that it is still in step: it MUST be answered, whatever the STag (RFC
 #: 5040 §5.2).

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from scapy_mpa.catalogue.case import Case
 from scapy_mpa.catalogue.table import is_change
+from scapy_mpa.tuples import NamedTuple
 
 #: What else a peer may do: answer as if nothing were wrong; close, reset or reject; send a Terminate; say nothing.
 Choice: TypeAlias = Literal["accept", "close", "terminate", "silence"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from typing import NamedTuple
 
 from scapy_mpa.catalogue.named import NAMED
 from scapy_mpa.craft.ulpdus import RDMA_WRITE, READ_REQUEST, SEND_INVALIDATE, SEND_SE_INVALIDATE
@@ -15,6 +14,7 @@ from scapy_mpa.probe.case import BINDING, ProbeCase
 from scapy_mpa.probe.judge import Fault
 from scapy_mpa.probe.seen import SeenPeer
 from scapy_mpa.rules.table import GROUPS, RULES
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.words import plural
 
 INVALIDATING = frozenset((SEND_INVALIDATE, SEND_SE_INVALIDATE))

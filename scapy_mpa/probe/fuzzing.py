@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from scapy_mpa.craft.changes.change import OF_MESSAGES
 from scapy_mpa.craft.changes.table import CHANGES
@@ -37,6 +37,7 @@ from scapy_mpa.probe.script import BareOctets, Finish
 from scapy_mpa.probe.seen import SeenPeer, Watcher
 from scapy_mpa.probe.target import Target, brings_back
 from scapy_mpa.system.names import printable
+from scapy_mpa.tuples import NamedTuple
 
 #: What distinguishes an answer from others: how the startup ended, opcodes, numbers of a Terminate, the end.
 Answer: TypeAlias = "tuple[str, tuple[int | None, ...], tuple[int, ...], str]"

@@ -17,7 +17,7 @@ verdict for each reaction and observation; `_untested` and `_excused` say where 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from scapy_mpa.catalogue.case import Case
 from scapy_mpa.catalogue.peer import Reaction
@@ -26,6 +26,7 @@ from scapy_mpa.framing.startup import KEY_LENGTH, REPLY_KEY, REQUEST_KEY
 from scapy_mpa.probe.case import BINDING, ProbeCase
 from scapy_mpa.probe.expectations import Choice, choices, expectation_of
 from scapy_mpa.probe.seen import SeenPeer
+from scapy_mpa.tuples import NamedTuple
 
 Verdict: TypeAlias = Literal["pass", "fail", "allowed", "unsupported", "no answer", "peer gone"]
 VERDICTS: tuple[Verdict, ...] = ("pass", "allowed", "unsupported", "fail", "no answer", "peer gone")

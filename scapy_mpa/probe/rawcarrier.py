@@ -11,7 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol
 
 from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.link import RAW
@@ -30,6 +30,7 @@ from scapy_mpa.probe.fitting import Unsupported
 from scapy_mpa.probe.rawscript import Forge, Shaped, WirePiece, own_half
 from scapy_mpa.probe.script import BareOctets, Finish, Send
 from scapy_mpa.system.names import printable
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.segment import Segment, addresses_of, checksum_is_right
 
 _ETHERNET = 14

@@ -7,7 +7,7 @@ those of forgers, of an earlier connection, a second SYN, a RST after which the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from scapy_mpa.craft.exchange import FrameChange
 from scapy_mpa.craft.fragments import headed
@@ -17,6 +17,7 @@ from scapy_mpa.craft.tcppacket import SentHalf, TcpPacket, octets_of
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
 from scapy_mpa.probe.script import Send, Step, script_of
+from scapy_mpa.tuples import NamedTuple
 
 #: This close to the edge of the window a forged segment is about the edge.
 _NEAR = 16

@@ -7,13 +7,14 @@ that makes them, and whatever is about what was captured, or about what the peer
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from scapy_mpa.catalogue.case import Case
 from scapy_mpa.craft.packets import FIN, RST, SYN
 from scapy_mpa.craft.tcppacket import TcpPacket
 from scapy_mpa.framing.role import Role, peer_of
 from scapy_mpa.probe.script import Send, script_of
+from scapy_mpa.tuples import NamedTuple
 
 Carriage: TypeAlias = Literal["tcp", "raw", "capture"]
 

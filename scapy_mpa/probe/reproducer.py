@@ -12,7 +12,7 @@ import textwrap
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.catalogue.case import clause_of
@@ -26,6 +26,7 @@ from scapy_mpa.probe.fitting import Clean, plan_of
 from scapy_mpa.probe.judge import expected_words
 from scapy_mpa.probe.script import Await, Finish, Step, script_of
 from scapy_mpa.system.names import printable
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.segment import ACK_FLAG, FIN, RST, SYN, Segment
 from scapy_mpa.values.words import plural
 from scapy_mpa.version import __version__

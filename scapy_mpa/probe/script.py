@@ -8,11 +8,12 @@ their numbers and flags; a carrier over the kernel's TCP uses the octets alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from scapy_mpa.craft.packets import FIN, RST, SYN
 from scapy_mpa.craft.tcppacket import TcpPacket
 from scapy_mpa.framing.role import Role
+from scapy_mpa.tuples import NamedTuple
 
 
 class Send(NamedTuple):

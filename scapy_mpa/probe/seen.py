@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from scapy_mpa.framing.agreement import agreed
 from scapy_mpa.framing.ddp import TaggedHeader, Terminate, decode_ddp, decode_terminate
@@ -16,6 +16,7 @@ from scapy_mpa.live.frames import FrameReader
 from scapy_mpa.live.incoming import IncomingHalf
 from scapy_mpa.live.settings import unnegotiated
 from scapy_mpa.receiver.window import Layout
+from scapy_mpa.tuples import NamedTuple
 
 #: The sink of the zero-length RDMA Read whose answer shows that a peer is still in step.
 ECHO_STAG: Final = 0x5EED0000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
-from typing import NamedTuple
 
 from scapy_mpa.catalogue.case import Case
 from scapy_mpa.craft.sent import Repairable
@@ -21,6 +20,7 @@ from scapy_mpa.probe.run import ProbeRun, RunSettings, recording_of, said_by
 from scapy_mpa.probe.seen import SeenPeer
 from scapy_mpa.probe.target import Responder
 from scapy_mpa.system.names import printable
+from scapy_mpa.tuples import NamedTuple
 
 #: Octets of a line, and FPDUs that are shown.
 _LONGEST, _MOST = 64, 16

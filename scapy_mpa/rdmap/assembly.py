@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import accumulate
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from scapy_mpa.framing.ddp import (
     LAST,
@@ -28,6 +28,7 @@ from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.rdmap.links import MOST_CALLS, AnswerValues, Call, Pending, Requests
 from scapy_mpa.rdmap.memory import MemoryAccess, NamedMemories, Suspect
 from scapy_mpa.rdmap.spread import Spread
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.ulp.header import NamedMemory, Naming, UpperHeader
 from scapy_mpa.ulp.identify import LOOKED_AT, UpperLayer
 

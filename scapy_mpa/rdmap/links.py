@@ -9,9 +9,10 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Hashable, Iterable
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from scapy_mpa.framing.requests import ATOMIC_REQUEST, READ_REQUEST, ReadRequest, names_of_requests
+from scapy_mpa.tuples import NamedTuple
 
 #: Of each half connection: requests without an answer, calls without a reply that are remembered.
 MOST_REQUESTS, MOST_CALLS = 1 << 16, 1 << 12

@@ -17,11 +17,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from scapy_mpa.framing.ddp import OPCODE_NAMES
 from scapy_mpa.rdmap.links import Call
 from scapy_mpa.rules.findings import Quota
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.ulp.header import NamedMemory
 from scapy_mpa.values.words import plural
 

@@ -9,7 +9,7 @@ placed it (RFC 5044 §6). Memory does not follow the capture: what waits is in t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from scapy_mpa.analyzer.connection import FullOperation
 from scapy_mpa.framing.crc import CRC_LENGTH, crc_from_field
@@ -22,6 +22,7 @@ from scapy_mpa.reading.query import Asked, Query, query_of
 from scapy_mpa.reading.spill import OctetStore, Sorted
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import HalfConnection, marker_phase
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.records import FPDURecord, FPDURow, record_of
 
 Order: TypeAlias = Literal["delivered", "placed"]

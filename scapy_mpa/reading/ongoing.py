@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import BinaryIO, Final, NamedTuple, cast
+from typing import BinaryIO, Final, cast
 
 from scapy_mpa.analyzer.connection import CapturedConnection, Listener
 from scapy_mpa.capture import reader
@@ -21,6 +21,7 @@ from scapy_mpa.reading.query import Query
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.together import mark_ended_together
 from scapy_mpa.rules.findings import Finding, Findings, Quota
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.records import FPDURecord
 
 #: A TCP connection that is over is released after this many nanoseconds: copies of its segments may arrive late.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from scapy_mpa.capture.notes import Note
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.rules.findings import Finding
+from scapy_mpa.tuples import NamedTuple
 
 
 class ReportPart(NamedTuple):

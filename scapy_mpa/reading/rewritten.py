@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from struct import Struct
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final
 
 from scapy_mpa.capture.link import ETHERNET
 from scapy_mpa.capture.pcap import MAGIC_NUMBERS, PcapReader, Variant
 from scapy_mpa.capture.reader import NANOSECONDS, Reader
 from scapy_mpa.craft.pcapngfile import PcapngWriter
+from scapy_mpa.tuples import NamedTuple
 
 _MOST_SECONDS: Final = 0xFFFFFFFF
 

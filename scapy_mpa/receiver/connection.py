@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence, Set
-from typing import Final, NamedTuple
+from typing import Final
 
 from scapy_mpa.framing.agreement import is_rdmac
 from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_LENGTH
@@ -40,6 +40,7 @@ from scapy_mpa.stream.connection import Arrival, TCPConnection, TCPHalf
 from scapy_mpa.stream.copies import WRONG, Rival
 from scapy_mpa.stream.drop_reason import LARGEST_WINDOW, DropReason
 from scapy_mpa.stream.peer_state import NEVER, NOWHERE
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import Limits
 from scapy_mpa.values.octets import append_number

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.fpdu import (
@@ -41,6 +41,7 @@ from scapy_mpa.infer.evidence import (
 from scapy_mpa.receiver.fpdus import BEGINNING, FPDUReader
 from scapy_mpa.receiver.values import Anomaly
 from scapy_mpa.receiver.window import Layout
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.limits import Limits
 
 #: Octets from the first of Full Operation that are read before a diagnosis is made: a bound of memory.  They hold four

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from heapq import heappop, heappush
-from typing import Final, NamedTuple
+from typing import Final
 
 from scapy_mpa.framing.crc import CRC_RESIDUE
 from scapy_mpa.framing.fpdu import header_octets, ulpdu_of
@@ -46,6 +46,7 @@ from scapy_mpa.stream.connection import TCPHalf
 from scapy_mpa.stream.copies import WRONG, Rival
 from scapy_mpa.stream.drop_reason import NEAR, DropReason
 from scapy_mpa.stream.peer_state import NEVER, NOWHERE
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.octets import crc_of, head, number_at, own_octets
 from scapy_mpa.values.records import BAD, CUT, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
 from scapy_mpa.values.segment import Segment

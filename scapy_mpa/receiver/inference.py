@@ -7,7 +7,7 @@ counted by :mod:`scapy_mpa.infer.inference`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.framing.startup import KEY_PREFIX
@@ -17,6 +17,7 @@ from scapy_mpa.receiver.window import LOOKED_AT, FPDUWindow, Layout, is_unlike_d
 from scapy_mpa.stream.connection import TCPHalf
 from scapy_mpa.stream.copies import WRONG, Copies, Copy
 from scapy_mpa.stream.drop_reason import LARGEST_WINDOW
+from scapy_mpa.tuples import NamedTuple
 
 #: Octets of one run that are examined: four of the longest FPDUs.
 MOST_EXAMINED: Final = 1 << 18

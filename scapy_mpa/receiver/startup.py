@@ -7,7 +7,7 @@ and one whose PD_Length does not count its Private Data: what follows it shows w
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import (
@@ -25,6 +25,7 @@ from scapy_mpa.framing.startup import (
 from scapy_mpa.stream.connection import TCPHalf
 from scapy_mpa.stream.drop_reason import LARGEST_WINDOW, DropReason
 from scapy_mpa.stream.peer_state import NEVER
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.startup import PartOfFrame
 
 #: Places at which a startup frame may begin that are remembered: a bound of memory.

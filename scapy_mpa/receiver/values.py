@@ -5,10 +5,9 @@ Offsets count octets of Full Operation of a direction.  A moment is a frame and 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from scapy_mpa.stream.drop_reason import DropReason
 from scapy_mpa.stream.peer_state import NEVER
+from scapy_mpa.tuples import NamedTuple
 
 Moment = tuple[int, int]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final
 
 from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
 from scapy_mpa.framing.dialect import Dialect
@@ -31,6 +31,7 @@ from scapy_mpa.infer.evidence import (
     header_chain,
     is_plausible_control,
 )
+from scapy_mpa.tuples import NamedTuple
 
 #: Bad FPDUs in a row over which lengths are followed to a good one: a bound of time.
 MOST_BAD_IN_A_ROW: Final = 16

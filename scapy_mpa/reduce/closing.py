@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.packet import segment_in
@@ -21,6 +21,7 @@ from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
 from scapy_mpa.reading.rewritten import CapturedFrame
 from scapy_mpa.report.connection import Connection
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.segment import ACK_FLAG, PATH_MTU, SYN, Segment, checksum_is_right, checksum_is_wrong
 
 _NUMBERS: Final = Struct(">II")

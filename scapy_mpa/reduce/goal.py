@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from scapy_mpa.errors import MPAError
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report
 from scapy_mpa.rules.findings import Finding
+from scapy_mpa.tuples import NamedTuple
 
 #: Numbers of frames in a sentence, which are others where frames are left out.
 _FRAMES: Final = re.compile(r"frames? \d+(?:(?:-| to |, | and )\d+)*")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Sequence
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final
 
 from scapy_mpa.capture.extract import conversation
 from scapy_mpa.capture.files import Captures
@@ -27,6 +27,7 @@ from scapy_mpa.reduce.goal import Goal, goal_of
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.extent import extent
 from scapy_mpa.report.model import Report
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.segment import FIN, PATH_MTU, RST, SYN, Segment, reverse_key
 
 #: Octets of frames that are held at most: some times as many are in memory while they are analysed.

@@ -19,7 +19,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.framing.sequence import SEQ_MASK
@@ -27,6 +27,7 @@ from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import FPDURun
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.track import HalfTrack, tracks
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.records import FPDURecord
 from scapy_mpa.values.words import plural
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.rules.findings import Finding
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.lifecycle import HalfEnd, Lifecycle
 from scapy_mpa.values.startup import PartOfFrame
 

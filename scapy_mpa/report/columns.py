@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from scapy_mpa.errors import MPAError
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.version import __version__
 
 if TYPE_CHECKING:

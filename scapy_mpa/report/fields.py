@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from scapy_mpa.system.names import printable
+from scapy_mpa.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from scapy_mpa.rules.table import Severity

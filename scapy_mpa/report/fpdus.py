@@ -11,12 +11,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from scapy_mpa.framing.ddp import OPCODE_NAMES
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.report.half import FPDURecords
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.records import AFTER_ERROR, CRC_VERDICTS, LOCATED_BY, FPDULog, FPDURecord, size_of
 
 #: The keys of a record, in the order of the JSON lines and of the CSV columns.

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from textwrap import wrap
-from typing import NamedTuple
 
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.report.fields import Field, Kind
 from scapy_mpa.report.items import Frame, Item, ItemPart, Shown
 from scapy_mpa.report.text import finding_lines
 from scapy_mpa.rules.table import Severity
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.segment import (
     ACK_FLAG,
     FIN,

@@ -5,7 +5,7 @@ them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from scapy_mpa.capture.index import FramePiece, take_out
 from scapy_mpa.framing.role import Role
@@ -17,6 +17,7 @@ from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.why import Why, fpdu_name
 from scapy_mpa.rules.findings import Finding
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.records import FPDURecord
 from scapy_mpa.values.segment import (
     ACK_FLAG,

@@ -7,7 +7,6 @@ octets that means one thing, in the order of the stream. A Marker divides the fi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from scapy_mpa.framing.crc import CRC_LENGTH, crc32c, crc_from_field
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
@@ -34,6 +33,7 @@ from scapy_mpa.framing.startup import (
 from scapy_mpa.report.fields import Field, FieldValue, one
 from scapy_mpa.report.ulpdu import ReadSend, ulpdu_fields
 from scapy_mpa.rules.table import Severity
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.words import plural
 
 

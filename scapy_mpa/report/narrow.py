@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
 
 from scapy_mpa.report.fpdus import frames_text, opcode_text
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.records import FPDURecord
 
 

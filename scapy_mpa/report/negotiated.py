@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import zip_longest
 from textwrap import wrap
-from typing import Any, NamedTuple
+from typing import Any
 
 from scapy_mpa.framing.agreement import Operation, ReadDepths, RtrType, agreed, rtr_types
 from scapy_mpa.framing.ddp import opcode_name
@@ -19,6 +19,7 @@ from scapy_mpa.framing.profiles import profile_of_revision
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData, StartupFrame
 from scapy_mpa.report.beginning import event_as_dict, event_lines, remarkable_beginning
 from scapy_mpa.report.connection import Connection
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.ulp.header import UNKNOWN
 from scapy_mpa.ulp.privatedata import ENHANCED_FORM, private_data_parts
 from scapy_mpa.values.startup import startup_fields

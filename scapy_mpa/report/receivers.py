@@ -9,11 +9,12 @@ what the implementation did when it received that.  Each has a capture of the re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, StartupFrame
 from scapy_mpa.report.connection import Connection
+from scapy_mpa.tuples import NamedTuple
 
 #: Octets of Private Data that siw takes.
 _SIW_PRIVATE_DATA = 256

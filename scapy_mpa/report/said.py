@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import merge
 from operator import itemgetter
-from typing import NamedTuple
 
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.fpdu import Fpdu, decode_fpdu, read_fpdu, ulpdu_of
@@ -17,6 +16,7 @@ from scapy_mpa.framing.markers import pad_length
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.report.half import HalfConnection, marker_phase
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.records import FPDURecord
 
 

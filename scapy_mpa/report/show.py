@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
 
 from scapy_mpa.capture.index import FramePiece, captured_end
 from scapy_mpa.errors import MPAError
@@ -25,6 +24,7 @@ from scapy_mpa.report.labels import StreamReading, fpdu_fields, startup_fields, 
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.why import Neighbour, Why, fpdu_name, why_located, why_placed
 from scapy_mpa.rules.findings import Finding
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.records import FPDURecord
 from scapy_mpa.values.words import plural
 

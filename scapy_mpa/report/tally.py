@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.ranking import rule_rank
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import RULES, SEVERITIES, Rule, Severity
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.lifecycle import ENDINGS, Ended
 from scapy_mpa.values.words import plural
 

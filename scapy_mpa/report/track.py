@@ -10,13 +10,13 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from scapy_mpa.capture.index import take_out
 from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff, unwrap
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import HalfConnection
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.options import Announced, announced, window_of
 from scapy_mpa.values.segment import ACK_FLAG, FIN, RST, SYN, Segment
 

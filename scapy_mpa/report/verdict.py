@@ -8,13 +8,13 @@ stated, which is handed in.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from scapy_mpa.framing.ddp import TaggedHeader, UntaggedHeader, message_and_place
 from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.report.blame import bad_before, evidence, weighed, went_on
 from scapy_mpa.report.circumstances import Circumstances, JudgedConnection, StatedLimits, who
 from scapy_mpa.rules.findings import Finding
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.lifecycle import HalfEnd, Quoted, Terminated
 from scapy_mpa.values.segment import is_stream
 from scapy_mpa.values.words import plural

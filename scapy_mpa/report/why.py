@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from scapy_mpa.capture.index import FramePiece
 from scapy_mpa.framing.markers import MARKER_LENGTH, Origin, check_markers
@@ -11,6 +10,7 @@ from scapy_mpa.framing.profiles import clause
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.labels import StreamReading
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.records import FPDURecord
 from scapy_mpa.values.words import plural
 

@@ -7,9 +7,9 @@ rest, so memory follows the number of rules and connections, not the capture.
 from __future__ import annotations
 
 from collections.abc import Callable, Set
-from typing import NamedTuple
 
 from scapy_mpa.rules.table import RULES, SEVERITIES, Rule, Severity
+from scapy_mpa.tuples import NamedTuple
 
 
 class Told(NamedTuple):

@@ -8,9 +8,10 @@ specification that is the same for all; neither where no specification speaks.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from scapy_mpa.framing.profiles import PROFILES, clause
+from scapy_mpa.tuples import NamedTuple
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
 #: From the gravest down.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final
 
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.index import rewind
@@ -20,6 +20,7 @@ from scapy_mpa.scrub.frame import FrameScrubber
 from scapy_mpa.scrub.noise import Noise
 from scapy_mpa.scrub.places import Places
 from scapy_mpa.scrub.stream import StreamMasks
+from scapy_mpa.tuples import NamedTuple
 
 
 class Scrubbed(NamedTuple):

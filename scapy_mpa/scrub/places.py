@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from mmap import ACCESS_READ, mmap
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from scapy_mpa.analyzer.connection import FullOperation
 from scapy_mpa.framing.crc import CRC_LENGTH
@@ -25,6 +25,7 @@ from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.scrub.headers import kept_protocol, kept_upper_header
 from scapy_mpa.system.temporary import temporary_file
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.records import FPDURow
 
 _OPCODE: Final = 0x0F

@@ -11,7 +11,7 @@ Nothing here knows MPA: :attr:`TCPConnection.user` is whoever reads the octets.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Set
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.stream.copies import RIGHT, UNKNOWN, WRONG, Copies, Copy, Rival, copy_of
@@ -19,6 +19,7 @@ from scapy_mpa.stream.drop_reason import CLOSE, LARGEST_WINDOW, NEAR, NO_REASON,
 from scapy_mpa.stream.peer_state import NEVER, NOWHERE, PeerState
 from scapy_mpa.stream.recent import RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space import SequenceSpace
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.octets import head, number_at, own_octets, queued, sum_of, word
 from scapy_mpa.values.options import LARGEST_SHIFT, USUAL_KINDS, announced, sacked_by, timestamps_of
 from scapy_mpa.values.segment import (

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from scapy_mpa.stream.drop_reason import NO_REASON, DropReason
 from scapy_mpa.stream.peer_state import NEVER, PeerState
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.octets import append_number, index_in, number_at, put_octets
 
 #: Copies of the same octets that differ and are kept, and frames whose copies are tried for an FPDU that is not valid,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
+
+from scapy_mpa.tuples import NamedTuple
 
 #: The protocols that are known, by the names in reports.
 Protocol: TypeAlias = Literal["SMB Direct", "RPC-over-RDMA", "NVMe-oF", "iSER", "rping", "perftest"]

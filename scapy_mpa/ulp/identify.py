@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from scapy_mpa.framing.legacy import SMB_DIRECT_PORT
 from scapy_mpa.framing.startup import ENHANCED_DATA_LENGTH, StartupFrame
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.ulp import iser, nvme, rpcrdma, smbdirect
 from scapy_mpa.ulp.header import UNKNOWN, NamedMemory, Naming, Protocol, UpperHeader
 from scapy_mpa.ulp.privatedata import ISER_PORT, NFS_PORT, NVME_PORT, PrivateDataPart, private_data_parts

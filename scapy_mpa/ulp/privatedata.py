@@ -7,10 +7,11 @@ RPC-over-RDMA, NVMe-oF's, iSER's. rdma_cm puts no header of its own before these
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any
 
 from scapy_mpa.framing.legacy import LEGACY_DEPTHS_LENGTH, legacy_depths
 from scapy_mpa.framing.startup import ENHANCED_DATA_LENGTH, NOT_NEGOTIATED, EnhancedData, StartupFrame
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.ulp.header import UNKNOWN, Protocol
 from scapy_mpa.values.startup import enhanced_fields
 

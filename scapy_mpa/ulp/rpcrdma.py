@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from struct import Struct
 from struct import error as StructError
-from typing import Any, NamedTuple
+from typing import Any
 
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.ulp.header import NamedMemory, Naming, UpperHeader
 from scapy_mpa.ulp.nfs import operations
 from scapy_mpa.ulp.rpc import COMPOUND, call_name

@@ -8,8 +8,8 @@ Token of one is an STag.
 from __future__ import annotations
 
 from struct import Struct
-from typing import NamedTuple
 
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.ulp.header import NamedMemory, Naming, UpperHeader
 
 #: What stands where, by the names of the tuples below.

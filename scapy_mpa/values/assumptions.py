@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.profiles import PROFILES, Profile
+from scapy_mpa.tuples import NamedTuple
 
 MarkersIn = Literal["none", "initiator", "responder", "both"]
 _MARKERS: dict[str, MarkersIn] = {

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from scapy_mpa.framing.ddp import TaggedHeader, Terminate, UntaggedHeader
+from scapy_mpa.tuples import NamedTuple
 
 Side: TypeAlias = Literal["initiator", "responder"]
 #: What ended a connection; ``lost``: retransmitted in vain (RFC 5044 §8, code 1); ``open``: the capture ends before.

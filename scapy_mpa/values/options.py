@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from struct import Struct
-from typing import NamedTuple
 
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.octets import queued
 from scapy_mpa.values.segment import Segment
 

@@ -8,8 +8,8 @@ packet and no payload, so that whatever tells segments apart by connection, port
 from __future__ import annotations
 
 from struct import Struct
-from typing import NamedTuple
 
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.segment import PATH_MTU, Segment
 
 #: No path takes less, so that no host believes less: IPv4 (RFC 1191 §3), IPv6 (RFC 8201 §4); octets.

@@ -9,12 +9,13 @@ from __future__ import annotations
 from array import array
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from struct import Struct
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.ddp import OPCODE_NAMES
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, marker_count, plain_length
 from scapy_mpa.framing.sequence import SEQ_MASK
+from scapy_mpa.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from scapy.packet import Packet

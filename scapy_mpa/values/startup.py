@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.startup import (
@@ -14,6 +14,7 @@ from scapy_mpa.framing.startup import (
     Kind,
     StartupFrame,
 )
+from scapy_mpa.tuples import NamedTuple
 
 
 class StartupEvent(NamedTuple):

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from array import array
 from heapq import heappop, heappush
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from scapy_mpa.receiver.plain import PlainRun
 from scapy_mpa.receiver.values import Gap, LeftOut, LocatedFPDU
 from scapy_mpa.stream.connection import Arrival
 from scapy_mpa.stream.peer_state import NEVER, NOWHERE
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.octets import append_number, index_in, number_at
 from scapy_mpa.values.records import BAD
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from scapy_mpa.framing.ddp import (
     CONTROL_LENGTH,
@@ -26,6 +26,7 @@ from scapy_mpa.framing.mulpdu import MIN_MULPDU
 from scapy_mpa.framing.requests import ReadRequest, atomic_request_id, original_request_id, read_requests
 from scapy_mpa.receiver.plain import PlainRun
 from scapy_mpa.receiver.values import Breach, LocatedFPDU, Moment
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.octets import head, number_at, place, queued, word
 
 #: Octets of a ULPDU that are inspected: an untagged header and the body of an RDMA Read Request (RFC 5040 §4.4), which

@@ -6,7 +6,7 @@ In: each FPDU that the main chain passes, also those whose CRC is bad.  Out: the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from scapy_mpa.framing.crc import CRC_LENGTH
 from scapy_mpa.framing.ddp import (
@@ -35,6 +35,7 @@ from scapy_mpa.infer.evidence import HEADER_OCTETS, header_at
 from scapy_mpa.receiver.plain import has_usual_octets
 from scapy_mpa.receiver.values import Breach, Contradiction, LocatedFPDU, Moment
 from scapy_mpa.receiver.window import Layout
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.records import BAD, CUT, GOOD
 from scapy_mpa.watches.ddp import DDPWatch, is_plain_header, ulpdu_of
 from scapy_mpa.watches.gaps import DROPPED

@@ -7,12 +7,13 @@ closed.  Out: breaches.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from scapy_mpa.receiver.plain import PlainRun
 from scapy_mpa.receiver.values import Breach, Gap, LeftOut, LocatedFPDU, Moment, Rest
 from scapy_mpa.stream.connection import Arrival
 from scapy_mpa.stream.drop_reason import NEAR
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.records import BAD
 
 #: Of a segment whose checksum is wrong where those of the others are right.

@@ -8,11 +8,12 @@ counts if its sender falls silent (RFC 9293 §3.10.7.4, RFC 5961 §3.2).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receiver.values import Breach, Moment
 from scapy_mpa.stream.connection import Reset, Retransmissions
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.lifecycle import Ended, HalfEnd, Lifecycle, Side, Terminated
 from scapy_mpa.watches.counts import Sent
 from scapy_mpa.watches.gaps import Closed

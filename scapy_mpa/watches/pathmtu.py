@@ -9,8 +9,8 @@ that quotes no octet under way comes of no packet that was dropped, and explains
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.pathmtu import PathMTUMessage, PathMTUMessages
 
 

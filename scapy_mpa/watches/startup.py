@@ -13,7 +13,7 @@ it (RFC 5044 §7.1, §7.1.2 and appendix C; RFC 6581 §6, §9 and §10).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from scapy_mpa.framing.deviations import Seen
 from scapy_mpa.framing.judgement import Judgement, judge
@@ -34,6 +34,7 @@ from scapy_mpa.receiver.values import Breach, Moment
 from scapy_mpa.receiver.window import Layout
 from scapy_mpa.stream.connection import Arrival
 from scapy_mpa.stream.copies import Rival
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.startup import PartOfFrame, StartupEvent
 from scapy_mpa.watches.copies import CopyWatch
 from scapy_mpa.watches.ddp import is_plain_header

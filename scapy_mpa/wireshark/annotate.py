@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO
 
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.named import Sources
 from scapy_mpa.capture.packet import FRAGMENT, segment_of_fragment
 from scapy_mpa.capture.passthrough import blocks, with_comment, without_comments
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.segment import Segment
 from scapy_mpa.wireshark.comments import comment, is_ours

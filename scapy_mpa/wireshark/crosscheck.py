@@ -11,7 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from scapy_mpa.capture.index import is_pipe
 from scapy_mpa.capture.named import STANDARD_INPUT, Sources
@@ -25,6 +25,7 @@ from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.show import startup_of
 from scapy_mpa.system.names import encodable, printable
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.wireshark.dissected import DissectedFPDU, DissectedStartup, Dissection

@@ -11,11 +11,12 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from subprocess import PIPE
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any
 
 from scapy_mpa.framing.sequence import seq_add
 from scapy_mpa.system.programs import started
 from scapy_mpa.system.temporary import temporary_file
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.encapsulation import UDP_PORTS
 from scapy_mpa.wireshark.tshark import DISABLED, HOW_TO_INSTALL, PREFERENCES, ToolMissing, Tshark
 

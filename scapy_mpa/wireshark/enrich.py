@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from scapy_mpa.errors import MPAError
 from scapy_mpa.reading.analysis import analyze
 from scapy_mpa.report.model import Report
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.records import FPDURecord

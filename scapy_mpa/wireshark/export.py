@@ -5,11 +5,12 @@ without having to know where FPDUs begin.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from scapy_mpa.craft.pcapngfile import CutPacket, PcapngWriter
 from scapy_mpa.framing.fpdu import Fpdu
 from scapy_mpa.reading.found import FoundFPDU
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.wireshark.upperpdu import DISSECTOR, LINKTYPE_WIRESHARK_UPPER_PDU, UpperPDU
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
-from typing import Any, NamedTuple
+from typing import Any
 
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.framing.ddp import (
@@ -21,6 +21,7 @@ from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, StartupFrame
 from scapy_mpa.reading.query import Query
 from scapy_mpa.report.connection import Connection
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.segment import ACK_FLAG, FIN, PSH, RST, SYN, Segment, endpoints
 from scapy_mpa.values.startup import startup_fields
 from scapy_mpa.values.words import plural

@@ -7,13 +7,13 @@ worth a look: at the capture, at Wireshark, and at us.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from scapy_mpa.framing.markers import MARKER_INTERVAL
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.show import startup_frames
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.wireshark.dissected import DissectedFPDU
 from scapy_mpa.wireshark.ours import OurFPDU, OurFPDUs
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Set
 from functools import cache
 from itertools import groupby
 from operator import itemgetter
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from scapy_mpa.analyzer.connection import CapturedConnection, FullOperation, Listener
 from scapy_mpa.framing.ddp import SEND_OPCODES, UNTAGGED_HEADER_LENGTH, UntaggedHeader, decode_ddp
@@ -32,6 +32,7 @@ from scapy_mpa.report.connection import Connection
 from scapy_mpa.rules.findings import Findings, Quota
 from scapy_mpa.rules.rule import Rule
 from scapy_mpa.rules.table import RULES, SEVERITIES
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.ulp.identify import UNKNOWN_LENGTH, UpperLayer
 from scapy_mpa.values.records import FPDURecord, FPDURow, record_of
 

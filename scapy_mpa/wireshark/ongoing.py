@@ -11,7 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import Final
 
 from scapy_mpa.analyzer.connection import CapturedConnection, FullOperation, Listener
 from scapy_mpa.craft.pcapngfile import CutPacket
@@ -20,6 +20,7 @@ from scapy_mpa.framing.sequence import seq_add
 from scapy_mpa.rdmap.assembly import DEFAULT_HELD
 from scapy_mpa.reading.found import located_fpdu
 from scapy_mpa.receiver.startup import FoundFrame
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.limits import DEFAULT_LIMITS
 from scapy_mpa.values.records import FPDURow
 from scapy_mpa.values.segment import PATH_MTU, SYN, Segment

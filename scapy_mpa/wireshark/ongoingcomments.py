@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from scapy_mpa.analyzer.connection import CapturedConnection, FullOperation
 from scapy_mpa.capture.ongoing import OngoingCaptures
@@ -21,6 +21,7 @@ from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.role import Role
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.rules.findings import Findings, Quota
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.records import FPDURow
 from scapy_mpa.values.segment import PATH_MTU, Segment

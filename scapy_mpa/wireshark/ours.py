@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from scapy_mpa.reading.found import FoundFPDU
 from scapy_mpa.reading.spill import OctetStore
 from scapy_mpa.report.connection import Connection
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.records import FPDURecord
 from scapy_mpa.wireshark.dissected import DissectedFPDU
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from struct import Struct
-from typing import BinaryIO, NamedTuple, TypeAlias
+from typing import BinaryIO, TypeAlias
 
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.index import rewind
@@ -34,6 +34,7 @@ from scapy_mpa.reading.found import ConnectionSpan, FoundFPDU, FoundFPDUs
 from scapy_mpa.reading.query import Query, query_of
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.show import startup_of
+from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.segment import (
     ACK_FLAG,
     FIN,

@@ -6,10 +6,10 @@ import re
 import shutil
 from functools import cache
 from subprocess import DEVNULL, PIPE, TimeoutExpired
-from typing import NamedTuple
 
 from scapy_mpa.errors import MPAError
 from scapy_mpa.system.programs import started
+from scapy_mpa.tuples import NamedTuple
 
 #: What one line says of how to come by them.
 HOW_TO_INSTALL = "apt-get install tshark; pip install 'scapy-mpa[wireshark]'"

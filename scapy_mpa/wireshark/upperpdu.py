@@ -7,9 +7,9 @@ the PDU, addresses and ports, the number of the frame that it was taken from. A 
 from __future__ import annotations
 
 from struct import Struct
-from typing import NamedTuple
 
 from scapy_mpa.errors import FramingError
+from scapy_mpa.tuples import NamedTuple
 
 LINKTYPE_WIRESHARK_UPPER_PDU = 252
 #: The name under which Wireshark has its dissector of a ULPDU (DDP and RDMAP).

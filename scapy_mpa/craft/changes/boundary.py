@@ -8,7 +8,7 @@ the field is computed: ULPDU_Length, PAD, Markers, the CRC; PD_Length and S of a
 from __future__ import annotations
 
 import random
-from typing import Any, NamedTuple
+from typing import Any
 
 from scapy_mpa.craft.changes.change import change
 from scapy_mpa.craft.changes.draws import NothingToChange, pick
@@ -19,6 +19,7 @@ from scapy_mpa.craft.turns import Say
 from scapy_mpa.craft.ulpdus import atomic_request_body, atomic_response_body, read_request_body, send, terminate_body
 from scapy_mpa.framing.ddp import TAGGED_OPCODES, UNTAGGED_HEADER_LENGTH, is_tagged, opcode_of
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
+from scapy_mpa.tuples import NamedTuple
 
 #: n of the 2^n at which types end that programs compute with, a bit of them the sign perhaps.
 _POWERS = (7, 8, 15, 16, 24, 31, 32, 40, 48, 63)

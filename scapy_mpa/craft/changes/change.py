@@ -13,7 +13,7 @@ import random
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeAlias
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias
 
 from scapy_mpa.craft.changes.draws import Draw, NothingToChange, a_packet, an_fpdu
 from scapy_mpa.craft.network import acknowledged
@@ -22,6 +22,7 @@ from scapy_mpa.craft.steps import octets
 from scapy_mpa.craft.tcppacket import TcpPacket
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.role import Role, peer_of
+from scapy_mpa.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from scapy_mpa.craft.exchange import Exchange
