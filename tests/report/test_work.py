@@ -150,7 +150,7 @@ MODULES = {
     "scapy_mpa.ipsec.algorithms",
     *(f"scapy_mpa.system.{name}" for name in ("ending", "names")),
     *(f"scapy_mpa.reading.{name}" for name in ("analysis", "onepass", "part", "placed", "query")),
-    *(f"scapy_mpa.{name}" for name in ("offered", "version")),
+    *(f"scapy_mpa.{name}" for name in ("offered", "tuples", "version")),
     *(
         f"scapy_mpa.report.{name}"
         for name in (
