@@ -6,9 +6,11 @@ than a hundred classes when it starts: here annotations stay text, and classes o
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
+# From 3.14 on, a class hands over its annotations in another way (PEP 649).
+if TYPE_CHECKING or sys.version_info >= (3, 14):
     from typing import NamedTuple as NamedTuple
 else:
     from collections import _tuplegetter
