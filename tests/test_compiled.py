@@ -6,8 +6,10 @@ import importlib.util
 import io
 import os
 import random
+import struct
 import subprocess
 import sys
+from array import array
 from types import ModuleType
 from typing import Any
 
@@ -96,6 +98,74 @@ def test_numbers_are_read_alike(octets: bytes, data: st.DataObject) -> None:
             assert getattr(read, name)(form, at) == getattr(PLAIN, name)(form, at)
         assert read.crc_of(form, at, end) == PLAIN.crc_of(form, at, end) == crc32c(octets[at:end])
         assert read.sum_of(form, at, end) == PLAIN.sum_of(form, at, end)
+
+
+NUMBER = st.integers(-(1 << 63), (1 << 63) - 1)
+INDEX = st.integers(-2, 9)
+#: Functions that change an array, with what they may be asked.
+CHANGES = st.one_of(
+    st.tuples(st.just("append_number"), NUMBER),
+    st.tuples(st.just("append_four"), *4 * [NUMBER]),
+    st.tuples(st.just("put_number"), INDEX, NUMBER),
+    st.tuples(st.just("put_four"), INDEX, *4 * [NUMBER]),
+    st.tuples(st.just("make_room"), INDEX, st.integers(0, 9)),
+    st.tuples(st.just("cut_first"), INDEX),
+)
+
+
+@needs_compiled
+@given(st.lists(CHANGES, max_size=40))
+def test_arrays_are_changed_alike(changes: list[Any]) -> None:
+    ours, plain = array("q"), array("q")
+    for name, *asked in changes:
+        said = []
+        for module, numbers in ((read, ours), (PLAIN, plain)):
+            try:
+                said.append(getattr(module, name)(numbers, *asked))
+            except IndexError:
+                said.append(IndexError)
+        assert said[0] == said[1]
+        assert ours == plain
+
+
+@needs_compiled
+@pytest.mark.parametrize("name", ["append_number", "number_at", "cut_first"])
+def test_only_arrays_of_64_bits_are_changed(name: str) -> None:
+    with pytest.raises(TypeError, match="64"):
+        getattr(read, name)(array("i", [1, 2, 3]), 1)
+
+
+@needs_compiled
+@given(st.lists(st.binary(max_size=40), max_size=20))
+def test_octets_are_appended_alike(parts: list[bytes]) -> None:
+    taken = bytearray()
+    for part in parts:
+        read.append_octets(taken, part, 0, len(part))
+    assert taken == b"".join(parts)
+    assert bytes(taken) + b"x" == b"".join(parts) + b"x"
+    with memoryview(taken), pytest.raises(BufferError):
+        read.append_octets(taken, b"x", 0, 1)
+
+
+@needs_compiled
+@given(st.binary(min_size=32, max_size=80), st.binary(min_size=12, max_size=12) | st.binary(min_size=36, max_size=36))
+def test_checksums_are_judged_alike(segment: bytes, key: bytes) -> None:
+    for octets in (segment, with_checksum(segment, key)):
+        said = read.has_right_sum(key, octets, 0, len(octets))
+        assert said == PLAIN.has_right_sum(key, octets, 0, len(octets))
+    assert said
+
+
+def with_checksum(segment: bytes, key: bytes) -> bytes:
+    """The same TCP segment with the right checksum (RFC 9293 §3.1)."""
+    octets = bytearray(segment)
+    octets[16:18] = bytes(2)
+    covered = key[:-4] + struct.pack(">HH", 6, len(octets)) + octets + bytes(len(octets) & 1)
+    total = sum(struct.unpack(f">{len(covered) // 2}H", covered))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    octets[16:18] = struct.pack(">H", ~total & 0xFFFF)
+    return bytes(octets)
 
 
 @needs_compiled

@@ -6,21 +6,10 @@ The loops of ``pcap.py`` and ``pcapng.py`` do the same for every record; they ta
 
 from libc.string cimport memcmp
 
-from scapy_mpa.values._inline cimport lying_in
+from scapy_mpa.values._inline cimport MPA_BE16, MPA_BE32, MPA_LE32, lying_in
 
 from scapy_mpa.capture.link import ETHERTYPE_IPV4, ETHERTYPE_IPV6
 from scapy_mpa.values.segment cimport Segment
-
-
-cdef extern from *:
-    """
-    #define MPA_BE16(p) ((unsigned int)(p)[0] << 8 | (p)[1])
-    #define MPA_BE32(p) ((unsigned int)(p)[0] << 24 | (unsigned int)(p)[1] << 16 | (unsigned int)(p)[2] << 8 | (p)[3])
-    #define MPA_LE32(p) ((unsigned int)(p)[3] << 24 | (unsigned int)(p)[2] << 16 | (unsigned int)(p)[1] << 8 | (p)[0])
-    """
-    unsigned int MPA_BE16(const unsigned char *p) nogil
-    unsigned int MPA_BE32(const unsigned char *p) nogil
-    unsigned int MPA_LE32(const unsigned char *p) nogil
 
 
 cdef int _IPV4 = ETHERTYPE_IPV4, _IPV6 = ETHERTYPE_IPV6

@@ -1,48 +1,25 @@
 """What the hot loops call for every segment, small enough to be put where it is called: see ``octets.py``.
 
-:func:`lying_in` is the only way to captured octets: it looks whether what is read lies in the buffer.
+:func:`lying_in` is the only way to captured octets: it looks whether what is read lies in the buffer.  All arrays are of
+64 bits each, which ``_octets.pyx`` examines where Python calls.
 """
 
 from cpython cimport array
-from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Check, PyByteArray_GET_SIZE, PyByteArray_Resize
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_GET_SIZE
 from cpython.object cimport Py_SIZE
-from cpython.memoryview cimport PyMemoryView_Check, PyMemoryView_GET_BUFFER
-from libc.string cimport memcpy
+from libc.string cimport memmove, memset
 
 
-cdef extern from *:
-    """
-    #define MPA_BE16(p) ((unsigned int)(p)[0] << 8 | (p)[1])
-    #define MPA_BE32(p) ((unsigned int)(p)[0] << 24 | (unsigned int)(p)[1] << 16 | (unsigned int)(p)[2] << 8 | (p)[3])
-    #define MPA_IS_RELEASED(view) (((PyMemoryViewObject *)(view))->flags & _Py_MEMORYVIEW_RELEASED)
-    """
+cdef extern from "values/inline.h":
     unsigned int MPA_BE16(const unsigned char *p) nogil
     unsigned int MPA_BE32(const unsigned char *p) nogil
-    bint MPA_IS_RELEASED(object view)
-
-
-cdef inline const unsigned char *lying_in(object octets, Py_ssize_t at, Py_ssize_t count) except NULL:
-    """Where so many octets lie from an index on; raises IndexError if not all of them lie in ``octets``."""
-    cdef Py_buffer *view
-    cdef Py_ssize_t size
-    cdef const unsigned char *first
-    if PyMemoryView_Check(octets):
-        view = PyMemoryView_GET_BUFFER(octets)
-        if MPA_IS_RELEASED(octets) or view.itemsize != 1 or view.ndim != 1 or view.suboffsets != NULL or (
-            view.strides != NULL and view.strides[0] != 1
-        ):
-            raise ValueError("not octets one behind the other")
-        first, size = <const unsigned char *>view.buf, view.len
-    elif PyBytes_Check(octets):
-        first, size = <const unsigned char *>PyBytes_AS_STRING(octets), PyBytes_GET_SIZE(octets)
-    elif PyByteArray_Check(octets):
-        first, size = <const unsigned char *>PyByteArray_AS_STRING(octets), PyByteArray_GET_SIZE(octets)
-    else:
-        raise TypeError("not octets")
-    if at < 0 or count < 0 or at > size or count > size - at:
-        raise IndexError("octets that do not lie there")
-    return first + at
+    unsigned int MPA_LE32(const unsigned char *p) nogil
+    bint MPA_IS_FREE "mpa_is_free"(array.array numbers, Py_ssize_t count)
+    void Py_SET_SIZE(array.array numbers, Py_ssize_t count)
+    const unsigned char *lying_in "mpa_lying_in"(object octets, Py_ssize_t at, Py_ssize_t count) except NULL
+    int mpa_append_octets(bytearray taken, const unsigned char *octets, Py_ssize_t count) except -1
+    long long mpa_number_at(array.array numbers, Py_ssize_t index) except? -1
+    int mpa_put_number(array.array numbers, Py_ssize_t index, long long number) except -1
+    Py_ssize_t mpa_index_in(array.array ascending, long long number, Py_ssize_t low) except -1
 
 
 cpdef inline (unsigned int, unsigned int) head(object octets, Py_ssize_t at) except *:
@@ -74,41 +51,77 @@ cpdef inline bint is_zero(object octets, Py_ssize_t at, Py_ssize_t count) except
 
 
 cpdef inline int append_octets(bytearray taken, object octets, Py_ssize_t at, Py_ssize_t count) except -1:
-    cdef const unsigned char *p = lying_in(octets, at, count)
-    cdef Py_ssize_t size = PyByteArray_GET_SIZE(taken)
-    # Resized first: it raises if something else looks into it.
-    PyByteArray_Resize(taken, size + count)
-    memcpy(PyByteArray_AS_STRING(taken) + size, p, count)
+    return mpa_append_octets(taken, lying_in(octets, at, count), count)
+
+
+cdef inline int add_room(array.array numbers, Py_ssize_t count) except -1:
+    """Make room for so many numbers behind the last one."""
+    cdef Py_ssize_t size = Py_SIZE(numbers)
+    if not MPA_IS_FREE(numbers, count):
+        # Some more at first, so that few are not moved each time.
+        array.resize_smart(numbers, size + (count if size else _FIRST_NUMBERS * count))
+    Py_SET_SIZE(numbers, size + count)
     return 0
 
 
 cpdef inline int append_number(array.array numbers, long long number) except -1:
     cdef Py_ssize_t count = Py_SIZE(numbers)
-    if numbers.ob_descr.typecode != b"q":
-        raise TypeError("not an array of 64 bits each")
-    array.resize_smart(numbers, count + 1)
+    add_room(numbers, 1)
     numbers.data.as_longlongs[count] = number
     return 0
 
 
-cpdef inline long long number_at(array.array numbers, Py_ssize_t index) except? -1:
-    if numbers.ob_descr.typecode != b"q":
-        raise TypeError("not an array of 64 bits each")
-    if index < 0 or index >= Py_SIZE(numbers):
+cpdef inline int append_four(
+    array.array numbers, long long first, long long second, long long third, long long fourth
+) except -1:
+    add_room(numbers, 4)
+    return put_four(numbers, Py_SIZE(numbers) - 4, first, second, third, fourth)
+
+
+cpdef inline int put_four(
+    array.array numbers, Py_ssize_t index, long long first, long long second, long long third, long long fourth
+) except -1:
+    cdef long long *there = numbers.data.as_longlongs + index
+    if index < 0 or index > Py_SIZE(numbers) - 4:
         raise IndexError(index)
-    return numbers.data.as_longlongs[index]
+    there[0], there[1], there[2], there[3] = first, second, third, fourth
+    return 0
+
+
+cpdef inline int make_room(array.array numbers, Py_ssize_t index, Py_ssize_t count) except -1:
+    cdef Py_ssize_t size = Py_SIZE(numbers)
+    if index < 0 or index > size or count < 0:
+        raise IndexError(index)
+    add_room(numbers, count)
+    memmove(
+        numbers.data.as_longlongs + index + count, numbers.data.as_longlongs + index, (size - index) * sizeof(long long)
+    )
+    memset(numbers.data.as_longlongs + index, 0, count * sizeof(long long))
+    return 0
+
+
+cpdef inline int cut_first(array.array numbers, Py_ssize_t count) except -1:
+    cdef Py_ssize_t left = Py_SIZE(numbers) - count
+    if count < 0 or left < 0:
+        raise IndexError(count)
+    if left:
+        memmove(numbers.data.as_longlongs, numbers.data.as_longlongs + count, left * sizeof(long long))
+    Py_SET_SIZE(numbers, left)
+    return 0
+
+
+cpdef inline long long number_at(array.array numbers, Py_ssize_t index) except? -1:
+    return mpa_number_at(numbers, index)
+
+
+cpdef inline int put_number(array.array numbers, Py_ssize_t index, long long number) except -1:
+    return mpa_put_number(numbers, index, number)
 
 
 cpdef inline Py_ssize_t index_in(array.array ascending, long long number, Py_ssize_t low=0) except -1:
-    cdef Py_ssize_t high = Py_SIZE(ascending), middle
-    if ascending.ob_descr.typecode != b"q":
-        raise TypeError("not an array of 64 bits each")
-    if low < 0:
-        raise IndexError(low)
-    while low < high:
-        middle = (low + high) // 2
-        if ascending.data.as_longlongs[middle] < number:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return mpa_index_in(ascending, number, low)
+
+
+cdef enum:
+    #: Room for so many numbers is made at first.
+    _FIRST_NUMBERS = 8

@@ -14,7 +14,9 @@ cdef extern from "values/crc32c.h" nogil:
 
 
 cdef extern from "values/sum.h" nogil:
-    unsigned int mpa_sum(const unsigned char *octets, size_t count)
+    unsigned long long mpa_add(const unsigned char *octets, size_t count)
+    unsigned long long mpa_add_many(const unsigned char *octets, size_t count)
+    unsigned int mpa_modulo(unsigned long long sum)
 
 
 mpa_crc32c_begin()
@@ -25,7 +27,13 @@ cpdef long long crc_of(object octets, Py_ssize_t at, Py_ssize_t end) except -1:
 
 
 cpdef long long sum_of(object octets, Py_ssize_t at, Py_ssize_t end) except -1:
-    return mpa_sum(lying_in(octets, at, end - at), end - at)
+    return mpa_modulo(mpa_add_many(lying_in(octets, at, end - at), end - at))
+
+
+cpdef bint has_right_sum(bytes key, object octets, Py_ssize_t tcp, Py_ssize_t end) except -1:
+    cdef const unsigned char *p = lying_in(octets, tcp, end - tcp)
+    cdef unsigned long long total = mpa_add_many(p, end - tcp) + mpa_add(lying_in(key, 0, len(key) - 4), len(key) - 4)
+    return not (mpa_modulo(total) + 6 + end - tcp) % 0xFFFF
 
 
 cpdef bytes own_octets(object octets, Py_ssize_t at, Py_ssize_t end):
@@ -88,12 +96,40 @@ def append_octets(bytearray taken, object octets, Py_ssize_t at, Py_ssize_t coun
 
 
 def append_number(array.array numbers, long long number):
-    _inline.append_number(numbers, number)
+    _inline.append_number(of_64_bits(numbers), number)
+
+
+def append_four(array.array numbers, long long first, long long second, long long third, long long fourth):
+    _inline.append_four(of_64_bits(numbers), first, second, third, fourth)
+
+
+def put_four(
+    array.array numbers, Py_ssize_t index, long long first, long long second, long long third, long long fourth
+):
+    _inline.put_four(of_64_bits(numbers), index, first, second, third, fourth)
+
+
+def put_number(array.array numbers, Py_ssize_t index, long long number):
+    _inline.put_number(of_64_bits(numbers), index, number)
+
+
+def make_room(array.array numbers, Py_ssize_t index, Py_ssize_t count):
+    _inline.make_room(of_64_bits(numbers), index, count)
+
+
+def cut_first(array.array numbers, Py_ssize_t count):
+    _inline.cut_first(of_64_bits(numbers), count)
 
 
 def number_at(array.array numbers, Py_ssize_t index):
-    return _inline.number_at(numbers, index)
+    return _inline.number_at(of_64_bits(numbers), index)
 
 
 def index_in(array.array ascending, long long number, Py_ssize_t low=0):
-    return _inline.index_in(ascending, number, low)
+    return _inline.index_in(of_64_bits(ascending), number, low)
+
+
+cdef array.array of_64_bits(array.array numbers):
+    if numbers.ob_descr.typecode != b"q":
+        raise TypeError("not an array of 64 bits each")
+    return numbers

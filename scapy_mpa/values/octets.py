@@ -47,6 +47,11 @@ def sum_of(octets: Octets, at: int, end: int) -> int:
     return (total << 8 if end - at & 1 else total) % 0xFFFF
 
 
+def has_right_sum(key: bytes, octets: Octets, tcp: int, end: int) -> bool:
+    """Return True if the TCP checksum of the octets [tcp, end) is right (RFC 9293 §3.1); ``key`` has the addresses."""
+    return (sum_of(octets, tcp, end) + sum_of(key, 0, len(key) - 4) + 6 + end - tcp) % 0xFFFF == 0
+
+
 def append_octets(taken: bytearray, octets: Octets, at: int, count: int) -> None:
     """Append this many octets from an index on."""
     taken += octets[at : at + count]
@@ -106,6 +111,39 @@ def append_number(numbers: array[int], number: int) -> None:
     numbers.append(number)
 
 
+def append_four(numbers: array[int], first: int, second: int, third: int, fourth: int) -> None:
+    """Append four numbers to an array of 64 bits each."""
+    numbers.extend((first, second, third, fourth))
+
+
+def put_four(numbers: array[int], index: int, first: int, second: int, third: int, fourth: int) -> None:
+    """Put four numbers, from an index on, in the place of others in an array of 64 bits each."""
+    if not 0 <= index <= len(numbers) - 4:
+        raise IndexError(index)
+    numbers[index], numbers[index + 1], numbers[index + 2], numbers[index + 3] = first, second, third, fourth
+
+
+def make_room(numbers: array[int], index: int, count: int) -> None:
+    """Put zeros in front of the number at an index, which may be the end, of an array of 64 bits each."""
+    if not 0 <= index <= len(numbers):
+        raise IndexError(index)
+    numbers[index:index] = array("q", bytes(8 * count))
+
+
+def put_number(numbers: array[int], index: int, number: int) -> None:
+    """Put a number in the place of another one in an array of 64 bits each."""
+    if not 0 <= index < len(numbers):
+        raise IndexError(index)
+    numbers[index] = number
+
+
+def cut_first(numbers: array[int], count: int) -> None:
+    """Take away the first numbers of an array of 64 bits each, which has so many."""
+    if not 0 <= count <= len(numbers):
+        raise IndexError(count)
+    del numbers[:count]
+
+
 def number_at(numbers: array[int], index: int) -> int:
     """Return the number at an index of an array of 64 bits each."""
     return numbers[index]
@@ -119,15 +157,21 @@ def index_in(ascending: array[int], number: int, low: int = 0) -> int:
 if not TYPE_CHECKING:
     with suppress(ImportError):  # nothing is compiled
         from scapy_mpa.values._octets import (  # noqa: F401
+            append_four,
             append_number,
             append_octets,
             crc_of,
+            cut_first,
+            has_right_sum,
             head,
             index_in,
             is_zero,
+            make_room,
             number_at,
             own_octets,
             place,
+            put_four,
+            put_number,
             put_octets,
             put_piece,
             queued,

@@ -4,6 +4,7 @@ cimport cython
 cpdef bytes reverse_key(bytes key)
 
 @cython.no_gc
+@cython.freelist(1024)
 cdef class Segment:
     cdef readonly long long ack, end, flags, frame, length, seq, start, tcp, time
     cdef readonly bytes key

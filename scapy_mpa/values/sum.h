@@ -3,23 +3,35 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Others vectorize by themselves, or cannot choose by the processor that they run on. */
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)
-__attribute__((optimize("O3"), target_clones("avx2", "default")))
-#endif
-static uint32_t mpa_sum(const uint8_t *p, size_t n)
+/* The sum of numbers of 32 bits, as the processor reads them: modulo 65535 their order does not matter. */
+static inline uint64_t mpa_add(const uint8_t *p, size_t n)
 {
     uint64_t sum = 0;
     uint32_t four;
+    uint8_t rest[4] = {0, 0, 0, 0};
     size_t last = n & ~(size_t)3;
     for (size_t at = 0; at < last; at += 4) {
         memcpy(&four, p + at, 4);
         sum += four;
     }
-    four = 0;
-    memcpy(&four, p + last, n - last);
-    /* At most 2^32 numbers of 32 bits; modulo 65535 their order does not matter. */
-    sum += four;
+    for (size_t at = last; at < n; at++)
+        rest[at - last] = p[at];
+    memcpy(&four, rest, 4);
+    return sum + four;
+}
+
+/* Others vectorize by themselves, or cannot choose by the processor that they run on. */
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)
+__attribute__((optimize("O3"), target_clones("avx2", "default")))
+#endif
+static uint64_t mpa_add_many(const uint8_t *p, size_t n)
+{
+    return mpa_add(p, n);
+}
+
+/* Of at most 2^32 numbers of 32 bits. */
+static inline uint32_t mpa_modulo(uint64_t sum)
+{
     const uint16_t one = 1;
     /* What the processor read with the octets of each number exchanged is 256 times as much, modulo 65535. */
     return (uint32_t)(*(const uint8_t *)&one ? sum % 0xFFFF * 256 % 0xFFFF : sum % 0xFFFF);
