@@ -34,7 +34,7 @@ _ALIKE: Final = 1_000_000_000
 _TWICE_NAMED: Final = 100_000_000
 #: Segments of a capture that are examined in the beginning, and then while copies are found; those that pass before
 #: some more are examined: a bound of time.
-_LOOK, _LOOK_AGAIN, _PASS = 2048, 512, 1 << 15
+_LOOK, _LOOK_AGAIN, _PASS = 2048, 256, 1 << 16
 #: Packets that are remembered.
 _MOST: Final = 1 << 16
 #: Of packets that look the same the last ones are compared: a flood of them costs no more than others.
@@ -222,12 +222,12 @@ class Repeats:
         return found
 
     def _is_copy(self, seg: Segment) -> bool:
-        frame, time, key, _, _, flags, buffer, _, end, tcp, length = seg
+        tcp, key, buffer, length, time = seg.tcp, seg.key, seg.buffer, seg.length, seg.time
         if tcp < 0:
             return False
         at = _ip_header(seg) if len(key) == 12 else None
         name = b"" if at is None else bytes(buffer[at + 4 : at + 6])
-        look = hash((key, name, length, bytes(buffer[tcp:end])))
+        look = hash((key, name, length, bytes(buffer[tcp : seg.end])))
         self._forget(time)
         sender = self._senders.get(key)
         if sender is None:
@@ -236,9 +236,10 @@ class Repeats:
             sender = self._senders[key] = _Sender(name)
         is_named = sender.is_named and any(name)
         most = _TWICE_NAMED if is_named else SAME_TIME
-        since, before, is_again = self._seen.get(look, (time - most - 1, 0, False))
-        if time - since <= most:
-            is_telling = is_named or length or flags & SYN
+        seen = self._seen.get(look)
+        if seen is not None and time - seen[0] <= most:
+            since, before, is_again = seen
+            is_telling = is_named or length or seg.flags & SYN
             is_copy = 2 * sender.twice >= before and bool(is_telling or self._has_copies)
             sender.twice += not is_again
             if is_named:
@@ -249,7 +250,7 @@ class Repeats:
             if is_copy:
                 self._has_copies = True
                 self._found += 1
-                self._notes.add("capture-twice", frame, time, "a copy of the packet just before; it counts once")
+                self._notes.add("capture-twice", seg.frame, time, "a copy of the packet just before; it counts once")
             return is_copy
         self._seen[look] = time, sender.packets, False
         self._order.append((time, look))
