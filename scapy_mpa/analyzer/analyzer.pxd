@@ -21,23 +21,25 @@ cdef class FollowedConnection:
 cdef class Analyzer:
     cdef dict __dict__
     cdef public dict _holding
-    cdef public list _pending
+    cdef public list _borrowing, _pending
     cdef public long long _frame, _held, _time
     cdef public Followed _followed
     cdef public object _hands_octets, _listener
     cdef public Flows _flows
 
     @cython.locals(
-        connection=TCPConnection, d=cython.Py_ssize_t, flow=Flow, followed=FollowedConnection, seg=Segment,
+        connection=TCPConnection, d=cython.Py_ssize_t, flow=Flow, followed=FollowedConnection, seg=Segment, half=TCPHalf,
+        before=Flow, last_d=cython.Py_ssize_t,
     )
     cpdef feed(self, object segments)
     @cython.locals(
         offset=cython.longlong, reader=ConnectionReader, mpa=CapturedConnection,
-        connection=TCPConnection, operation=FullOperation,
+        connection=TCPConnection, operation=FullOperation, half=TCPHalf, other=FPDUReader, is_late=cython.bint,
+        beyond=cython.longlong,
     )
     cpdef bint _receive_in_turn(self, FollowedConnection followed, Py_ssize_t d, Segment seg) except -1
     @cython.locals(reader=ConnectionReader, operation=FullOperation, connection=TCPConnection, is_steady=cython.bint)
-    cpdef _go_on(self, FollowedConnection followed, Py_ssize_t d, long long offset, Segment seg)
+    cpdef _go_on(self, FollowedConnection followed, Py_ssize_t d, long long offset, Segment seg, bint is_late)
     @cython.locals(
         frame=cython.longlong, flags=cython.longlong, reader=ConnectionReader, half=TCPHalf, mpa=CapturedConnection,
         arrival=Arrival,

@@ -21,6 +21,7 @@ from scapy_mpa.stream.connection import (
     Flows,
     Stray,
     TCPConnection,
+    TCPHalf,
     is_stray,
 )
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
@@ -168,6 +169,8 @@ class Analyzer:
         self._held = 0
         #: MPA connections with something new since the last time.
         self._pending: list[CapturedConnection] = []
+        #: Directions that hold octets which lie in the segments that are fed just now.
+        self._borrowing: list[TCPHalf] = []
         self._starts_found: set[int] = set()
         #: TCP connections that ended, when, and with what they shared addresses and ports.
         self._leaving: list[tuple[TCPConnection, Flow, Moment]] = []
@@ -185,20 +188,28 @@ class Analyzer:
 
     def feed(self, segments: Iterable[Segment]) -> None:
         """Take segments in the order of capture."""
+        #: Addresses and ports of the segment before, and of another one that was sent the other way, if it is known.
         key: bytes | None = None
+        other_key: bytes | None = None
+        flow: Flow | None = None
+        d = 0
         for seg in segments:
             self._frame, self._time = seg.frame, seg.time
             if seg.flags & PATH_MTU:
                 self._receive_path_mtu(seg)
                 continue
             if seg.key is not key:
-                flow, d = self._flows.find(seg.key)
+                if seg.key is other_key:
+                    key, other_key, d = other_key, key, 1 - d
+                else:
+                    before, last_d = flow if key is not None else None, d
+                    flow, d = self._flows.find(seg.key)
+                    key, other_key = seg.key, key if flow is before and d != last_d else None
             if flow is not None and flow.user is not None and type(seg) is Segment:
                 followed = flow.user
                 if self._receive_in_turn(followed, d, seg):
-                    key = seg.key
                     continue
-            key = None
+            key = other_key = None
             if flow is None:
                 flow, d = self._flows.begin(seg)
             connection = flow.receive(seg, d)
@@ -207,6 +218,9 @@ class Analyzer:
                 # What is delivered only later must not be known yet, however many segments come at once.
                 if self._listener is not None and self._pending:
                     self.flush()
+        for half in self._borrowing:
+            half.copies.own()
+        self._borrowing.clear()
 
     def flush(self) -> None:
         """Hand on what was found since the last time; at the latest that is done by :meth:`release`."""
@@ -219,12 +233,12 @@ class Analyzer:
     def _receive_in_turn(self, followed: FollowedConnection, d: int, seg: Segment) -> bool:
         """Receive a segment about which TCP finds nothing remarkable; if it does, change nothing and return False.
 
-        It acknowledges, or goes on where all octets end.  :meth:`_receive` does the same, and more.
+        It acknowledges, or none of its octets came before.  :meth:`_receive` does the same, and more.
         """
         reader, mpa = followed.reader, followed.mpa
         connection = reader.connection
-        offset = connection.offset_in_turn(seg, d)
-        if offset < 0 or mpa is None:
+        offset, other = connection.offset_in_turn(seg, d), reader.readers[1 - d]
+        if offset < 0 or mpa is None or other is None or connection.acked >= other.hole_end:
             return False
         if not seg.length:
             connection.receive_in_turn(seg, d, offset, is_read=False)
@@ -241,10 +255,15 @@ class Analyzer:
             connection.receive_in_turn(seg, d, offset, is_read=True)
             reader.note_frame(seg.frame)
         elif operation.may_go_on(offset, seg):
+            half = operation.half
+            if not half.copies.is_borrowing:
+                self._borrowing.append(half)
+            beyond = max(0, offset + seg.length - half.highest)
+            is_late = half.highest > offset and seg.length > beyond
             connection.receive_in_turn(seg, d, offset, is_read=False)
             if mpa.pending_side == 1 - d:
                 mpa.take(1 - d)
-            self._go_on(followed, d, offset, seg)
+            self._go_on(followed, d, offset, seg, is_late)
         else:
             return False
         if mpa.pending_side < 0:
@@ -252,14 +271,14 @@ class Analyzer:
         mpa.pending_side = d
         return True
 
-    def _go_on(self, followed: FollowedConnection, d: int, offset: int, seg: Segment) -> None:
-        """Read octets that go on where all octets end, and are not plain FPDUs alone."""
+    def _go_on(self, followed: FollowedConnection, d: int, offset: int, seg: Segment, is_late: bool) -> None:
+        """Read octets that are new, and are not plain FPDUs alone; ``is_late``: others beyond them had come."""
         reader, operation = followed.reader, followed.operations[d]
         connection = reader.connection
         assert operation is not None
         assert connection.flow is not None
         is_steady = reader.read_on(d, offset, offset + seg.length, seg.frame, seg.time)
-        operation.gone_on(offset, seg)
+        operation.gone_on(offset, seg, is_late)
         if operation.half.copies.held:
             self._note_held(connection, followed, seg.length)
         if operation.reader.final or not is_steady:
@@ -272,6 +291,7 @@ class Analyzer:
         frame, flags = seg.frame, seg.flags
         reader, mpa, arrival = followed.reader, followed.mpa, connection.arrival
         half = connection.halves[d]
+        connection.own()
         if mpa is not None and mpa.pending_side >= 0 and self._comes_before(connection, mpa, d, flags):
             # A copy that this segment brings of octets that were read is told of with the segment.
             own = half.late.pop() if half.late and half.late[-1].other[0] == frame else None

@@ -5,6 +5,7 @@ from scapy_mpa.receiver.fpdus cimport FPDUChain, FPDUReader
 from scapy_mpa.receiver.plain cimport PlainRun
 from scapy_mpa.receiver.startup cimport FoundFrame
 from scapy_mpa.stream.connection cimport Arrival, TCPHalf, hop_limit_of
+from scapy_mpa.stream.peer_state cimport PeerState
 from scapy_mpa.values.segment cimport Segment
 from scapy_mpa.watches.copies cimport CopyWatch
 from scapy_mpa.watches.counts cimport Counts, UnalignedSegment
@@ -22,7 +23,7 @@ from scapy_mpa.watches.startup cimport StartupFindings, StartupPhase, StartupSid
 
 cdef class CapturedConnection
 
-cdef long long BAD, CONTROL_LENGTH, LENGTH, NEVER, SEQ_MASK, TAGGED_HEADER_LENGTH, TERMINATE_OPCODE, _ULPDU_LENGTH
+cdef long long BAD, CONTROL_LENGTH, LENGTH, NEVER, NOWHERE, SEQ_MASK, TAGGED_HEADER_LENGTH, TERMINATE_OPCODE, _ULPDU_LENGTH
 
 @cython.final
 cdef class HalfFindings:
@@ -60,6 +61,8 @@ cdef class FullOperation:
     )
     cpdef take(self, object arrivals)
     cpdef report(self, object breaches)
+    @cython.locals(limit=cython.longlong, segment=UnalignedSegment)
+    cpdef _judge_segments(self)
     @cython.locals(peer=FullOperation, main=FPDUChain, half=TCPHalf, sent=cython.longlong, acked=cython.longlong)
     cpdef DirectionEnd end(self)
     @cython.locals(reader=FPDUReader, half=TCPHalf, report=HalfFindings, edge=cython.longlong, end=cython.longlong,
@@ -71,13 +74,11 @@ cdef class FullOperation:
     cpdef quote(self)
     cpdef bint get_ready(self) except -1
     cpdef bint take_next(self, long long offset, Segment seg) except -1
-    @cython.locals(main=FPDUChain, is_next=cython.bint)
+    @cython.locals(main=FPDUChain, reader=FPDUReader, peer=PeerState, is_beyond=cython.bint)
     cpdef bint may_go_on(self, long long offset, Segment seg) except -1
     @cython.locals(is_acknowledged=cython.bint, end=cython.longlong)
-    cpdef gone_on(self, long long offset, Segment seg)
+    cpdef gone_on(self, long long offset, Segment seg, bint is_late)
     cpdef _take_segment(self, long long offset, Segment seg)
-    @cython.locals(segment=UnalignedSegment)
-    cpdef _judge(self, list segments)
     cpdef _pass_run(self, PlainRun run)
     @cython.locals(memory=MemoryWatch, ulpdu=bytes)
     cpdef _pass(self, object fpdu, object delivered)

@@ -39,7 +39,7 @@ from scapy_mpa.receiver.window import Layout
 from scapy_mpa.rules.findings import Findings, Quota
 from scapy_mpa.rules.table import GROUPS, RULES
 from scapy_mpa.stream.connection import Arrival, Stray, TCPHalf, hop_limit_of
-from scapy_mpa.stream.peer_state import NEVER
+from scapy_mpa.stream.peer_state import NEVER, NOWHERE
 from scapy_mpa.values.lifecycle import Lifecycle, Terminated
 from scapy_mpa.values.octets import place
 from scapy_mpa.values.options import Announced, emss_of
@@ -324,7 +324,7 @@ class FullOperation:
                 self.report(self.fpdus.wrong_beginning(reader.first_octets, wrong.moment))
         for octets in reader.damaged:
             gaps.damaged(octets)
-        passed, reader.passed = reader.passed, []
+        passed = reader.take_passed()
         final, reader.final = reader.final, []
         reader.contradictions, reader.damaged = [], []
         # Without startup frames, connections are numbered by the first FPDU located, which need not be final first.
@@ -351,12 +351,13 @@ class FullOperation:
             self.counts.left_out(octets)
             self.report(self.copies.left_out(octets, fin[1] if fin is not None else 0, half.start))
         reader.left_out = []
-        self._judge(self.counts.judged())
+        if not counts.is_judged:
+            self._judge_segments()
 
     def get_ready(self) -> bool:
         """Get ready for segments in turn; return False if they cannot be counted at once."""
         self._takes_plain = self.reader.is_steady() and self.counts.is_judged
-        return self._listener is None and not self.counts.is_late
+        return self._listener is None
 
     def take_next(self, offset: int, seg: Segment) -> bool:
         """Read and take a segment that goes on where all octets end, if it holds plain FPDUs and nothing else."""
@@ -369,18 +370,20 @@ class FullOperation:
         return True
 
     def may_go_on(self, offset: int, seg: Segment) -> bool:
-        """Return True if a segment that goes on where all octets end may be read, and then be :meth:`gone_on` with."""
-        main = self.reader.main
-        is_next = offset in (main.at, main.edge) and not self.half.copies.has_doubts
-        return is_next and self.segments.is_expected(hop_limit_of(seg.key, seg.buffer, seg.tcp))
+        """Return True if a segment whose octets are new may be read, and then be :meth:`gone_on` with."""
+        reader, peer = self.reader, self.half.peer
+        main = reader.main
+        if self.half.copies.has_doubts or not self.segments.is_expected(hop_limit_of(seg.key, seg.buffer, seg.tcp)):
+            return False
+        # Beyond a hole that something may fill, octets wait.
+        is_beyond = offset > main.edge and peer.acked != NOWHERE and offset > peer.acked and reader.may_wait()
+        return is_beyond or offset in (main.at, main.edge)
 
-    def gone_on(self, offset: int, seg: Segment) -> None:
-        """Count a segment that went on where all octets ended, and was read."""
+    def gone_on(self, offset: int, seg: Segment, is_late: bool) -> None:
+        """Count a segment whose octets were new; ``is_late``: others beyond them had come."""
         is_acknowledged = self.half.peer.acked >= offset
         end = offset + seg.length
-        self.counts.brought(
-            offset, end, seg.frame, seg.time, seg.length, is_out_of_order=False, acknowledged=is_acknowledged
-        )
+        self.counts.brought(offset, end, seg.frame, seg.time, seg.length, is_late, is_acknowledged)
         self._take_segment(offset, seg)
         self._takes_plain = self.reader.main.at == end and self.reader.is_steady() and self.counts.is_judged
 
@@ -391,17 +394,19 @@ class FullOperation:
         if self.memory is not None:
             self.memory.acknowledged(self._role, seg.frame, seg.ack)
 
+    def _judge_segments(self) -> None:
+        """Judge how the segments lie that waited for the FPDUs around them."""
+        limit, segment = self.counts.limit, UnalignedSegment()
+        while self.counts.judge_next(limit, segment):
+            if found := self.segments.unaligned(segment):
+                self.report(found)
+
     def _note_going_on(self, arrivals: Iterable[Arrival], acked: int) -> None:
         """Note the first segment in order of those that came after this side had acknowledged an error of its peer."""
         for one in arrivals:
             if one.frame > acked and one.new == one.end - one.start and not one.is_out_of_order:
                 self.went_on_at = one.frame, one.time
                 return
-
-    def _judge(self, segments: list[UnalignedSegment]) -> None:
-        for segment in segments:
-            if found := self.segments.unaligned(segment):
-                self.report(found)
 
     def _pass_run(self, run: PlainRun) -> None:
         """Hand the next FPDUs in stream order, which are plain, to the watches."""
@@ -614,7 +619,8 @@ class FullOperation:
         is_located = rest is not None and rest.is_located
         if self.deviating is not None:
             report.report(self.deviating.finish(self.counts.fpdus))
-        self._judge(self.counts.finish((rest.start, rest.end) if rest and is_located else None, is_cut=end > edge))
+        for segment in self.counts.finish((rest.start, rest.end) if rest and is_located else None, is_cut=end > edge):
+            self.report(self.segments.unaligned(segment))
         if not self.counts.fpdus and reader.first_octets:
             report.report(self.fpdus.wrong_beginning(reader.first_octets, now))
         report.report(self.gaps.finish(rest, edge, closed_by(mine, peer), mine.acknowledged, now))

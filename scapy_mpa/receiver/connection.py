@@ -279,13 +279,12 @@ class ConnectionReader:
             self._search(d, arrival.start, arrival.end)
 
     def read_on(self, d: int, start: int, end: int, frame: int, time: int) -> bool:
-        """Read the octets [start, end), which go on where all octets end; True if :meth:`is_steady` is, as it was."""
+        """Read the octets [start, end), which are new; True if :meth:`is_steady` is, as it was."""
         reader = self.readers[d]
         assert reader is not None
         self.note_frame(frame)
         reader.receive(start, end)
-        main, copies = reader.main, reader.half.copies
-        if main.waits or copies.held > self._few or copies.reaches_beyond(main.edge):
+        if reader.main.waits or reader.half.copies.held > self._few or not reader.is_quiet():
             self._look(d, frame, time)
             return self.is_steady()
         return True
@@ -314,7 +313,7 @@ class ConnectionReader:
             return False
         for d in (0, 1):
             reader = self.readers[d]
-            if reader is None or reader.main.waits or reader.half.copies.reaches_beyond(reader.main.edge):
+            if reader is None or reader.main.waits or not reader.is_quiet():
                 return False
             if reader.anomaly is not None and self._deviations[d] is not None:
                 return False
@@ -556,7 +555,8 @@ class ConnectionReader:
         """Note that the first octets of a direction are nearly a Key."""
         header = self._searches[d].header_at(offset)
         if header is not None and is_garbled_key(header):
-            copy = self.connection.halves[d].copies.piece(offset)[2]
+            copies = self.connection.halves[d].copies
+            copy = copies.copy_at(copies.index_of(offset))
             if copy.checksum != WRONG:
                 self.garbled[d] = OtherOctets(offset, copy.frame, copy.time, header[:KEY_LENGTH])
 
@@ -680,7 +680,7 @@ class ConnectionReader:
     def _first_after(self, d: int, offset: int) -> Arrival | None:
         """Return the segment of a direction whose copy of the octet at an offset was chosen."""
         copies = self.connection.halves[d].copies
-        return self._arrival(d, copies.piece(offset)[2].frame) if copies.next_start(offset) == offset else None
+        return self._arrival(d, copies.moment_at(offset)[0]) if copies.next_start(offset) == offset else None
 
     def _layouts(self, frames: Sequence[FoundFrame]) -> list[Layout]:
         """Return how FPDUs lie in each direction: M asks for Markers in what its sender receives."""
@@ -828,8 +828,7 @@ class ConnectionReader:
             return
         is_fpdu = begins_with_fpdu(half, found.end, self._layouts((first, second))[d])
         if is_fpdu:
-            copy = half.copies.piece(found.end)[2]
-            self.after_rejection[d] = copy.frame, copy.time
+            self.after_rejection[d] = half.copies.moment_at(found.end)
         elif is_fpdu is False or half.copies.edge(found.end, found.end + LONGEST_FPDU) >= found.end + LONGEST_FPDU:
             half.forget(found.end + 1)  # it is none
 

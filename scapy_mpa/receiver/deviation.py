@@ -357,9 +357,10 @@ class DeviationSearch:
     def _find_edge(self, is_over: bool) -> int:
         half = self._reader.half
         while half.copies.next_start(self._edge) == self._edge:
-            _, end, copy = half.copies.piece(self._edge)
-            is_settled = is_over or half.copies.is_settled(copy) or half.peer.is_acknowledged(self._edge, end)
-            if copy.data is None or not is_settled:
+            copies = half.copies
+            _, end, is_captured = copies.piece(self._edge)
+            is_settled = copies.is_settled(copies.index_of(self._edge)) or half.peer.is_acknowledged(self._edge, end)
+            if not is_captured or not (is_over or is_settled):
                 break
             self._edge = end
         return self._edge

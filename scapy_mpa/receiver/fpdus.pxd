@@ -4,14 +4,15 @@ from cpython cimport array
 from scapy_mpa.framing.markers cimport marker_count
 from scapy_mpa.receiver.plain cimport PlainRun, PlainWrites
 from scapy_mpa.stream.connection cimport TCPHalf
-from scapy_mpa.stream.copies cimport Copies, Copy
-from scapy_mpa.values._inline cimport head, number_at
+from scapy_mpa.stream.copies cimport Copies
+from scapy_mpa.stream.peer_state cimport PeerState
+from scapy_mpa.values._inline cimport head, number_at, word
 from scapy_mpa.values._octets cimport crc_of, own_octets
 from scapy_mpa.values.segment cimport Segment
 
 cdef long long BAD, CUT, GOOD, JURY, LENGTH, LONGEST_FPDU, LOOKED_AT, MARKER, MARKER_INTERVAL, MOST_BAD_IN_A_ROW
 cdef long long NEAR, NEAR_STARTS, NO_OPCODE, SCAN, START, UNCHECKED, WRONG
-cdef long long CRC_RESIDUE, LENGTH_FIELD_LENGTH, MARKER_LENGTH, NEVER, NOWHERE
+cdef long long _COMPARED, _PHASE, CRC_RESIDUE, LENGTH_FIELD_LENGTH, MARKER_LENGTH, NEVER, NOWHERE
 
 @cython.final
 cdef class FPDUChain:
@@ -27,7 +28,7 @@ cdef class FPDUReader:
     cdef public FPDUChain main
     cdef public list _ahead_offsets, _starts, contradictions, damaged, final, left_out, passed, rivals
     cdef public long long _delivered, _due, _final_below, _highest, _judged_below, _startup_frame, _startup_time, _unread
-    cdef public long long error_acked
+    cdef public long long error_acked, hole_end
     cdef public PlainRun _run
     cdef public PlainWrites plain
     cdef public object _refused, anomaly, first_error, first_octets, layout, rest, startup
@@ -40,11 +41,16 @@ cdef class FPDUReader:
         copies=Copies, main=FPDUChain, limit=cython.longlong, at=cython.longlong, edge=cython.longlong,
     )
     cpdef _read(self, FPDUChain chain)
-    cpdef bint _may_wait(self) except -1
+    cpdef list take_passed(self)
+    cpdef bint may_wait(self) except -1
+    @cython.locals(marker=cython.longlong, header=cython.longlong, named=cython.longlong)
+    cpdef bint _is_named(self, long long at, long long end, object octets, long long origin) except -1
+    @cython.locals(half=TCPHalf, main=FPDUChain, peer=PeerState, after=cython.longlong)
+    cpdef bint is_quiet(self) except -1
     @cython.locals(start=cython.longlong, end=cython.longlong, copies=Copies)
     cpdef _read_unread(self)
     @cython.locals(
-        half=TCPHalf, copies=Copies, copy=Copy, index=cython.Py_ssize_t,
+        half=TCPHalf, copies=Copies, index=cython.Py_ssize_t, piece=cython.Py_ssize_t,
         markers_used=cython.bint, crc_used=cython.bint, at=cython.longlong, edge=cython.longlong, start=cython.longlong,
         end=cython.longlong, is_plain=cython.bint, needs_marker=cython.bint, is_usual=cython.bint,
         is_judged=cython.bint, is_passed=cython.bint, by_length=cython.bint,
@@ -74,7 +80,7 @@ cdef class FPDUReader:
         markers_used=cython.bint, crc_used=cython.bint, plain=PlainWrites, run=PlainRun, first=cython.longlong,
         header=cython.longlong, ulpdu_length=cython.longlong, control=cython.longlong, after=cython.longlong,
         phase=cython.longlong, before=cython.Py_ssize_t, markers=cython.longlong, ahead=dict,
-        markers_before=cython.longlong, octets_before=cython.longlong,
+        markers_before=cython.longlong, octets_before=cython.longlong, ulpdu=cython.longlong,
     )
     cpdef int64_t _read_plain(
         self, object data, long long start, long long at, long long end, long long known, long long frame,

@@ -47,7 +47,7 @@ from scapy_mpa.stream.copies import WRONG, Rival
 from scapy_mpa.stream.drop_reason import NEAR, DropReason
 from scapy_mpa.stream.peer_state import NEVER, NOWHERE
 from scapy_mpa.tuples import NamedTuple
-from scapy_mpa.values.octets import crc_of, head, number_at, own_octets
+from scapy_mpa.values.octets import crc_of, head, number_at, own_octets, word
 from scapy_mpa.values.records import BAD, CUT, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
 from scapy_mpa.values.segment import Segment
 
@@ -62,6 +62,8 @@ NEAR_STARTS: Final = 64
 BEGINNING: Final = 16 << 10
 
 _NOTHING: Final = memoryview(b"")
+#: The bits of an offset that tell its place between Markers, and those of FPDUPTR that are compared (RFC 5044 §4.2).
+_PHASE, _COMPARED = MARKER_INTERVAL - 1, 0xFFFC
 #: It makes a named tuple in half the time that its class takes.
 _new_tuple = tuple.__new__
 
@@ -179,6 +181,7 @@ class FPDUReader:
         rivals: copies that were not chosen for the FPDUs that were read.
         first_octets: the first octets of Full Operation, if they are no FPDU that DDP would send.
         rest: what is left at the end that belongs to no FPDU.
+        hole_end: where octets lie beyond a hole that something may fill, as :meth:`is_quiet` found it, else NEVER.
         first_error: (frame, offset) of the first error of code 2 or 3, None without one.
         error_acked: the frame in which the peer acknowledged what that error is in, NEVER if it did not, so far.
         anomaly: what does not fit in BEGINNING, the first in the stream: a sender that deviates may be the cause.
@@ -214,6 +217,7 @@ class FPDUReader:
         "first_error",
         "first_octets",
         "half",
+        "hole_end",
         "is_beginning",
         "layout",
         "left_out",
@@ -254,7 +258,7 @@ class FPDUReader:
         self.final: list[LocatedFPDU] = []
         self.passed: list[tuple[LocatedFPDU | Gap | PlainRun, int]] = []
         self.plain: PlainWrites | None = None
-        #: The last run, to which FPDUs may be added until it is taken.
+        #: The run that was passed last, if FPDUs may be added to it.
         self._run: PlainRun | None = None
         self.left_out: list[LeftOut] = []
         self.contradictions: list[Contradiction] = []
@@ -268,6 +272,7 @@ class FPDUReader:
         self._judged_below = BEGINNING if is_beginning and layout.dialect is None else -1
         #: Octets that are counted before the next Marker of the main chain, where offsets do not tell.
         self._due = layout.dialect.first_due if layout.dialect is not None else 0
+        self.hole_end = NEVER
         self.first_octets = b""
         self.rest: Rest | None = None
         #: The offset after the highest octet that was handed on to it.
@@ -302,6 +307,10 @@ class FPDUReader:
         main = self.main
         if end > self._highest:
             self._highest = end
+        is_next = start == main.edge and end == self._highest and self.half.fin is None
+        if is_next and end < main.need and not (main.waits or self._ahead):
+            main.edge = end
+            return
         if start < main.edge and start < main.need:
             # What competes with the next FPDU may make it valid, or name another end.
             main.need, main.waits = 0, False
@@ -309,20 +318,36 @@ class FPDUReader:
             if start < main.at + 8:
                 main.unresolved = -1, -1
         if not main.waits:
-            if start > main.edge and not self.layout.markers and not self.half.fins:
+            if start > main.edge and not self._has_markers and not self.half.fins:
                 return  # beyond a hole
             self._read(main)
         elif start <= main.edge < end:
             main.edge = min(self.half.copies.edge(main.edge), self._limit(NEVER))
         if (end > main.edge or main.waits) and end > main.at and self._has_markers:
-            if self._may_wait():
+            if self.may_wait():
                 self._unread = min(self._unread, start)
             else:
                 self._read_unread()
                 self._read_beyond(max(start, main.at), end)
         self._forget()
 
-    def _may_wait(self) -> bool:
+    def is_quiet(self) -> bool:
+        """Return True unless octets lie beyond a hole, and time, or an acknowledgement, may show that nothing fills it.
+
+        If it is True, and :attr:`hole_end` is not acknowledged, it stays so.
+        """
+        half, main = self.half, self.main
+        self.hole_end = NEVER
+        if not half.copies.reaches_beyond(main.edge):
+            self._unread = NEVER
+            return True
+        peer, after = half.peer, half.copies.next_start(main.edge)
+        if peer.acked == NOWHERE or after <= peer.acked or not peer.has_room_for(half.believed) or not self.may_wait():
+            return False
+        self.hole_end = after
+        return True
+
+    def may_wait(self) -> bool:
         """Return True if it may wait until octets beyond a hole are read: where it is filled, that shows the same.
 
         So it is where each octet has one copy, and nobody listens.
@@ -382,8 +407,8 @@ class FPDUReader:
         self._forget()
 
     def _is_old(self, at: int, patience: Patience) -> bool:
-        copy = self.half.copies.piece(at)[2]
-        return patience.is_over(copy.frame, copy.time)
+        frame, time = self.half.copies.moment_at(at)
+        return patience.is_over(frame, time)
 
     def relieve(self) -> None:
         """Too much is held: decide what waits, and give up the first hole, or what is not believed after it."""
@@ -462,8 +487,8 @@ class FPDUReader:
         return not is_acknowledged and self._weakest_reason(start, end) != DropReason.NONE
 
     def _leave_out(self, start: int, end: int, reason: DropReason) -> None:
-        copy = self.half.copies.piece(start)[2]
-        self.left_out.append(LeftOut(start, end, copy.frame, copy.time, reason, self.main.edge, self.half.last_frame))
+        frame, time = self.half.copies.moment_at(start)
+        self.left_out.append(LeftOut(start, end, frame, time, reason, self.main.edge, self.half.last_frame))
 
     def _limit(self, end: int) -> int:
         """Return the offset up to which octets are read: a FIN that the peer acknowledged ends them."""
@@ -510,7 +535,7 @@ class FPDUReader:
                     return
                 continue
             if chain.edge < chain.need or chain.edge < at + 8:
-                if not (self._is_over or (self.layout.markers and not self.layout.crc)):
+                if not (self._is_over or (self._has_markers and not self._has_crc)):
                     return
                 if not self._examine_part(chain):
                     return
@@ -531,15 +556,17 @@ class FPDUReader:
         half, copies, at, edge = self.half, self.half.copies, chain.at, chain.edge
         markers_used, crc_used = self._has_markers, self._has_crc
         index = copies.index_of(at)
-        copy, start, end = copies.chosen[index], number_at(copies.starts, index), number_at(copies.ends, index)
+        source, piece, end = copies.sources[index], 4 * index, number_at(copies.ends, index)
         end, is_plain = end if end < edge else edge, not copies.has_doubts
-        if copy.data is None:
+        if source is None:
             return True
-        data: Octets = copy.data
+        data: Octets = source
+        # Its octets are counted from here in the source.
+        start = number_at(copies.starts, index) - number_at(copies.origins, piece + 3)
         if (
             self._has_dialect
             or not chain.is_proven
-            or not (is_plain or (copies.is_settled(copy) and not copies.has_rivals(at, end)))
+            or not (is_plain or (copies.is_settled(index) and not copies.has_rivals(at, end)))
         ):
             return True
         needs_marker = markers_used and not crc_used
@@ -554,7 +581,7 @@ class FPDUReader:
         shows_from = NEVER if window_edge == NOWHERE else window_edge
         shows_from = believed if believed > shows_from else shows_from
         while True:
-            frame, time = copy.frame, copy.time
+            frame, time = number_at(copies.origins, piece), number_at(copies.origins, piece + 1)
             is_judged = by_length and is_passed and at >= judged_below and known >= 0
             header = at + MARKER_LENGTH if markers_used and not at & 511 else at
             if header + 4 <= end:
@@ -625,9 +652,10 @@ class FPDUReader:
                     need = at + 8 if at >= edge else 0
                     break
                 index = copies.index_of(at)
-                copy, start, end = copies.chosen[index], number_at(copies.starts, index), number_at(copies.ends, index)
-                assert copy.data is not None
-                data, end = copy.data, end if end < edge else edge
+                source, piece, end = copies.sources[index], 4 * index, number_at(copies.ends, index)
+                assert source is not None
+                data, end = source, end if end < edge else edge
+                start = number_at(copies.starts, index) - number_at(copies.origins, piece + 3)
         if is_passed and at > chain.at:
             chain.at, chain.known_frame, chain.known_time = at, known, known_time
             chain.by_length, chain.need, chain.waits = True, 0, False
@@ -673,6 +701,7 @@ class FPDUReader:
         if at < self._judged_below and (self._has_markers or not self._has_crc):
             self._judge(fpdu)
         self.final.append(fpdu)
+        self._run = None
         self.passed.append((fpdu, delivered if self._is_gapless else 0))
         if self.plain is not None:
             self.plain.passed(fpdu)
@@ -704,18 +733,23 @@ class FPDUReader:
             return False
         run = self._run_at(at)
         run.arrive(placed, time, first, last)
-        run.add(at, ulpdu_length, markers, octets, header + LENGTH_FIELD_LENGTH)
+        run.add(at, ulpdu_length, markers, octets, header + LENGTH_FIELD_LENGTH, plain.before_marker)
         run.delivered_late += delivered > placed
         plain.passed_run(run, after)
         return True
 
     def _run_at(self, at: int) -> PlainRun:
         """Return the run to which the FPDU at an offset is added."""
-        run, passed = self._run, self.passed
-        if run is None or not passed or passed[-1][0] is not run or not run.may_go_on(at, self._is_gapless):
+        run = self._run
+        if run is None or not run.may_go_on(at, self._is_gapless):
             run = self._run = PlainRun(at, GOOD if self._has_crc else UNCHECKED, self._is_gapless)
-            passed.append((run, self._delivered))
+            self.passed.append((run, self._delivered))
         return run
+
+    def take_passed(self) -> list[tuple[LocatedFPDU | Gap | PlainRun, int]]:
+        """Return what the main chain passed since the last time."""
+        passed, self.passed, self._run = self.passed, [], None
+        return passed
 
     def is_steady(self) -> bool:
         """True if the next FPDU begins where all octets end, and nothing waits or was found beyond it."""
@@ -795,7 +829,8 @@ class FPDUReader:
                 run = self._run_at(at)
                 before, markers_before, octets_before = len(run.starts), run.markers, run.ulpdu_octets
                 run.arrive(frame, time, frame, frame)
-            run.add(at, ulpdu_length, markers, data, header + LENGTH_FIELD_LENGTH - start)
+            ulpdu = header + LENGTH_FIELD_LENGTH - start
+            run.add(at, ulpdu_length, markers, data, ulpdu, plain.before_marker)
             at = after
         if run is None:
             return at
@@ -1002,8 +1037,17 @@ class FPDUReader:
         ``octets`` begin at the offset ``origin``; the last ones may be cut off.
         """
         end = min(end, origin + len(octets))
+        if not self._has_dialect:
+            # FPDUWindow.names() in place.
+            marker, header = at + (-at & _PHASE), at if at & _PHASE else at + MARKER_LENGTH
+            while marker <= end - MARKER_LENGTH:
+                named = word(octets, marker - origin) & _COMPARED
+                if named in ((marker - header) & _COMPARED if marker != at else 0, (marker - at) & _COMPARED):
+                    return True
+                marker += MARKER_INTERVAL
+            return False
         window = FPDUWindow(memoryview(own_octets(octets, at - origin, end - origin)), at, self.layout)
-        return any(window.names(marker, at) for marker in self.layout.marker_positions(at, end - MARKER_LENGTH + 1))
+        return window.is_named(at)
 
     def _crc_in_dialect(self, crc: int) -> int:
         """Return the code of an FPDU of a dialect: one whose CRC is as its sender sends them is good."""
@@ -1039,6 +1083,7 @@ class FPDUReader:
         self._note_rivals(fpdu.offset, fpdu.end)
         self.half.passed = max(self.half.passed, fpdu.end)
         is_delivered = fpdu.crc != BAD and self._is_gapless
+        self._run = None
         self.passed.append((fpdu, self._delivered if is_delivered else 0))
         if self.plain is not None:
             self.plain.passed(fpdu)
@@ -1340,8 +1385,7 @@ class FPDUReader:
         low = max(main.edge, main.at)
         if main.at < low:
             self._pass_unlocated(main.at, low)
-        after = half.copies.piece(start)[2]
-        self._lose(low, start, (after.frame, after.time))
+        self._lose(low, start, half.copies.moment_at(start))
         if self.is_beginning or self._has_passed:
             self._is_gapless = False
         # With Markers, the next one is not far, and it alone is unambiguous (RFC 5044 §4.3).
@@ -1352,6 +1396,7 @@ class FPDUReader:
     def _lose(self, start: int, end: int, moment: Moment) -> None:
         """Octets were sent that no frame brought."""
         acknowledged = self.half.peer.acked_frame(start, end) != NEVER
+        self._run = None
         self.passed.append((Gap(start, end, acknowledged, moment), 0))
 
     def _locate(self, chain: FPDUChain) -> bool:
@@ -1477,10 +1522,10 @@ class FPDUReader:
         """Return the first stretch of [low, edge) of which nothing was cut off, empty if there is none."""
         copies, start = self.half.copies, -1
         while low < edge:
-            _, end, copy = copies.piece(low)
-            if copy.data is not None and start < 0:
+            _, end, is_captured = copies.piece(low)
+            if is_captured and start < 0:
                 start = low
-            elif copy.data is None and start >= 0:
+            elif not is_captured and start >= 0:
                 return start, low
             low = min(end, edge)
         return (edge if start < 0 else start), edge

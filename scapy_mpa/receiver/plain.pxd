@@ -20,17 +20,24 @@ cdef class PlainRun:
 
     cpdef bint may_go_on(self, long long at, bint is_delivered) except -1
     cpdef arrive(self, long long frame, long long time, long long first, long long last)
-    cpdef add(self, long long at, long long ulpdu_length, long long markers, object octets, Py_ssize_t ulpdu)
+    @cython.locals(rest=cython.Py_ssize_t)
+    cpdef add(
+        self, long long at, long long ulpdu_length, long long markers, object octets, Py_ssize_t ulpdu,
+        Py_ssize_t before_marker
+    )
     cpdef take_back(self, Py_ssize_t count, long long markers, long long ulpdu_octets)
 
 @cython.final
 cdef class PlainWrites:
     cdef public bint takes_all
+    cdef public Py_ssize_t before_marker
     cdef public object _origin
     cdef public long long _before, _control, _longest, _longest_part, _state, _end
     cdef public unsigned long long _stag, _stag_before, _to, _to_before
 
-    @cython.locals(stag=cython.ulonglong, to=cython.ulonglong, after=cython.ulonglong, is_last=cython.longlong)
+    @cython.locals(
+        stag=cython.ulonglong, to=cython.ulonglong, after=cython.ulonglong, is_last=cython.longlong, marker=cython.longlong,
+    )
     cpdef bint fits(
         self, object data, long long index, long long header, long long ulpdu_length, long long control, long long phase
     ) except -1

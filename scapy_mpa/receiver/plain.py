@@ -135,11 +135,17 @@ class PlainRun:
             append_number(self.began, first)
             append_number(self.ended, last)
 
-    def add(self, at: int, ulpdu_length: int, markers: int, octets: Octets, ulpdu: int) -> None:
-        """Add an FPDU at an offset, whose ULPDU begins at an index of ``octets``."""
+    def add(self, at: int, ulpdu_length: int, markers: int, octets: Octets, ulpdu: int, before_marker: int) -> None:
+        """Add an FPDU at an offset, whose ULPDU begins at an index of ``octets``.
+
+        ``before_marker``: so many octets of its header precede a Marker; all of them if none stands in it.
+        """
         append_number(self.starts, at)
         append_number(self.fpdus, ulpdu_length)
-        append_octets(self.headers, octets, ulpdu, TAGGED_HEADER_LENGTH)
+        append_octets(self.headers, octets, ulpdu, before_marker)
+        if before_marker < TAGGED_HEADER_LENGTH:
+            rest = TAGGED_HEADER_LENGTH - before_marker
+            append_octets(self.headers, octets, ulpdu + before_marker + MARKER_LENGTH, rest)
         self.markers += markers
         self.ulpdu_octets += ulpdu_length
 
@@ -182,17 +188,18 @@ class PlainWrites:
 
     Attributes:
         takes_all: whether FPDUs are plain that several frames brought, or that were placed late: nobody keeps rows.
+        before_marker: octets of the header of the last FPDU that fitted which precede a Marker in it, or all of them.
     """
 
     __slots__ = (
         "_before", "_control", "_end", "_longest", "_longest_part", "_origin", "_stag", "_stag_before", "_state", "_to",
-        "_to_before", "takes_all",
+        "_to_before", "before_marker", "takes_all",
     )  # fmt: skip
 
     def __init__(self, origin: Origin, takes_all: bool) -> None:
         self._origin: Origin = origin
         self.takes_all = takes_all
-        self._control = -1
+        self._control, self.before_marker = -1, TAGGED_HEADER_LENGTH
         self._longest = self._longest_part = 0
         self._state, self._stag, self._to, self._end = _UNKNOWN, 0, 0, -1
         self._before, self._stag_before, self._to_before = _UNKNOWN, 0, 0
@@ -220,9 +227,18 @@ class PlainWrites:
         is_last = control & _LAST
         if not is_last and not MIN_MULPDU <= ulpdu_length <= self._longest_part:
             return False
-        if phase >= 0 and -(phase + header - index) % MARKER_INTERVAL < LENGTH_FIELD_LENGTH + TAGGED_HEADER_LENGTH:
-            return False  # a Marker in its header
-        stag, to = place(data, header + 4)
+        self.before_marker = TAGGED_HEADER_LENGTH
+        marker = -(phase + header - index) % MARKER_INTERVAL if phase >= 0 else MARKER_INTERVAL
+        if marker >= LENGTH_FIELD_LENGTH + TAGGED_HEADER_LENGTH:
+            stag, to = place(data, header + 4)
+        elif marker in (4, 8, 12):
+            # In front of the STag, or of one of the halves of the TO.
+            self.before_marker = marker - LENGTH_FIELD_LENGTH
+            stag = word(data, header + (4 if marker > 4 else 8))
+            to = word(data, header + (8 if marker > 8 else 12))
+            to = to << 32 | word(data, header + 16)
+        else:
+            return False
         if self._state and (self._state == _UNKNOWN or stag != self._stag or to != self._to):
             return False
         if not has_usual_octets(data, index, phase, ulpdu_length, self._origin):

@@ -237,8 +237,7 @@ class KeySearch:
             edge = copies.edge(offset, offset + STARTUP_HEADER_LENGTH)
             captured = copies.captured_end(offset, edge)
             if captured < edge:
-                copy = copies.piece(offset)[2]
-                return OtherOctets(offset, copy.frame, copy.time, bytes(copies.octets(offset, captured)))
+                return OtherOctets(offset, *copies.moment_at(offset), bytes(copies.octets(offset, captured)))
         return None
 
     def _found(self, startup: StartupFrame, offset: int, end: int, key: bytes = b"") -> FoundFrame:

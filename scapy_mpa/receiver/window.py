@@ -207,6 +207,11 @@ class FPDUWindow:
             found == expected_fpduptr(marker, offset, "first-octet") & _COMPARED
         )
 
+    def is_named(self, offset: int) -> bool:
+        """Return True if a Marker in the window names an offset as the start of its FPDU."""
+        markers = self.layout.marker_positions(offset, self.end - MARKER_LENGTH + 1)
+        return any(self.names(marker, offset) for marker in markers)
+
     def is_whole_and_valid(self, at: int) -> bool:
         """Return True if a valid FPDU begins at an offset; one without ULPDU would be found anywhere in zeros."""
         extent = self.extent(at)

@@ -1,11 +1,12 @@
 cimport cython
 from libc.stdint cimport int64_t
+from cpython cimport array
 from scapy_mpa.stream.copies cimport Copies, Copy, copy_of
 from scapy_mpa.stream.peer_state cimport PeerState
 from scapy_mpa.stream.recent cimport RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space cimport SequenceSpace
 from scapy_mpa.values._inline cimport head, number_at, queued, word
-from scapy_mpa.values._octets cimport own_octets, sum_of
+from scapy_mpa.values._octets cimport has_right_sum, own_octets
 from scapy_mpa.values.options cimport timestamps_of
 from scapy_mpa.values.segment cimport Segment
 
@@ -48,7 +49,11 @@ cdef class TCPHalf:
     cpdef doubt_of(self, Copy copy)
     @cython.locals(peer=PeerState, copies=Copies, is_known=cython.bint, edge=cython.longlong, before=cython.longlong)
     cpdef bint acknowledge(self, long long frame, long long ack, long long window) except -1
-    @cython.locals(copies=Copies, copy=Copy, index=cython.Py_ssize_t, start=cython.longlong)
+    @cython.locals(
+        copies=Copies, index=cython.Py_ssize_t, start=cython.longlong, first=cython.longlong, origins=array.array,
+        kept=cython.Py_ssize_t, at=cython.Py_ssize_t, last=cython.longlong, frame=cython.longlong, time=cython.longlong,
+        check=cython.longlong,
+    )
     cpdef forget(self, long long below)
     @cython.locals(space=SequenceSpace, copies=Copies, peer=PeerState)
     cpdef count_from(self, long long origin)
@@ -57,7 +62,8 @@ cdef class TCPHalf:
     cpdef bint is_read(self) except -1
     @cython.locals(start=cython.longlong)
     cpdef read(self, long long end, Segment seg)
-    cpdef hold_next(self, long long start, long long end, Segment seg)
+    cpdef bint is_new(self, long long start, long long end) except -1
+    cpdef hold_new(self, long long start, long long end, Segment seg)
 
 cdef class Flow
 
@@ -66,8 +72,9 @@ cdef class TCPConnection:
     cdef public bint advanced, has_end, has_syn
     cdef public list has_syns, late, paths
     cdef public dict flow_paths
-    cdef public long long _tsecr, first_frame, last_frame
+    cdef public long long _tsecr, acked, first_frame, last_frame
     cdef public Arrival arrival
+    cdef public TCPHalf _first, _second
     cdef public Flow flow
     cdef public long long first_time
     cdef public object beside, own_paths, strays, user
@@ -81,6 +88,8 @@ cdef class TCPConnection:
         distance=cython.longlong, is_near=cython.bint, shift=cython.longlong, window=cython.longlong, wnd=cython.longlong, acked=cython.longlong,
     )
     cpdef receive(self, Segment seg, Py_ssize_t d, bint is_syn=*)
+    @cython.locals(half=TCPHalf)
+    cpdef own(self)
     @cython.locals(half=TCPHalf, other=TCPHalf)
     cpdef bint accept_syn(self, Segment seg, Py_ssize_t d) except -1
     @cython.locals(half=TCPHalf, d=cython.Py_ssize_t)
@@ -123,8 +132,7 @@ cdef class Flows:
     cpdef tuple begin(self, Segment seg)
     cpdef tuple find(self, object key)
 
-@cython.locals(addresses=cython.Py_ssize_t)
-cpdef bint is_right(bytes key, object buffer, Py_ssize_t tcp, Py_ssize_t end) except -1
 @cython.locals(start=cython.longlong, end=cython.longlong, tcp=cython.longlong, length=cython.longlong)
 cpdef int64_t checksum_of(Segment seg) except -1
+@cython.locals(first=cython.longlong, third=cython.longlong)
 cpdef int64_t hop_limit_of(bytes key, object buffer, Py_ssize_t tcp) except -2

@@ -20,7 +20,7 @@ from scapy_mpa.stream.peer_state import NEVER, NOWHERE, PeerState
 from scapy_mpa.stream.recent import RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space import SequenceSpace
 from scapy_mpa.tuples import NamedTuple
-from scapy_mpa.values.octets import head, number_at, own_octets, queued, sum_of, word
+from scapy_mpa.values.octets import has_right_sum, head, number_at, own_octets, queued, word
 from scapy_mpa.values.options import LARGEST_SHIFT, USUAL_KINDS, announced, sacked_by, timestamps_of
 from scapy_mpa.values.segment import (
     ACK_FLAG,
@@ -500,12 +500,15 @@ class TCPHalf:
         if below > self.needed:
             self.needed = below
             below, copies = min(below, self.keep_from), self.copies
-            for index in range(copies.head, copies.index_of(below)):
-                copy = copies.chosen[index]
-                if copy.data is not None:
-                    start, data = number_at(copies.starts, index), copy.data
-                    self._recent.keep(start, copy.frame, copy.time, copy.reason, copy.checksum, data, 0, len(data))
-            copies.drop(below)
+            origins, kept = copies.origins, copies.index_of(below)
+            for index in range(copies.head, kept):
+                source, at = copies.sources[index], 4 * index
+                if source is not None:
+                    start, first = number_at(copies.starts, index), number_at(origins, at + 3)
+                    last = first + number_at(copies.ends, index) - start
+                    frame, time, check = number_at(origins, at), number_at(origins, at + 1), number_at(origins, at + 2)
+                    self._recent.keep(start, frame, time, check, source, first, last)
+            copies.drop(kept)
             self.peer.forget(below)
 
     def is_read(self) -> bool:
@@ -520,14 +523,19 @@ class TCPHalf:
         self.highest = self.needed = self.passed = end
         if end > self.believed:
             self.believed = end
-        self._recent.keep(start, seg.frame, seg.time, 0, RIGHT, seg.buffer, seg.start, seg.end)
+        self._recent.keep(start, seg.frame, seg.time, RIGHT, seg.buffer, seg.start, seg.end)
         self.peer.forget(end)
 
-    def hold_next(self, start: int, end: int, seg: Segment) -> None:
-        """A segment brought octets that go on where all octets end: hold them."""
-        self.highest = end
-        octets = own_octets(seg.buffer, seg.start, seg.end)
-        self.copies.add(start, end, copy_of(seg.frame, seg.time, NO_REASON, RIGHT, octets))
+    def is_new(self, start: int, end: int) -> bool:
+        """Return True if none of the octets [start, end) came before."""
+        return start >= self.needed and start >= self.passed and self.copies.has_room(start, end)
+
+    def hold_new(self, start: int, end: int, seg: Segment) -> None:
+        """Hold the octets of a segment, which are new, as long as the segment is there itself."""
+        if end > self.highest:
+            self.highest = end
+        self.copies.add_new(start, end, seg.frame, seg.time, RIGHT, seg.buffer, seg.start)
+        self.copies.is_borrowing = True
 
     def read_again(self, start: int) -> None:
         """Let the octets from an offset on, which were held all the time, be read once more."""
@@ -581,18 +589,20 @@ class TCPConnection:
         arrival: the last segment, None if it brought no octets.
         advanced: whether the last segment acknowledged octets of the other direction that had not been acknowledged.
         flow: the connections on the same addresses and ports, None once this one is none of them any more.
+        acked: the offset that the last segment acknowledged, if it was examined whether it is in turn.
         paths: the tags and tunnels of each direction, None as long as they are not known or there are none.
         own_paths: all that its segments had, each with the direction; ``flow_paths`` those of its flow.
     """
 
     __slots__ = (
-        "_shift_counts", "_tsecr", "advanced", "arrival", "beside", "first_frame", "first_time", "flow", "flow_paths",
+        "_first", "_second", "_shift_counts", "_tsecr", "acked", "advanced", "arrival", "beside", "first_frame",
+        "first_time", "flow", "flow_paths",
         "halves", "has_end", "has_syn", "has_syns", "last_frame", "late", "own_paths", "paths", "strays", "user",
     )  # fmt: skip
 
     def __init__(self, budget: RecentBudget | None = None, flow: Flow | None = None) -> None:
         self.flow = flow
-        self.halves = TCPHalf(budget), TCPHalf(budget)
+        self.halves = self._first, self._second = TCPHalf(budget), TCPHalf(budget)
         self.user: Any = None
         self.strays: list[Stray] = []
         self.beside: TCPConnection | None = None
@@ -607,10 +617,16 @@ class TCPConnection:
         self.flow_paths: dict[tuple[int, tuple[str, ...]], None] = flow.paths if flow is not None else {}
         #: The shift counts of the windows that each side sends: the largest where a SYN was not captured.
         self._shift_counts = LARGEST_SHIFT, LARGEST_SHIFT
-        #: The timestamp that the last segment received in turn echoed, -1 without one.
-        self._tsecr = -1
+        #: The timestamp that the last segment received in turn echoed, -1 without one, and what it acknowledged.
+        self._tsecr, self.acked = -1, 0
         self.arrival: Arrival | None = None
         self.advanced = False
+
+    def own(self) -> None:
+        """Copy octets that are held and lie in segments, so that they may be used when these are gone."""
+        for half in (self._first, self._second):
+            if half.copies.is_borrowing:
+                half.copies.own()
 
     @property
     def is_established(self) -> bool:
@@ -840,17 +856,23 @@ class TCPConnection:
     def offset_in_turn(self, seg: Segment, d: int) -> int:
         """Return the offset of a segment about which TCP finds nothing remarkable, -1 if it does.
 
-        :meth:`is_steady` is True.  Octets go on where all octets of the direction end, and all of them were captured,
-        with a checksum that is right.
+        :meth:`is_steady` is True.  None of its octets came before, and all of them were captured, with a checksum that
+        is right.
         """
-        half, other = self.halves[d], self.halves[1 - d]
+        if d:
+            half, other = self._second, self._first
+        else:
+            half, other = self._first, self._second
         peer, length = half.peer, seg.length
         distance, acked = half.space.distance_from_last(seg.seq), other.space.distance_from_last(seg.ack)
         offset, header = half.space.last + distance, seg.start - seg.tcp
         is_close = -CLOSE < distance < CLOSE and -CLOSE < acked < CLOSE
         if seg.tcp < 0 or not seg.flags & ACK_FLAG or seg.flags & STATE_FLAGS or not is_close:
             return -1
-        if length and (seg.end - seg.start != length or offset != half.highest):
+        self.acked = other.space.last + acked
+        if length and seg.end - seg.start != length:
+            return -1
+        if length and offset != half.highest and not half.is_new(offset, offset + length):
             return -1
         tsval = self._tsecr = -1
         if header == _STAMPED_HEADER:
@@ -859,7 +881,7 @@ class TCPConnection:
                 return -1
         elif header != _PLAIN_HEADER:
             return -1
-        if length and not is_right(seg.key, seg.buffer, seg.tcp, seg.end):
+        if length and not has_right_sum(seg.key, seg.buffer, seg.tcp, seg.end):
             return -1
         reason = NO_REASON
         if tsval >= 0 or not peer.has_room_for(offset):
@@ -868,20 +890,23 @@ class TCPConnection:
 
     def receive_in_turn(self, seg: Segment, d: int, offset: int, is_read: bool) -> None:
         """Receive a segment of which :meth:`offset_in_turn` told the offset; its octets were read, or are held."""
-        half, other = self.halves[d], self.halves[1 - d]
+        if d:
+            half, other = self._second, self._first
+        else:
+            half, other = self._first, self._second
         peer, space, end, shift = other.peer, other.space, offset + seg.length, self._shift_counts[d]
         self.last_frame, self.arrival = seg.frame, None
         half.last_frame, half.last_time = seg.frame, seg.time
-        half.space.offset_of(seg.seq, seg.length, half.peer.wnd, half.peer.least_acked)
+        # offset_of() in place: both numbers are close.
+        half.space.last, space.last = end, self.acked
         if self._tsecr >= 0:
             peer.echo(self._tsecr, seg.time)
         window = head(seg.buffer, seg.tcp + 12)[1] << shift
-        acked = space.offset_of(seg.ack, 0, peer.wnd, peer.least_acked)
-        self.advanced = other.acknowledge(seg.frame, acked, window)
+        self.advanced = other.acknowledge(seg.frame, self.acked, window)
         if is_read:
             half.read(end, seg)
         elif seg.length:
-            half.hold_next(offset, end, seg)
+            half.hold_new(offset, end, seg)
 
     def _hold(self, half: TCPHalf, seg: Segment, offset: int, reason: DropReason, tsval: int) -> None:
         """Hold the octets of a segment."""
@@ -1173,14 +1198,11 @@ def stray_of(seg: Segment, d: int) -> Stray:
 def hop_limit_of(key: bytes, buffer: memoryview, tcp: int) -> int:
     """Return TTL or Hop Limit of a packet whose TCP header is at an index, -1 where options or extensions hide it."""
     if len(key) == 12:
-        return word(buffer, tcp - 12) >> 24 if tcp >= 20 and word(buffer, tcp - 20) >> 24 == 0x45 else -1
+        if tcp < 20:
+            return -1
+        first, _, third = queued(buffer, tcp - 20)
+        return third >> 24 if first >> 24 == 0x45 else -1
     return word(buffer, tcp - 33) >> 24 if tcp >= 40 and word(buffer, tcp - 40) >> 28 == 6 else -1
-
-
-def is_right(key: bytes, buffer: memoryview, tcp: int, end: int) -> bool:
-    """Return True if the TCP checksum of the octets [tcp, end) is right (RFC 9293 §3.1)."""
-    addresses = len(key) - 4
-    return (sum_of(buffer, tcp, end) + sum_of(key, 0, addresses) + 6 + end - tcp) % 0xFFFF == 0
 
 
 def checksum_of(seg: Segment) -> int:
@@ -1191,6 +1213,6 @@ def checksum_of(seg: Segment) -> int:
     tcp, end = seg.tcp, seg.end
     if tcp < 0 or end - seg.start != seg.length:
         return UNKNOWN
-    if is_right(seg.key, seg.buffer, tcp, end):
+    if has_right_sum(seg.key, seg.buffer, tcp, end):
         return RIGHT
     return WRONG if checksum_is_wrong(seg) else UNKNOWN

@@ -2,10 +2,12 @@ cimport cython
 from libc.stdint cimport int64_t
 from cpython cimport array
 from scapy_mpa.stream.peer_state cimport PeerState
-from scapy_mpa.values._inline cimport append_number, index_in, number_at
-from scapy_mpa.values._octets cimport put_octets
+from scapy_mpa.values._inline cimport (
+    append_four, append_number, cut_first, index_in, make_room, number_at, put_four, put_number,
+)
+from scapy_mpa.values._octets cimport own_octets, put_octets
 
-cdef long long NEVER, _FEW
+cdef long long NEVER, _FEW, _WRONG
 
 @cython.final
 @cython.no_gc
@@ -20,17 +22,17 @@ cpdef Copy copy_of(long long frame, long long time, object reason, long long che
 @cython.final
 cdef class Copies:
     cdef public Py_ssize_t head
-    cdef public bint has_doubts
+    cdef public bint has_doubts, is_borrowing
     cdef public bytearray _joined
     cdef public dict _rivals, _valid
-    cdef public list chosen
-    cdef public array.array ends, starts
+    cdef public list sources
+    cdef public array.array ends, origins, starts
     cdef public long long _changes, dropped, held, window_known
     cdef public object _failed
     cdef public PeerState _peer
 
     cpdef bint reaches_beyond(self, long long at) except -1
-    @cython.locals(count=cython.Py_ssize_t)
+    @cython.locals(count=cython.Py_ssize_t, head=cython.Py_ssize_t, ends=array.array)
     cpdef Py_ssize_t index_of(self, long long at) except -1
     @cython.locals(index=cython.Py_ssize_t, count=cython.Py_ssize_t, ends=array.array, starts=array.array)
     cpdef int64_t edge(self, long long at, long long enough=*) except? -1
@@ -50,28 +52,48 @@ cdef class Copies:
     @cython.locals(index=cython.Py_ssize_t, first=cython.longlong)
     cpdef octets(self, long long start, long long end)
     @cython.locals(
-        index=cython.Py_ssize_t, at=cython.longlong, first=cython.longlong, stop=cython.longlong, copy=Copy,
+        index=cython.Py_ssize_t, at=cython.longlong, first=cython.longlong, stop=cython.longlong, starts=array.array,
+        ends=array.array, origins=array.array,
     )
     cpdef bytearray join(self, long long start, long long end)
     @cython.locals(index=cython.Py_ssize_t)
     cpdef tuple piece(self, long long at)
-    @cython.locals(index=cython.Py_ssize_t, frame=cython.longlong, time=cython.longlong, copy=Copy, latest=Copy)
+    @cython.locals(
+        at=cython.Py_ssize_t, check=cython.longlong, first=cython.longlong, length=cython.longlong, frame=cython.longlong,
+        time=cython.longlong,
+    )
+    cpdef Copy copy_at(self, Py_ssize_t index)
+    @cython.locals(index=cython.Py_ssize_t)
+    cpdef (long long, long long) moment_at(self, long long at) except *
+    @cython.locals(index=cython.Py_ssize_t, first=cython.longlong, last=cython.longlong)
+    cpdef own(self)
+    cpdef bint has_room(self, long long start, long long end) except -1
+    @cython.locals(count=cython.Py_ssize_t, index=cython.Py_ssize_t)
+    cpdef add_new(
+        self, long long start, long long end, long long frame, long long time, long long checksum, object source,
+        long long first
+    )
+    @cython.locals(index=cython.Py_ssize_t, frame=cython.longlong, time=cython.longlong)
     cpdef tuple frames(self, long long start, long long end)
     @cython.locals(
-        index=cython.Py_ssize_t, first=cython.longlong, last=cython.longlong, time=cython.longlong, copy=Copy,
+        index=cython.Py_ssize_t, first=cython.longlong, last=cython.longlong, time=cython.longlong, frame=cython.longlong,
+        count=cython.Py_ssize_t, starts=array.array, origins=array.array,
     )
     cpdef (long long, long long, long long) span(self, long long start, long long end) except *
-    cpdef bint is_settled(self, Copy copy) except -1
+    @cython.locals(frame=cython.longlong, check=cython.longlong)
+    cpdef bint is_settled(self, Py_ssize_t index) except -1
     @cython.locals(
         captured=cython.longlong, new=cython.longlong, at=cython.longlong, stop=cython.longlong, index=cython.Py_ssize_t,
         starts=array.array, ends=array.array,
     )
     cpdef int64_t add(self, long long start, long long end, Copy copy) except -1
-    @cython.locals(starts=array.array, ends=array.array, chosen=list, room=cython.Py_ssize_t)
-    cpdef Py_ssize_t _insert(self, Py_ssize_t index, long long start, long long end, Copy copy) except -1
+    @cython.locals(starts=array.array, ends=array.array, origins=array.array, sources=list, room=cython.Py_ssize_t)
+    cpdef Py_ssize_t _insert(self, Py_ssize_t index, long long start, long long end) except -1
+    @cython.locals(check=cython.longlong)
+    cpdef _choose_for(self, Py_ssize_t index, Copy copy)
     @cython.locals(
-        ends=array.array, starts=array.array, chosen=list, head=cython.Py_ssize_t, index=cython.Py_ssize_t,
-        at=cython.Py_ssize_t, count=cython.Py_ssize_t,
+        ends=array.array, starts=array.array, sources=list, head=cython.Py_ssize_t, at=cython.Py_ssize_t,
+        count=cython.Py_ssize_t,
     )
-    cpdef drop(self, long long below)
+    cpdef drop(self, Py_ssize_t index)
     cpdef bint has_alone(self, long long start, long long end, object reason) except -1

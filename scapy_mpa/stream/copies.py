@@ -13,10 +13,22 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from scapy_mpa.framing.markers import Octets
 from scapy_mpa.stream.drop_reason import NO_REASON, DropReason
 from scapy_mpa.stream.peer_state import NEVER, PeerState
 from scapy_mpa.tuples import NamedTuple
-from scapy_mpa.values.octets import append_number, index_in, number_at, put_octets
+from scapy_mpa.values.octets import (
+    append_four,
+    append_number,
+    cut_first,
+    index_in,
+    make_room,
+    number_at,
+    own_octets,
+    put_four,
+    put_number,
+    put_octets,
+)
 
 #: Copies of the same octets that differ and are kept, and frames whose copies are tried for an FPDU that is not valid,
 #: alone, two together, all, all but one: a bound of time, 91 attempts at most.
@@ -31,6 +43,9 @@ MOST_FAILED: Final = 1 << 6
 _FEW: Final = 32
 #: Whether the TCP checksum of a segment is right, wrong, or says nothing (offloaded, cut, no header).
 UNKNOWN, RIGHT, WRONG = 0, 1, 2
+#: The same for this module, where it is a number of C if it is compiled.
+_WRONG: Final = WRONG
+_REASONS: Final = tuple(DropReason)
 
 
 class Copy:
@@ -143,20 +158,24 @@ class Copies:
         held: octets held, copies that are not chosen included.
         dropped: segments of which something was not kept, because too many copies differ.
         window_known: the frame up to which OVERWINDOW says nothing, since ACKs were not captured.
+        is_borrowing: whether some octets may lie in what others hold (:meth:`own`).
         has_doubts: False if each octet held has one copy, which was captured and has no reason to be dropped.
-        starts: where pieces begin, ``ends`` where they end, and ``chosen`` the copy chosen for each
+        starts: where pieces begin, and ``ends`` where they end.
+        sources: what holds the octets of the copy chosen for each piece, None where they were cut off.
+        origins: four numbers for each piece: the frame of the copy chosen, its time, its checksum and, times 4, its
+            reason, and the index of its first octet in its source.
         head: the index of the first piece: those before it were dropped, or are room for octets that come late.
     """
 
     __slots__ = (
-        "_changes", "_failed", "_joined", "_peer", "_rivals", "_valid", "chosen", "dropped", "ends", "has_doubts",
-        "head", "held", "starts", "window_known",
+        "_changes", "_failed", "_joined", "_peer", "_rivals", "_valid", "dropped", "ends", "has_doubts", "head", "held",
+        "is_borrowing", "origins", "sources", "starts", "window_known",
     )  # fmt: skip
 
     def __init__(self, peer: PeerState) -> None:
         self._peer = peer
-        self.starts, self.ends = array("q"), array("q")
-        self.chosen: list[Copy] = []
+        self.starts, self.ends, self.origins = array("q"), array("q"), array("q")
+        self.sources: list[Octets | None] = []
         self.head = 0
         #: The octets that were asked for last which lie in several pieces.
         self._joined = bytearray()
@@ -171,6 +190,7 @@ class Copies:
         self.held = 0
         self.dropped = 0
         self.window_known = 0
+        self.is_borrowing = False
         #: Once True, it is so until nothing is held.
         self.has_doubts = False
 
@@ -201,10 +221,12 @@ class Copies:
 
     def index_of(self, at: int) -> int:
         """Return the index of the piece that holds ``at``, or of the first one after it."""
-        count = len(self.ends)
-        if count > self.head and number_at(self.starts, count - 1) <= at < number_at(self.ends, count - 1):
+        count, head, ends = len(self.ends), self.head, self.ends
+        if count == head or at < number_at(ends, head):
+            return head
+        if number_at(self.starts, count - 1) <= at < number_at(ends, count - 1):
             return count - 1
-        return index_in(self.ends, at + 1, self.head)
+        return index_in(ends, at + 1, head)
 
     def _indexes(self, start: int, end: int) -> Iterator[int]:
         index = self.index_of(start)
@@ -263,15 +285,12 @@ class Copies:
 
     def is_captured(self, start: int, end: int) -> bool:
         """Return True if none of the octets of [start, end), all of them held, was cut off."""
-        for index in self._indexes(start, end) if self.has_doubts else ():
-            if self.chosen[index].data is None:
-                return False
-        return True
+        return self.captured_end(start, end) == end
 
     def captured_end(self, start: int, end: int) -> int:
         """Return the offset of the first octet of [start, end), all of them held, that was cut off; ``end`` if none."""
         for index in self._indexes(start, end) if self.has_doubts else ():
-            if self.chosen[index].data is None:
+            if self.sources[index] is None:
                 return max(start, self.starts[index])
         return end
 
@@ -280,80 +299,101 @@ class Copies:
         index = self.index_of(start)
         if number_at(self.ends, index) < end:
             return memoryview(bytes(self.join(start, end)[: end - start]))
-        data = self.chosen[index].data
-        assert data is not None
-        first = start - number_at(self.starts, index)
-        return memoryview(data)[first : first + end - start]
+        source = self.sources[index]
+        assert source is not None
+        first = number_at(self.origins, 4 * index + 3) + start - number_at(self.starts, index)
+        return memoryview(source)[first : first + end - start]
 
     def copied(self, start: int, end: int) -> bytes:
         """Return a copy of what :meth:`octets` returns."""
         index = self.index_of(start)
         if number_at(self.ends, index) < end:
             return bytes(self.join(start, end)[: end - start])
-        data = self.chosen[index].data
-        assert data is not None
-        first = start - number_at(self.starts, index)
-        last = first + end - start
-        return bytes(data[first:last])
+        source = self.sources[index]
+        assert source is not None
+        first = number_at(self.origins, 4 * index + 3) + start - number_at(self.starts, index)
+        return own_octets(source, first, first + end - start)
 
     def join(self, start: int, end: int) -> bytearray:
         """Return the chosen octets of [start, end), as :meth:`octets` does, until others are asked for; more follow."""
-        index, at = self.index_of(start), start
+        index, at, starts, ends, origins = self.index_of(start), start, self.starts, self.ends, self.origins
         while at < end:
-            copy = self.chosen[index]
-            first, stop = at - number_at(self.starts, index), number_at(self.ends, index)
+            source, stop = self.sources[index], number_at(ends, index)
+            first = number_at(origins, 4 * index + 3) + at - number_at(starts, index)
             stop = end if end < stop else stop
-            assert copy.data is not None
-            put_octets(self._joined, at - start, copy.data, first, stop - at)
+            assert source is not None
+            put_octets(self._joined, at - start, source, first, stop - at)
             at = stop
             index += 1
         return self._joined
 
-    def piece(self, at: int) -> tuple[int, int, Copy]:
-        """Return where the piece that holds ``at`` begins and ends, and the copy chosen; ``at`` must be held."""
+    def piece(self, at: int) -> tuple[int, int, bool]:
+        """Return where the piece that holds ``at`` begins and ends, and whether it was captured; it must be held."""
         index = self.index_of(at)
-        return self.starts[index], self.ends[index], self.chosen[index]
+        return self.starts[index], self.ends[index], self.sources[index] is not None
+
+    def copy_at(self, index: int) -> Copy:
+        """Return the copy that is chosen for a piece."""
+        source, at = self.sources[index], 4 * index
+        check, first = number_at(self.origins, at + 2), number_at(self.origins, at + 3)
+        length = number_at(self.ends, index) - number_at(self.starts, index)
+        data = own_octets(source, first, first + length) if source is not None else None
+        frame, time = number_at(self.origins, at), number_at(self.origins, at + 1)
+        return copy_of(frame, time, _REASONS[check >> 2], check & 3, data)
+
+    def _choose_for(self, index: int, copy: Copy) -> None:
+        """Let a copy be chosen for a piece, whose octets it has."""
+        check: int = copy.reason
+        self.sources[index] = copy.data
+        put_four(self.origins, 4 * index, copy.frame, copy.time, copy.checksum | check << 2, 0)
+
+    def moment_at(self, at: int) -> tuple[int, int]:
+        """Return frame and time of the copy chosen for an octet that is held."""
+        index = 4 * self.index_of(at)
+        return number_at(self.origins, index), number_at(self.origins, index + 1)
 
     def frames(self, start: int, end: int) -> tuple[tuple[int, ...], int, int]:
         """Return the frames of the copies chosen for [start, end), ascending, and the last one with its time."""
         index = self.index_of(start)
-        latest = self.chosen[index]
+        frame, time = number_at(self.origins, 4 * index), number_at(self.origins, 4 * index + 1)
         if number_at(self.ends, index) >= end:
-            return (latest.frame,), latest.frame, latest.time
+            return (frame,), frame, time
+        found = {frame}
         _, frame, time = self.span(start, end)
-        index, found = index + 1, {latest.frame}
+        index += 1
         while index < len(self.starts) and number_at(self.starts, index) < end:
-            copy = self.chosen[index]
-            found.add(copy.frame)
+            found.add(number_at(self.origins, 4 * index))
             index += 1
         return tuple(sorted(found)), frame, time
 
     def span(self, start: int, end: int) -> tuple[int, int, int]:
         """Return the first and the last frame of the copies chosen for [start, end), and the time of the last."""
-        index = self.index_of(start)
-        copy = self.chosen[index]
-        first, last, time = copy.frame, copy.frame, copy.time
+        index, starts, origins = self.index_of(start), self.starts, self.origins
+        first = last = number_at(origins, 4 * index)
+        time, count = number_at(origins, 4 * index + 1), len(starts)
         index += 1
-        while index < len(self.starts) and number_at(self.starts, index) < end:
-            copy = self.chosen[index]
-            if copy.frame > last:
-                last, time = copy.frame, copy.time
-            elif copy.frame < first:
-                first = copy.frame
+        while index < count and number_at(starts, index) < end:
+            frame = number_at(origins, 4 * index)
+            if frame > last:
+                last, time = frame, number_at(origins, 4 * index + 1)
+            elif frame < first:
+                first = frame
             index += 1
         return first, last, time
 
-    def is_settled(self, copy: Copy) -> bool:
-        """Return True if a chosen copy stays chosen, whatever is captured later: nothing speaks against it."""
-        return copy.checksum != WRONG and (not copy.reason or not effective_reason(copy, False, self.window_known))
+    def is_settled(self, index: int) -> bool:
+        """Return True if the copy chosen for a piece stays so, whatever is captured later."""
+        frame, check = number_at(self.origins, 4 * index), number_at(self.origins, 4 * index + 2)
+        is_window_unknown = check >> 2 == DropReason.OVERWINDOW and frame <= self.window_known
+        return check & 3 != _WRONG and (not check >> 2 or is_window_unknown)
 
     def strongest_reason(self, start: int, end: int) -> int:
         """Return the strongest reason of the copies chosen for [start, end): 0 if all of them are settled."""
         strongest = 0
         for index in self._indexes(start, end) if self.has_doubts else ():
-            copy = self.chosen[index]
-            if not self.is_settled(copy):
-                strongest = max(strongest, DropReason.CHECKSUM if copy.checksum == WRONG else copy.reason)
+            if not self.is_settled(index):
+                check = number_at(self.origins, 4 * index + 2)
+                strongest = max(strongest, DropReason.CHECKSUM if check & 3 == WRONG else check >> 2)
         return strongest
 
     def weakest_reason(self, start: int, end: int, has_right: bool = False) -> DropReason:
@@ -363,7 +403,7 @@ class Copies:
         return min(
             effective_reason(copy, has_right, self.window_known)
             for index in self._indexes(start, end)
-            for copy in self._rivals.get(self.starts[index], (self.chosen[index],))
+            for copy in self._rivals.get(self.starts[index]) or (self.copy_at(index),)
         )
 
     def pieces_below(self, offset: int) -> int:
@@ -373,11 +413,46 @@ class Copies:
     def has_alone(self, start: int, end: int, reason: DropReason) -> bool:
         """Return True if octets of [start, end) have one copy alone, and with this reason to be dropped."""
         for index in self._indexes(start, end) if self.has_doubts else ():
-            if self.chosen[index].reason == reason and self.starts[index] not in self._rivals:
+            if self.origins[4 * index + 2] >> 2 == reason and self.starts[index] not in self._rivals:
                 return True
         return False
 
     # --- copies come and go ---
+
+    def own(self) -> None:
+        """Copy octets that lie in what others hold, who may want to let go of it."""
+        self.is_borrowing = False
+        for index in range(self.head, len(self.starts)):
+            source = self.sources[index]
+            if source is not None and not isinstance(source, bytes):
+                first = number_at(self.origins, 4 * index + 3)
+                last = first + number_at(self.ends, index) - number_at(self.starts, index)
+                self.sources[index] = own_octets(source, first, last)
+                put_number(self.origins, 4 * index + 3, 0)
+
+    def has_room(self, start: int, end: int) -> bool:
+        """Return True if none of the octets [start, end) is held."""
+        index = self.index_of(start)
+        return index == len(self.starts) or end <= number_at(self.starts, index)
+
+    def add_new(
+        self, start: int, end: int, frame: int, time: int, checksum: int, source: Octets | None, first: int
+    ) -> None:
+        """Hold the octets [start, end), for which there is room, and which have no reason to be dropped.
+
+        They are those of ``source`` from the index ``first`` on.
+        """
+        count = len(self.starts)
+        if count == self.head or start >= number_at(self.ends, count - 1):
+            append_number(self.starts, start)
+            append_number(self.ends, end)
+            append_four(self.origins, frame, time, checksum, first)
+            self.sources.append(source)
+            self.held += end - start
+        else:
+            index = self._insert(self.index_of(start), start, end)
+            self.sources[index] = source
+            put_four(self.origins, 4 * index, frame, time, checksum, first)
 
     def add(self, start: int, end: int, copy: Copy) -> int:
         """Hold one more copy, of octets [start, end); return how many of them no copy had brought.
@@ -390,24 +465,23 @@ class Copies:
         if reason or copy.checksum == WRONG or captured < end:
             self.has_doubts = True
         elif not ends or start >= number_at(ends, len(ends) - 1):
-            append_number(starts, start)
-            append_number(ends, end)
-            self.chosen.append(copy)
-            self.held += end - start
+            self.add_new(start, end, copy.frame, copy.time, copy.checksum, data, 0)
             return end - start
         if start < captured < end:
             return self.add(start, captured, copy) + self.add(captured, end, copy.with_data(None))
         if captured <= start:
             copy = copy.with_data(None)
         if not len(self) or start >= ends[-1]:
-            self._insert(len(starts), start, end, copy)
+            self._choose_for(self._insert(len(starts), start, end), copy)
             return end - start
         is_full = len(self._rivals) >= MOST_CONTESTED
         new, at, index = 0, start, self.index_of(start)
         while at < end:
             if index == len(starts) or at < starts[index]:
                 stop = end if index == len(starts) else min(end, starts[index])
-                index = self._insert(index, at, stop, _part(copy, start, at, stop)) + 1
+                index = self._insert(index, at, stop)
+                self._choose_for(index, _part(copy, start, at, stop))
+                index += 1
                 new += stop - at
             elif is_full:
                 # No more than what is not held yet is kept.
@@ -420,33 +494,36 @@ class Copies:
             at = stop
         return new
 
-    def _insert(self, index: int, start: int, end: int, copy: Copy) -> int:
-        """Put a piece in front of the one at an index; return its own."""
-        starts, ends, chosen = self.starts, self.ends, self.chosen
+    def _insert(self, index: int, start: int, end: int) -> int:
+        """Make room for a piece in front of the one at an index; return its own."""
+        starts, ends, origins, sources = self.starts, self.ends, self.origins, self.sources
         self.held += end - start
         if index > self.head or index == len(starts):
-            starts.insert(index, start)
-            ends.insert(index, end)
-            chosen.insert(index, copy)
-            return index
-        if not self.head:
-            # Octets that come in reverse order must not move all others each time.
-            room = len(starts)
-            starts[:0], ends[:0] = array("q", [-NEVER]) * room, array("q", [-NEVER]) * room
-            chosen[:0] = [copy] * room
-            self.head = room
-        self.head -= 1
-        starts[self.head], ends[self.head], chosen[self.head] = start, end, copy
-        return self.head
+            make_room(starts, index, 1)
+            make_room(ends, index, 1)
+            make_room(origins, 4 * index, 4)
+            sources.insert(index, None)
+        else:
+            if not self.head:
+                # Octets that come in reverse order must not move all others each time.
+                room = len(starts)
+                starts[:0], ends[:0] = array("q", [-NEVER]) * room, array("q", [-NEVER]) * room
+                make_room(origins, 0, 4 * room)
+                sources[:0] = [None] * room
+                self.head = room
+            self.head = index = self.head - 1
+        put_number(starts, index, start)
+        put_number(ends, index, end)
+        return index
 
     def _compete(self, index: int, start: int, end: int, copy: Copy) -> int:
         """Compare a copy with what is held of [start, end), in the piece at an index; return the index after it."""
-        first, chosen = start - self.starts[index], self.chosen[index]
+        first, chosen = start - self.starts[index], self.copy_at(index)
         if copy.data is None or chosen.data is None:
             # Octets that were cut off equal any; who was captured whole brings them.
             if copy.data is not None:
                 index = self._split(index, start, end)
-                self.chosen[index] = chosen.with_data(copy.data)
+                self._choose_for(index, chosen.with_data(copy.data))
             return self.index_of(start) + 1
         copies = self._rivals.get(self.starts[index], (chosen,))
         if any(_is_no_better(copy, one, first, end - start) for one in copies):
@@ -455,7 +532,7 @@ class Copies:
             self.dropped += 1
             return index + 1
         index = self._split(index, start, end)
-        copies = self._rivals.setdefault(start, [self.chosen[index]])
+        copies = self._rivals.setdefault(start, [self.copy_at(index)])
         copies.append(copy)
         self.has_doubts = True
         self.held += end - start
@@ -470,14 +547,15 @@ class Copies:
         start = self.starts[index]
         if start in self._valid:
             # Of what makes the FPDU valid there may be a better copy.
-            copies = [copy for copy in copies if copy.data == self.chosen[index].data]
+            data = self.copy_at(index).data
+            copies = [copy for copy in copies if copy.data == data]
         acked_frame = self._peer.acked_frame(start, self.ends[index])
-        self.chosen[index] = choose(copies, acked_frame, None, self.window_known)
+        self._choose_for(index, choose(copies, acked_frame, None, self.window_known))
 
     def _split(self, index: int, start: int, end: int) -> int:
         """Make [start, end) a piece of its own; return its index."""
         for at in (start, end):
-            first, last, whole = self.starts[index], self.ends[index], self.chosen[index]
+            first, last, whole = self.starts[index], self.ends[index], self.copy_at(index)
             if not first < at < last:
                 continue
             rivals = self._rivals.pop(first, None)
@@ -486,9 +564,9 @@ class Copies:
                 self._rivals[at] = [_part(one, first, at, last) for one in rivals]
                 if first in self._valid:
                     self._valid[at] = self._valid[first]
-            self.ends[index], self.chosen[index] = at, _part(whole, first, first, at)
+            self.ends[index] = at
             self.held -= last - at
-            self._insert(index + 1, at, last, _part(whole, first, at, last))
+            self._choose_for(self._insert(index + 1, at, last), _part(whole, first, at, last))
             if at == start:
                 index += 1
         return index
@@ -499,10 +577,10 @@ class Copies:
         if index < len(self.starts) and self.starts[index] < at:
             self._split(index, at, self.ends[index])
 
-    def drop(self, below: int) -> None:
-        """Let go of the pieces that end at or below an offset."""
-        ends, starts, chosen, head = self.ends, self.starts, self.chosen, self.head
-        count, index = len(ends), self.index_of(below)
+    def drop(self, index: int) -> None:
+        """Let go of the pieces before the one at an index."""
+        ends, starts, sources, head = self.ends, self.starts, self.sources, self.head
+        count = len(ends)
         if index == head:
             return
         for at in range(head, index):
@@ -512,10 +590,13 @@ class Copies:
                 for one in rivals[1:]:
                     self.held -= len(one.data or b"")
                 self._valid.pop(starts[at], None)
-            chosen[at] = _GONE
+            sources[at] = None
         self.head = index
-        if 2 * index >= count > _FEW:
-            del starts[:index], ends[:index], chosen[:index]
+        if index == count or 2 * index >= count > _FEW:
+            cut_first(starts, index)
+            cut_first(ends, index)
+            cut_first(self.origins, 4 * index)
+            del sources[:index]
             self.head = 0
         self.has_doubts = self.has_doubts and index < count
 
@@ -566,13 +647,13 @@ class Copies:
             if others is None:
                 others = self._others(contested)
             for index, chosen in replaced.items():
-                self.chosen[index] = chosen
+                self._choose_for(index, chosen)
             replaced = {}
             # The copy of the first of these frames counts.
             for frame in reversed(frames):
                 for index, copy in others.get(frame, ()):
-                    replaced.setdefault(index, self.chosen[index])
-                    self.chosen[index] = copy
+                    replaced.setdefault(index, self.copy_at(index))
+                    self._choose_for(index, copy)
             if last := valid_end():
                 starts = [self.starts[index] for index in replaced]
                 # Of a segment that is damaged in this FPDU, the next one may have accepted its part.
@@ -581,7 +662,7 @@ class Copies:
                 self.settle(last, end)
                 return True
         for index, chosen in replaced.items():
-            self.chosen[index] = chosen
+            self._choose_for(index, chosen)
         if start not in self._failed and len(self._failed) >= MOST_FAILED:
             del self._failed[next(iter(self._failed))]
         self._failed[start] = end, self._changes, tried
@@ -591,7 +672,7 @@ class Copies:
         """Return by frame its copies that differ from those chosen, each with the index of its piece."""
         found: dict[int, list[tuple[int, Copy]]] = {}
         for index in contested:
-            data = self.chosen[index].data
+            data = self.copy_at(index).data
             for copy in self._rivals[self.starts[index]]:
                 if copy.data != data:
                     found.setdefault(copy.frame, []).append((index, copy))
@@ -601,7 +682,7 @@ class Copies:
         """Yield the frames whose copies may have been accepted in place of those chosen, the likeliest first."""
         ranks: dict[int, tuple[int, int]] = {}
         for index in contested:
-            at, chosen = self.starts[index], self.chosen[index]
+            at, chosen = self.starts[index], self.copy_at(index)
             acked_frame = self._peer.acked_frame(at, self.ends[index])
             for copy in self._rivals[at]:
                 # What came after the ACK cannot have been taken in place of what was acknowledged.
@@ -620,7 +701,7 @@ class Copies:
     def chosen_in(self, start: int, end: int) -> Iterator[tuple[int, Copy]]:
         """Yield where each piece of [start, end) begins, and the copy chosen for it."""
         for index in self._indexes(start, end):
-            yield self.starts[index], self.chosen[index]
+            yield self.starts[index], self.copy_at(index)
 
     def rivals(self, start: int, end: int) -> list[Rival]:
         """Return the copies of [start, end) that are not those chosen, the first place of each pair of frames."""
@@ -628,12 +709,14 @@ class Copies:
             return []
         found: dict[tuple[int, int], Rival] = {}
         indexes = list(self._indexes(start, end)) if start < end else []
-        sole = {self.chosen[index].frame for index in indexes if self.starts[index] not in self._rivals}
+        sole = {self.origins[4 * index] for index in indexes if self.starts[index] not in self._rivals}
         for index in indexes:
-            at, chosen = self.starts[index], self.chosen[index]
-            copies = self._rivals.get(at, ())
+            at, copies = self.starts[index], self._rivals.get(self.starts[index], ())
+            if not copies:
+                continue
+            chosen = self.copy_at(index)
             low, high = max(at, start), min(self.ends[index], end)
-            acked_frame = self._peer.acked_frame(at, self.ends[index]) if copies else 0
+            acked_frame = self._peer.acked_frame(at, self.ends[index])
             has_right = any(copy.checksum != WRONG for copy in copies)
             for copy in copies:
                 pair = chosen.frame, copy.frame
@@ -655,10 +738,6 @@ class Copies:
                     chosen.checksum == copy.checksum == RIGHT, chosen.frame in sole,
                 )  # fmt: skip
         return list(found.values())
-
-
-#: In place of copies that were dropped.
-_GONE: Final = copy_of(0, 0, DropReason.NONE, UNKNOWN, None)
 
 
 def _part(copy: Copy, origin: int, start: int, end: int) -> Copy:

@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 from cpython cimport array
-from scapy_mpa.values._inline cimport append_number, index_in, number_at
+from scapy_mpa.values._inline cimport append_number, cut_first, index_in, number_at
 
 cdef long long OLDER, PAWS_WINDOW, SEQ_MASK, SHORTEST_TICK, TICK_SLACK
 cdef long long _FEW, _NOWHERE, _TWICE_ACKS

@@ -11,7 +11,7 @@ from typing import Final
 
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.stream.drop_reason import NO_REASON, PAWS_WINDOW, SHORTEST_TICK, TICK_SLACK, DropReason
-from scapy_mpa.values.octets import append_number, index_in, number_at
+from scapy_mpa.values.octets import append_number, cut_first, index_in, number_at
 
 #: A frame after all others, an offset behind all others.
 NEVER: Final = 1 << 62
@@ -234,9 +234,11 @@ class PeerState:
         """Drop what was acknowledged below an offset: nobody asks for it any more; SACKs beyond SEG.ACK are counted."""
         if self.acked != _NOWHERE and self.acked < below:
             below = self.acked
-        if len(self._ends) > _FEW and self._ends[0] <= below:
+        if len(self._ends) > _FEW and number_at(self._ends, 0) <= below:
             count = index_in(self._ends, below + 1)
-            del self._starts[:count], self._ends[:count], self._frames[:count]
+            cut_first(self._starts, count)
+            cut_first(self._ends, count)
+            cut_first(self._frames, count)
 
     def sacked_octets(self, end: int) -> int:
         """Return how many octets below an offset, beyond SEG.ACK, were acknowledged selectively."""

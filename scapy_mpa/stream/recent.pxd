@@ -8,7 +8,7 @@ cdef long long PIECE_LENGTH
 @cython.final
 cdef class RecentBudget:
     cdef public bytearray _octets
-    cdef public long long _written
+    cdef public long long _at, _written
 
     @cython.locals(most=cython.longlong, size=cython.longlong, at=cython.longlong)
     cpdef int64_t keep(
@@ -21,8 +21,7 @@ cdef class RecentOctets:
     cdef public RecentBudget _budget
     cdef public long long _last, _origin
 
-    @cython.locals(check=cython.longlong)
     cpdef keep(
-        self, long long start, long long frame, long long time, long long reason, long long checksum, object octets,
-        long long first, long long last
+        self, long long start, long long frame, long long time, long long check, object octets, long long first,
+        long long last
     )

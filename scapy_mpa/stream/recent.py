@@ -23,25 +23,25 @@ MOST_COMPARED: Final = 64
 class RecentBudget:
     """The pieces that were read last, of all directions, one behind the other: each takes the place of the oldest."""
 
-    __slots__ = ("_octets", "_written")
+    __slots__ = ("_at", "_octets", "_written")
 
     def __init__(self) -> None:
         self._octets = bytearray()
-        #: How many octets were written in all: they are at this number modulo MOST_OCTETS.
-        self._written = 0
+        #: How many octets were written in all, and that modulo MOST_OCTETS: where the next piece is put.
+        self._written = self._at = 0
 
     def keep(
         self, start: int, frame: int, time: int, check: int, before: int, octets: Octets, first: int, last: int
     ) -> int:
         """Keep ``octets[first:last]`` as a piece; return its place, which goes up, -1 if there is no room at all."""
-        most, size = MOST_OCTETS, PIECE_LENGTH + last - first
+        most, size, at = MOST_OCTETS, PIECE_LENGTH + last - first, self._at
         if size > most:
             return -1
-        at = self._written % most
         if at + size > most:
             self._written, at = self._written + most - at, 0
         put_piece(self._octets, at, start, frame, time, check, before, octets, first, last)
         self._written += size
+        self._at = at + size
         return self._written - size
 
     def piece(self, place: int) -> tuple[int, int, int, int, int, bytes] | None:
@@ -63,12 +63,12 @@ class RecentOctets:
         self._last = -1
         self._origin = 0
 
-    def keep(
-        self, start: int, frame: int, time: int, reason: int, checksum: int, octets: Octets, first: int, last: int
-    ) -> None:
-        """Keep a piece that was read: ``octets[first:last]``, the first of which is at the offset ``start``."""
-        check, start = checksum | reason << 2, start + self._origin
-        self._last = self._budget.keep(start, frame, time, check, self._last, octets, first, last)
+    def keep(self, start: int, frame: int, time: int, check: int, octets: Octets, first: int, last: int) -> None:
+        """Keep a piece that was read: ``octets[first:last]``, the first of which is at the offset ``start``.
+
+        ``check`` is its checksum and, times 4, its reason.
+        """
+        self._last = self._budget.keep(start + self._origin, frame, time, check, self._last, octets, first, last)
 
     def shift(self, origin: int) -> None:
         """Count offsets from what is now ``origin``."""

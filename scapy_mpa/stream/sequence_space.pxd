@@ -5,7 +5,7 @@ cdef long long CLOSE, HALF, LARGEST_WINDOW, NEAR, NOWHERE, SEQ_MASK
 
 @cython.final
 cdef class SequenceSpace:
-    cdef public long long last
+    cdef public long long last, zero
     cdef public object base
     cdef public list others
 

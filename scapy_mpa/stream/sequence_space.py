@@ -27,25 +27,27 @@ class SequenceSpace:
 
     Attributes:
         base: the sequence number of offset 0, None before the first number is known.
+        zero: the same, a number.
         last: the place met last.
         others: the other places, that met last first.
     """
 
-    __slots__ = ("base", "last", "others")
+    __slots__ = ("base", "last", "others", "zero")
 
     def __init__(self) -> None:
         self.base: int | None = None
-        self.last = 0
+        self.last = self.zero = 0
         self.others: list[int] = []
 
     def begin(self, seq: int) -> None:
         """Let a sequence number be offset 0."""
-        self.base, self.last, self.others = seq & SEQ_MASK, 0, []
+        self.base = self.zero = seq & SEQ_MASK
+        self.last, self.others = 0, []
 
     def nearest(self, seq: int) -> tuple[int, int]:
         """Return the distance in octets of a sequence number from the nearest known place, and its offset there."""
         assert self.base is not None
-        base, edge = self.base, self.last
+        base, edge = self.zero, self.last
         ahead = ((seq - base - edge + HALF) & SEQ_MASK) - HALF
         best, offset = abs(ahead), edge + ahead
         for edge in self.others:
@@ -56,8 +58,7 @@ class SequenceSpace:
 
     def distance_from_last(self, seq: int) -> int:
         """Return the signed distance in octets from the place met last."""
-        assert self.base is not None
-        base, last = self.base, self.last
+        base, last = self.zero, self.last
         return ((seq - base - last + HALF) & SEQ_MASK) - HALF
 
     def offset_of(self, seq: int, length: int, rcv_wnd: int, acked: int = NOWHERE) -> int:
@@ -69,8 +70,7 @@ class SequenceSpace:
             rcv_wnd: the largest window that its receiver is known to have advertised, octets; -1 if none is.
             acked: the offset up to which its receiver acknowledged octets lately, NOWHERE if it is not known.
         """
-        assert self.base is not None
-        base, last = self.base, self.last
+        base, last = self.zero, self.last
         ahead = ((seq - base - last + HALF) & SEQ_MASK) - HALF
         if -NEAR < ahead < NEAR:
             offset = last + ahead
@@ -115,7 +115,7 @@ class SequenceSpace:
     def shift(self, origin: int) -> None:
         """Count offsets from what is now ``origin``."""
         assert self.base is not None
-        self.base = (self.base + origin) & SEQ_MASK
+        self.base = self.zero = (self.base + origin) & SEQ_MASK
         self.last -= origin
         self.others = [edge - origin for edge in self.others]
 

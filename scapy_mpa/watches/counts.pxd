@@ -2,24 +2,31 @@ cimport cython
 from cpython cimport array
 from scapy_mpa.receiver.plain cimport PlainRun
 from scapy_mpa.stream.connection cimport Arrival
-from scapy_mpa.values._inline cimport append_number, index_in, number_at
+from scapy_mpa.values._inline cimport append_four, append_number, cut_first, index_in, number_at
 
 cdef array.array _NONE
-cdef long long BAD, NEVER, NOWHERE, _NEAR_END
+cdef long long BAD, NEVER, NOWHERE, _FEW, _NEAR_END, _ROW
 
 @cython.final
 @cython.no_gc
 @cython.freelist(64)
 cdef class UnalignedSegment:
     cdef public bint acknowledged, is_out_of_order, is_part
-    cdef public long long aligned, end, frame, idle, new, number, start, time
+    cdef public long long aligned, end, frame, idle, longest, new, number, start, time
     cdef public object repeats
+
+    @cython.locals(about=cython.longlong)
+    cpdef take(self, array.array rows, Py_ssize_t at)
+    cpdef bint is_before(self, long long end, long long start, long long number) except -1
+    cpdef UnalignedSegment copy_of(self, UnalignedSegment other)
 
 @cython.final
 cdef class Counts:
     cdef public array.array _brought, _brought_by, _brought_end, _ends, _left_out_ends, _left_out_starts, _starts
-    cdef public list _late, _unjudged
-    cdef public long long _next, _time
+    cdef public array.array _unjudged
+    cdef public list _late
+    cdef public Py_ssize_t _judged
+    cdef public long long _longest, _next, _time
     cdef public long long _located, _rest_end, _seen, crc_errors, cut_fpdus, delivered_late, fpdu_aligned_segments, fpdus
     cdef public long long header_aligned_segments, marker_count, missing_octets, out_of_order_segments
     cdef public long long retransmitted_segments, segments, stream_octets, ulpdu_octets, undelivered, unknown_segments
@@ -27,7 +34,8 @@ cdef class Counts:
 
     cpdef arrived(self, Arrival arrival)
     @cython.locals(
-        number=cython.longlong, one=UnalignedSegment, last=UnalignedSegment, unjudged=list, most=cython.Py_ssize_t,
+        number=cython.longlong, one=UnalignedSegment, unjudged=array.array, most=cython.Py_ssize_t,
+        count=cython.Py_ssize_t, idle=cython.longlong, about=cython.longlong,
     )
     cpdef brought(
         self, long long start, long long end, long long frame, long long time, long long new, bint is_out_of_order,
@@ -43,16 +51,21 @@ cdef class Counts:
     @cython.locals(after=cython.Py_ssize_t)
     cpdef bint _is_unknown(self, long long start, Py_ssize_t before) except -1
     cpdef bint _is_left_out(self, long long start, long long end) except -1
-    @cython.locals(
-        found=list, unjudged=list, at=cython.Py_ssize_t, count=cython.Py_ssize_t, limit=cython.longlong,
-        one=UnalignedSegment, late=list,
-    )
+    @cython.locals(one=UnalignedSegment, limit=cython.longlong)
     cpdef list judged(self, object up_to=*)
     @cython.locals(
-        starts=array.array, count=cython.Py_ssize_t, low=cython.Py_ssize_t, start=cython.longlong, end=cython.longlong, index=cython.Py_ssize_t,
-        first=cython.longlong, is_part=cython.bint,
+        unjudged=array.array, late=list, at=cython.Py_ssize_t, start=cython.longlong, end=cython.longlong,
+        has_next=cython.bint, is_out_of_order=cython.bint, waiting=UnalignedSegment,
     )
-    cpdef _judge(self, UnalignedSegment one, list found)
+    cpdef bint judge_next(self, long long limit, UnalignedSegment one) except -1
+    cpdef _cut(self)
+    @cython.locals(
+        starts=array.array, count=cython.Py_ssize_t, low=cython.Py_ssize_t, index=cython.Py_ssize_t,
+        first=cython.longlong,
+    )
+    cpdef bint _is_unaligned(
+        self, long long start, long long end, long long new, bint is_out_of_order, UnalignedSegment one
+    ) except -1
     cpdef bint _is_boundary(self, long long offset) except -1
 
 @cython.locals(index=cython.Py_ssize_t)

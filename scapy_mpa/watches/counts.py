@@ -15,7 +15,7 @@ from scapy_mpa.receiver.values import Gap, LeftOut, LocatedFPDU
 from scapy_mpa.stream.connection import Arrival
 from scapy_mpa.stream.peer_state import NEVER, NOWHERE
 from scapy_mpa.tuples import NamedTuple
-from scapy_mpa.values.octets import append_number, index_in, number_at
+from scapy_mpa.values.octets import append_four, append_number, cut_first, index_in, number_at
 from scapy_mpa.values.records import BAD
 
 #: FPDUs, and segments, whose places are remembered: a retransmission of anything before them is not known to begin with
@@ -40,14 +40,14 @@ class UnalignedSegment:
 
     ``start``, ``end``, ``frame``, ``time``, ``new``, ``is_out_of_order`` and ``acknowledged`` are those of its
     :class:`~scapy_mpa.stream.connection.Arrival`.  ``number`` segments came before it, the last one ``idle``
-    nanoseconds before; ``aligned`` of those judged by then begin with an FPDU.  ``is_part``: it neither begins nor ends
-    an FPDU.  ``repeats``: offset and frame of the earlier segment that brought its first octet and began with an FPDU,
-    None if it is no retransmission of one.
+    nanoseconds before; the ``longest`` up to it held so many octets; ``aligned`` of those judged by then begin with an
+    FPDU.  ``is_part``: it neither begins nor ends an FPDU.  ``repeats``: offset and frame of the earlier segment that
+    brought its first octet and began with an FPDU, None if it is no retransmission of one.
     """
 
     __slots__ = (
-        "acknowledged", "aligned", "end", "frame", "idle", "is_out_of_order", "is_part", "new", "number", "repeats",
-        "start", "time",
+        "acknowledged", "aligned", "end", "frame", "idle", "is_out_of_order", "is_part", "longest", "new", "number",
+        "repeats", "start", "time",
     )  # fmt: skip
 
     start: int
@@ -59,9 +59,37 @@ class UnalignedSegment:
     acknowledged: bool
     number: int
     idle: int
+    longest: int
     aligned: int
     is_part: bool
     repeats: tuple[int, int] | None
+
+    def take(self, rows: array[int], at: int) -> None:
+        """Take the values that :meth:`Counts.brought` put down at an index."""
+        self.start, self.end, self.frame = number_at(rows, at), number_at(rows, at + 1), number_at(rows, at + 2)
+        self.time, self.new, self.idle = number_at(rows, at + 3), number_at(rows, at + 4), number_at(rows, at + 5)
+        self.number, about = number_at(rows, at + 6), number_at(rows, at + 7)
+        self.longest, self.acknowledged, self.is_out_of_order = about >> 2, about & 2 > 0, about & 1 > 0
+
+    def is_before(self, end: int, start: int, number: int) -> bool:
+        """Return True if it is judged before a segment with these values."""
+        if self.end != end:
+            return self.end < end
+        return self.start < start if self.start != start else self.number < number
+
+    def copy_of(self, other: UnalignedSegment) -> UnalignedSegment:
+        """Take the values of another one; return itself."""
+        self.start, self.end, self.frame, self.time, self.new = (
+            other.start,
+            other.end,
+            other.frame,
+            other.time,
+            other.new,
+        )
+        self.is_out_of_order, self.acknowledged, self.is_part = other.is_out_of_order, other.acknowledged, other.is_part
+        self.number, self.idle, self.longest, self.aligned = other.number, other.idle, other.longest, other.aligned
+        self.repeats = other.repeats
+        return self
 
 
 #: So many FPDUs from the last one are looked at first.
@@ -70,6 +98,9 @@ _NEAR_END: Final = 16
 _NONE: Final = array("q")
 #: The same of segments.
 _NOTHING: Final[list[Any]] = []
+#: Numbers of a segment that waits, and of so many segments that were judged, which are kept so that others move seldom.
+_ROW: Final = 8
+_FEW: Final = 512 * _ROW
 
 
 class Counts:
@@ -84,10 +115,12 @@ class Counts:
         "_brought_by",
         "_brought_end",
         "_ends",
+        "_judged",
         "_late",
         "_left_out_ends",
         "_left_out_starts",
         "_located",
+        "_longest",
         "_next",
         "_rest_end",
         "_seen",
@@ -127,10 +160,12 @@ class Counts:
         self._rest_end = 0
         #: Where FPDUs begin, ascending, and where one ends after which none is known to begin.
         self._starts = self._ends = _NONE
-        #: Segments not judged yet by where they end; and those that came late, a heap by end, start and number.
-        self._unjudged: list[UnalignedSegment] = []
+        #: Segments not judged yet by where they end, _ROW numbers each, the first at an index; and those that came
+        #: late, a heap by end, start and number.
+        self._unjudged, self._judged = array("q"), 0
         self._late: list[tuple[int, int, int, UnalignedSegment]] = []
-        self._time = 0
+        #: The time of the last segment, and the octets of the longest.
+        self._time = self._longest = 0
         #: Where octets that were not believed begin and end, ascending.
         self._left_out_starts = self._left_out_ends = _NONE
         #: Where the last segments begin that went on after all others, ascending, where they end, and their frames.
@@ -192,16 +227,19 @@ class Counts:
             self.out_of_order_segments += 1
         self.stream_octets += end if end < new else new  # the first may begin with the startup frame
         unjudged, number, most = self._unjudged, self.segments - 1, MOST_UNJUDGED
-        if start >= 0 and len(unjudged) + len(self._late) < most:
-            one = UnalignedSegment.__new__(UnalignedSegment)
-            one.start, one.end, one.frame, one.time, one.new = start, end, frame, time, new
-            one.is_out_of_order, one.acknowledged, one.number = is_out_of_order, acknowledged, number
-            one.idle = time - self._time if self._time else 0
-            last = unjudged[-1] if unjudged else None
-            if last is None or end > last.end:
-                unjudged.append(one)
-            else:
+        if end - start > self._longest:
+            self._longest = end - start
+        count = len(unjudged)
+        if start >= 0 and (count - self._judged) // _ROW + len(self._late) < most:
+            idle = time - self._time if self._time else 0
+            about = self._longest << 2 | acknowledged << 1 | is_out_of_order
+            append_four(unjudged, start, end, frame, time)
+            append_four(unjudged, new, idle, number, about)
+            if count > self._judged and end <= number_at(unjudged, count - _ROW + 1):
+                one = UnalignedSegment()
+                one.take(unjudged, count)
                 heappush(self._late, (end, start, number, one))
+                del unjudged[count:]
         self._time = time
         if new == end - start and not is_out_of_order:
             self._bring(start, end, frame)
@@ -212,6 +250,8 @@ class Counts:
         self.header_aligned_segments += 1
         self.fpdu_aligned_segments += 1
         self.stream_octets += end - start
+        if end - start > self._longest:
+            self._longest = end - start
         self._time = time
         self._bring(start, end, frame)
 
@@ -228,14 +268,9 @@ class Counts:
                 del numbers[:-remembered]
 
     @property
-    def is_late(self) -> bool:
-        """True if a segment waits that came after another one beyond it."""
-        return bool(self._late)
-
-    @property
     def is_judged(self) -> bool:
         """True if no segment waits for the FPDUs around it."""
-        return not self._unjudged and not self._late
+        return len(self._unjudged) == self._judged and not self._late
 
     def passed(self, fpdu: LocatedFPDU, delivered: int) -> None:
         """Count the next FPDU in stream order; it is delivered at a frame, 0 if it is not."""
@@ -306,33 +341,64 @@ class Counts:
 
     def judged(self, up_to: int | None = None) -> list[UnalignedSegment]:
         """Judge the segments that end where FPDUs have been passed, or at ``up_to``; return those not aligned."""
-        found: list[UnalignedSegment] = []
-        unjudged, late, at = self._unjudged, self._late, 0
-        limit = self._seen if up_to is None else up_to
-        if up_to is None and self._next == NOWHERE and self._starts:
-            # The next FPDU may begin in one that is bad: where segments end there is not known before.
-            limit = min(limit, self._starts[-1])
-        while True:
-            one = unjudged[at] if at < len(unjudged) else None
-            if late and (one is None or late[0][:3] < (one.end, one.start, one.number)):
-                one = late[0][3]
-                if one.end > limit:
-                    break
-                heappop(late)
-            elif one is None or one.end > limit:
-                break
-            else:
-                at += 1
-            self._judge(one, found)
-        del unjudged[:at]
+        found, limit, one = list[UnalignedSegment](), self.limit if up_to is None else up_to, UnalignedSegment()
+        while self.judge_next(limit, one):
+            found.append(one)
+            one = UnalignedSegment()
         return found
 
-    def _judge(self, one: UnalignedSegment, found: list[UnalignedSegment]) -> None:
-        start, end, starts = one.start, one.end, self._starts
+    @property
+    def limit(self) -> int:
+        """The offset up to which it is known how segments lie: FPDUs have been passed so far."""
+        if self._next == NOWHERE and self._starts:
+            # The next FPDU may begin in one that is bad: where segments end there is not known before.
+            return min(self._seen, self._starts[-1])
+        return self._seen
+
+    def judge_next(self, limit: int, one: UnalignedSegment) -> bool:
+        """Judge segments that end at or below an offset until one is not aligned, whose values ``one`` takes.
+
+        Return False if there is none.
+        """
+        unjudged, late = self._unjudged, self._late
+        while True:
+            at, start, end, waiting = self._judged, 0, 0, late[0][3] if late else None
+            has_next = at < len(unjudged)
+            if has_next:
+                start, end = number_at(unjudged, at), number_at(unjudged, at + 1)
+                if waiting is not None and not waiting.is_before(end, start, number_at(unjudged, at + 6)):
+                    waiting = None
+            if waiting is not None:
+                if waiting.end > limit:
+                    return False
+                heappop(late)
+                if self._is_unaligned(waiting.start, waiting.end, waiting.new, waiting.is_out_of_order, waiting):
+                    one.copy_of(waiting)
+                    return True
+                continue
+            if not has_next or end > limit:
+                return False
+            self._judged = at + _ROW
+            is_out_of_order = number_at(unjudged, at + 7) & 1 > 0
+            if self._is_unaligned(start, end, number_at(unjudged, at + 4), is_out_of_order, one):
+                one.take(unjudged, at)
+                self._cut()
+                return True
+            self._cut()
+
+    def _cut(self) -> None:
+        """Let go of what was judged."""
+        if self._judged == len(self._unjudged) or self._judged > _FEW:
+            cut_first(self._unjudged, self._judged)
+            self._judged = 0
+
+    def _is_unaligned(self, start: int, end: int, new: int, is_out_of_order: bool, one: UnalignedSegment) -> bool:
+        """Return True if a segment is not aligned; ``one`` takes what is known of that."""
+        starts = self._starts
         if self._left_out_starts and self._is_left_out(start, end):
             self.segments -= 1
-            self.out_of_order_segments -= one.is_out_of_order
-            return
+            self.out_of_order_segments -= is_out_of_order
+            return False
         count = len(starts)
         # Most lie near the end.
         low = count - _NEAR_END
@@ -341,13 +407,13 @@ class Counts:
         if first == start or start == self._next:
             self.header_aligned_segments += 1
             self.fpdu_aligned_segments += self._is_boundary(end)
-        elif index and self._is_unknown(start, index - 1):
-            self.unknown_segments += one.new > 0
-        else:
-            is_part = first > end and not start < self._seen <= end
-            one.aligned, one.is_part = self.header_aligned_segments, is_part
-            one.repeats = None if one.new else self._repeated(start)
-            found.append(one)
+            return False
+        if index and self._is_unknown(start, index - 1):
+            self.unknown_segments += new > 0
+            return False
+        one.aligned, one.is_part = self.header_aligned_segments, first > end and not start < self._seen <= end
+        one.repeats = None if new else self._repeated(start)
+        return True
 
     def _is_unknown(self, start: int, before: int) -> bool:
         """Return True if no FPDU was located around an offset, behind the one at an index: one may begin there."""
@@ -397,7 +463,7 @@ class Counts:
         found = self.judged(up_to=1 << 62)
         self._starts = self._ends = self._left_out_starts = self._left_out_ends = _NONE
         self._brought = self._brought_end = self._brought_by = _NONE
-        self._unjudged, self._late = _NOTHING, _NOTHING
+        self._unjudged, self._judged, self._late = _NONE, 0, _NOTHING
         return found
 
 

@@ -16,7 +16,7 @@ cdef class SegmentWatch:
     cpdef arrived(self, Arrival arrival)
     @cython.locals(aligned=cython.longlong, segments=cython.longlong, pause=UnalignedSegment)
     cpdef finish(self, Counts counts, bint fits, object now)
-    cpdef explained(self, object breaches, long long octets=*)
+    cpdef explained(self, object breaches, long long octets=*, long long longest=*)
     cpdef bint is_expected(self, long long hop_limit) except -1
     cpdef arrived_aligned(self, long long length)
     @cython.locals(pause=UnalignedSegment, length=cython.longlong)

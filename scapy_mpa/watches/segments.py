@@ -93,15 +93,15 @@ class SegmentWatch:
             return (Breach("alignment-retransmission", segment.start, segment.frame, segment.time, detail),)
         self._unaligned = self._unaligned or (segment.start, segment.frame, segment.time)
         if segment.acknowledged and segment.idle >= PAUSE and (pause is None or pause.aligned != segment.aligned):
-            self._pause = segment
+            self._pause = UnalignedSegment().copy_of(segment)
         if not segment.is_part or segment.is_out_of_order:
             return ()
-        self._tiny = self._tiny + 1 if length <= MIN_MULPDU and self.longest >= NOT_TINY else 0
+        self._tiny = self._tiny + 1 if length <= MIN_MULPDU and segment.longest >= NOT_TINY else 0
         if self._tiny != FEWEST_TINY:
             return ()
-        detail = f"segments of {length:,} octets, while others had {self.longest:,}"
+        detail = f"segments of {length:,} octets, while others had {segment.longest:,}"
         found = Breach("attack-path-mtu", segment.start, segment.frame, segment.time, detail)
-        return self.explained((found,), length)
+        return self.explained((found,), length, segment.longest)
 
     def finish(self, counts: Counts, fits: bool, now: Moment) -> Sequence[Breach]:
         """Judge the alignment of all segments; ``fits``: every FPDU fits into a segment."""
@@ -121,12 +121,16 @@ class SegmentWatch:
             return ()
         return self.explained((found,))
 
-    def explained(self, breaches: Sequence[Breach], octets: int = 0) -> Sequence[Breach]:
-        """Return breaches whose details name the path MTU that explains them, of segments of ``octets`` if given."""
+    def explained(self, breaches: Sequence[Breach], octets: int = 0, longest: int = 0) -> Sequence[Breach]:
+        """Return breaches whose details name the path MTU that explains them, of segments of ``octets`` if given.
+
+        The others had ``longest`` octets at most; 0: as many as all by now.
+        """
         if not breaches or self._path_mtu is None:
             return breaches
+        longest = longest or self.longest
         return [
-            one._replace(detail=one.detail + self._path_mtu.explanation(one.frame, self.longest, octets))
+            one._replace(detail=one.detail + self._path_mtu.explanation(one.frame, longest, octets))
             if one.rule in _BY_PATH_MTU
             else one
             for one in breaches

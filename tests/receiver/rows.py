@@ -60,7 +60,7 @@ def take(reader: FPDUReader | None) -> Iterator[tuple[FPDUReader, LocatedFPDU, i
     """Take the FPDUs that became final, each with its delivered frame, 0 if that is not known yet."""
     if reader is not None:
         final, reader.final = reader.final, []
-        passed, reader.passed = reader.passed, []
+        passed = reader.take_passed()
         delivered = {fpdu.offset: frame for fpdu, frame in passed if isinstance(fpdu, LocatedFPDU)}
         for fpdu in final:
             yield reader, fpdu, delivered.get(fpdu.offset, 0)

@@ -143,7 +143,7 @@ def test_a_keep_alive_may_bring_any_octet() -> None:
 def test_how_many_pieces_are_compared(number: int, is_compared: bool) -> None:
     recent = RecentOctets(RecentBudget())
     for start in range(0, 10 * number + 10, 10):
-        recent.keep(start, start, start, 0, RIGHT, memoryview(bytes(10)), 0, 10)
+        recent.keep(start, start, start, RIGHT, memoryview(bytes(10)), 0, 10)
     assert (compared(recent, 0, b"x") is not None) == is_compared
 
 
@@ -152,7 +152,7 @@ def test_how_much_is_kept_of_all_directions(monkeypatch: pytest.MonkeyPatch) -> 
     budget = RecentBudget()
     first, second = RecentOctets(budget), RecentOctets(budget)
     for recent, start in ((first, 0), (second, 0), (first, 10), (second, 10)):
-        recent.keep(start, 1, 1, 0, RIGHT, memoryview(bytes(10)), 0, 10)
+        recent.keep(start, 1, 1, RIGHT, memoryview(bytes(10)), 0, 10)
     kept = [(recent, at) for recent in (first, second) for at in (0, 10) if compared(recent, at, b"x") is not None]
     assert kept == [(first, 10), (second, 0), (second, 10)]
 

@@ -366,7 +366,8 @@ def receive_and_take(receiver: Receiver, segments: Segments) -> None:
         mpa.arrivals = [[], []]
         for reader in mpa.readers:
             if reader is not None:
-                reader.final, reader.passed, reader.left_out = [], [], []
+                reader.take_passed()
+                reader.final, reader.left_out = [], []
                 reader.rivals, reader.contradictions = [], []
         for half in mpa.connection.halves:
             # Of the last two segments more may be held: one ends the search for deviations, the next one relieves.

@@ -317,9 +317,9 @@ def test_octets_read_lately() -> None:
     for others, is_found in ((85_597, True), (85_598, False)):
         budget = RecentBudget()
         recent, other = RecentOctets(budget), RecentOctets(budget)
-        recent.keep(0, 1, 1, 0, RIGHT, memoryview(b"a"), 0, 1)
+        recent.keep(0, 1, 1, RIGHT, memoryview(b"a"), 0, 1)
         for at in range(others):
-            other.keep(at, 1, 1, 0, RIGHT, memoryview(b"b"), 0, 1)
+            other.keep(at, 1, 1, RIGHT, memoryview(b"b"), 0, 1)
         assert (recent.compare(0, 1, copy_of(b"x", 2), (), None) is not None) is is_found
 
 
@@ -328,7 +328,7 @@ def test_pieces_read_lately() -> None:
     for others, is_found in ((63, True), (64, False)):
         recent = RecentOctets(RecentBudget())
         for at in range(others + 1):
-            recent.keep(at, 1, 1, 0, RIGHT, memoryview(b"a"), 0, 1)
+            recent.keep(at, 1, 1, RIGHT, memoryview(b"a"), 0, 1)
         assert (recent.compare(0, 1, copy_of(b"x", 2), (), None) is not None) is is_found
 
 
