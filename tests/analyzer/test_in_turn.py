@@ -10,6 +10,7 @@ import pytest
 
 from scapy_mpa import analyze
 from scapy_mpa.analyzer.analyzer import Analyzer
+from scapy_mpa.capture.files import Captures
 from scapy_mpa.craft.changes.draws import pick
 from scapy_mpa.craft.conversation import Conversation
 from scapy_mpa.craft.segments import below
@@ -111,3 +112,25 @@ def test_what_is_read_in_runs_is_found_as_what_is_listed(
             assert connection.half(role).counts.fpdus == len(connection.half(role).fpdus)
     capture.seek(0)
     assert analyze(capture, fpdus=False).as_dict() == listed.as_dict()
+
+
+@pytest.mark.parametrize("impairments", [(), ("reorder",)], ids=["in-order", "reordered"])
+def test_octets_that_are_held_do_not_change_with_their_segment(impairments: tuple[str, ...]) -> None:
+    """Who feeds segments may put others in their place."""
+    capture = made(impairments, 1, "unaligned", 3000, octets=300_000)
+    capture.seek(0)
+    with Captures(capture) as captures:
+        segments = [seg for batch in captures.batches() for seg in batch]
+    found = []
+    for is_wiped in (False, True):
+        analyzer = Analyzer()
+        for at in range(0, len(segments), 7):
+            some = [seg.replace(buffer=memoryview(bytearray(seg.buffer))) for seg in segments[at : at + 7]]
+            analyzer.feed(some)
+            for seg in some if is_wiped else ():
+                seg.buffer[:] = bytes(len(seg.buffer))
+        analyzer.finish()
+        (connection,) = analyzer.connections
+        found.append([one.counts.as_dict() for one in connection.operations.values()])
+    assert found[0] == found[1]
+    assert found[0][0]["fpdus"] > 50 and not found[0][0]["crc_errors"]
