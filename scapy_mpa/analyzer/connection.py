@@ -415,9 +415,8 @@ class FullOperation:
             seqs = [self.seq_of(run.starts[first]) for first in run.firsts]
             frames = run.firsts, run.frames, run.times
             self.log.add_run(seqs, run.fpdus, flags(run.crc, LENGTH, False), run.is_delivered, *frames)
-        first = run.frames[0] if run.is_ordered else min(run.frames)
-        if first < self.first_frame:
-            self.first_frame = first
+        if run.first_frame < self.first_frame:
+            self.first_frame = run.first_frame
         self.copies.passed_run(run)
         self.gaps.passed_run(run)
         if found := self.fpdus.ddp.passed_run(run):

@@ -81,6 +81,7 @@ cdef class FPDUReader:
         header=cython.longlong, ulpdu_length=cython.longlong, control=cython.longlong, after=cython.longlong,
         phase=cython.longlong, before=cython.Py_ssize_t, markers=cython.longlong, ahead=dict,
         markers_before=cython.longlong, octets_before=cython.longlong, ulpdu=cython.longlong,
+        beginning=cython.longlong,
     )
     cpdef int64_t _read_plain(
         self, object data, long long start, long long at, long long end, long long known, long long frame,

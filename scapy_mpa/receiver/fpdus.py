@@ -814,7 +814,8 @@ class FPDUReader:
             header = at + MARKER_LENGTH if markers_used and not at & 511 else at
             if header + 4 > end:
                 break
-            ulpdu_length, control = head(data, header - start)
+            beginning = word(data, header - start)
+            ulpdu_length, control = beginning >> 16, beginning & 0xFFFF
             after = at + 4 + (ulpdu_length + 5 & ~3)
             markers = marker_count(at, after - at) if markers_used else 0
             after += MARKER_LENGTH * markers

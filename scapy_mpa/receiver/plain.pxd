@@ -15,7 +15,7 @@ cdef class PlainRun:
     cdef public bint is_delivered, is_open, is_ordered
     cdef public bytearray headers
     cdef public array.array began, ended, firsts, fpdus, frames, starts, times
-    cdef public long long _last, crc, delivered_late, end, markers, offset, ulpdu_octets
+    cdef public long long _last, first_frame, crc, delivered_late, end, markers, offset, ulpdu_octets
     cdef public unsigned long long stag, to
 
     cpdef bint may_go_on(self, long long at, bint is_delivered) except -1

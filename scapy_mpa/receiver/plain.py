@@ -23,6 +23,7 @@ from scapy_mpa.framing.markers import (
 )
 from scapy_mpa.framing.mulpdu import MIN_MULPDU
 from scapy_mpa.receiver.values import LocatedFPDU, Moment
+from scapy_mpa.stream.peer_state import NEVER
 from scapy_mpa.values.octets import append_number, append_octets, head, is_zero, place, word
 from scapy_mpa.values.records import BAD
 
@@ -86,7 +87,7 @@ class PlainRun:
         frames: the frame at which those of each arrival are placed; ``times`` its time.
         began: the first frame that brought octets of them, and ``ended`` the last; empty where all arrivals are of one
             frame, at which they are placed.
-        is_ordered: whether ``frames`` ascends.
+        is_ordered: whether ``frames`` ascends; ``first_frame`` is the least of them.
         delivered_late: how many were placed before they were delivered.
         markers: how many they hold.
         ulpdu_octets: the sum of their ULPDU_Lengths.
@@ -94,8 +95,9 @@ class PlainRun:
     """
 
     __slots__ = (
-        "_last", "began", "crc", "delivered_late", "end", "ended", "firsts", "fpdus", "frames", "headers",
-        "is_delivered", "is_open", "is_ordered", "markers", "offset", "stag", "starts", "times", "to", "ulpdu_octets",
+        "_last", "began", "crc", "delivered_late", "end", "ended", "first_frame", "firsts", "fpdus", "frames",
+        "headers", "is_delivered", "is_open", "is_ordered", "markers", "offset", "stag", "starts", "times", "to",
+        "ulpdu_octets",
     )  # fmt: skip
 
     def __init__(self, offset: int, crc: int, is_delivered: bool) -> None:
@@ -107,7 +109,7 @@ class PlainRun:
         self.headers = bytearray()
         self.frames, self.times, self.firsts = _NONE[:], _NONE[:], _NONE[:]
         self.began = self.ended = _NONE
-        self.is_ordered = True
+        self.is_ordered, self.first_frame = True, NEVER
         self.delivered_late = self.markers = self.ulpdu_octets = 0
         self.is_open = False
         self.stag = self.to = self._last = 0
@@ -125,6 +127,8 @@ class PlainRun:
         """Let FPDUs that are added next be placed at a frame; the frames from ``first`` to ``last`` brought them."""
         if frame < self._last:
             self.is_ordered = False
+        if frame < self.first_frame:
+            self.first_frame = frame
         self._last = frame
         if (first != frame or last != frame) and self.began is _NONE:
             self.began, self.ended = self.frames[:], self.frames[:]

@@ -97,7 +97,7 @@ cdef class TCPConnection:
     @cython.locals(
         half=TCPHalf, other=TCPHalf, peer=PeerState, distance=cython.longlong, acked=cython.longlong, length=cython.longlong,
         offset=cython.longlong, header=cython.longlong, tsval=cython.longlong,
-        kinds=cython.longlong,
+        options=cython.Py_ssize_t,
     )
     cpdef int64_t offset_in_turn(self, Segment seg, Py_ssize_t d) except? -2
     @cython.locals(

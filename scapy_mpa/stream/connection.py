@@ -876,9 +876,10 @@ class TCPConnection:
             return -1
         tsval = self._tsecr = -1
         if header == _STAMPED_HEADER:
-            kinds, tsval, self._tsecr = queued(seg.buffer, seg.tcp + _PLAIN_HEADER)
-            if kinds != USUAL_KINDS:
+            options = seg.tcp + _PLAIN_HEADER
+            if word(seg.buffer, options) != USUAL_KINDS:
                 return -1
+            tsval, self._tsecr = word(seg.buffer, options + 4), word(seg.buffer, options + 8)
         elif header != _PLAIN_HEADER:
             return -1
         if length and not has_right_sum(seg.key, seg.buffer, seg.tcp, seg.end):
@@ -901,7 +902,7 @@ class TCPConnection:
         half.space.last, space.last = end, self.acked
         if self._tsecr >= 0:
             peer.echo(self._tsecr, seg.time)
-        window = head(seg.buffer, seg.tcp + 12)[1] << shift
+        window = (word(seg.buffer, seg.tcp + 12) & 0xFFFF) << shift
         self.advanced = other.acknowledge(seg.frame, self.acked, window)
         if is_read:
             half.read(end, seg)

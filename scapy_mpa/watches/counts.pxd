@@ -58,7 +58,6 @@ cdef class Counts:
         has_next=cython.bint, is_out_of_order=cython.bint, waiting=UnalignedSegment,
     )
     cpdef bint judge_next(self, long long limit, UnalignedSegment one) except -1
-    cpdef _cut(self)
     @cython.locals(
         starts=array.array, count=cython.Py_ssize_t, low=cython.Py_ssize_t, index=cython.Py_ssize_t,
         first=cython.longlong,

@@ -377,25 +377,20 @@ class Counts:
                     return True
                 continue
             if not has_next or end > limit:
+                if not has_next or at > _FEW:
+                    cut_first(unjudged, at)
+                    self._judged = 0
                 return False
             self._judged = at + _ROW
             is_out_of_order = number_at(unjudged, at + 7) & 1 > 0
             if self._is_unaligned(start, end, number_at(unjudged, at + 4), is_out_of_order, one):
                 one.take(unjudged, at)
-                self._cut()
                 return True
-            self._cut()
-
-    def _cut(self) -> None:
-        """Let go of what was judged."""
-        if self._judged == len(self._unjudged) or self._judged > _FEW:
-            cut_first(self._unjudged, self._judged)
-            self._judged = 0
 
     def _is_unaligned(self, start: int, end: int, new: int, is_out_of_order: bool, one: UnalignedSegment) -> bool:
         """Return True if a segment is not aligned; ``one`` takes what is known of that."""
         starts = self._starts
-        if self._left_out_starts and self._is_left_out(start, end):
+        if len(self._left_out_starts) and self._is_left_out(start, end):
             self.segments -= 1
             self.out_of_order_segments -= is_out_of_order
             return False

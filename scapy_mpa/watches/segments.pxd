@@ -2,7 +2,7 @@ cimport cython
 from scapy_mpa.stream.connection cimport Arrival
 from scapy_mpa.watches.counts cimport Counts, UnalignedSegment
 
-cdef long long MIN_MULPDU
+cdef long long FEWEST_TINY, MIN_MULPDU, NOT_TINY, PAUSE
 
 @cython.final
 cdef class SegmentWatch:
