@@ -54,10 +54,8 @@ def _passed_of(offset: int, end: int, crc: int, last_frame: int) -> _Passed:
 
 
 def _count_of(passed: _Passed | PlainRun) -> int:
-    if isinstance(passed, PlainRun):
-        run = passed
-        return len(run.starts)
-    return 1
+    run = passed if isinstance(passed, PlainRun) else None
+    return len(run.starts) if run is not None else 1
 
 
 #: Frames, in the order in which they were remembered; no dict is made before there is one.
