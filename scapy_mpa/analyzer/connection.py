@@ -442,7 +442,7 @@ class FullOperation:
         if self.deviating is not None:
             breaches, fpdu = self.deviating.passed(fpdu)
             self.report(breaches)
-        ulpdu, opcode = bytes(ulpdu_of(fpdu)), fpdu.opcode
+        ulpdu, opcode = ulpdu_of(fpdu), fpdu.opcode
         if found := self.fpdus.passed(fpdu, ulpdu):
             self.report(self.segments.explained(found))
         if not fpdu.offset and (first := self.fpdus.first) is not None and first.is_doubtful:

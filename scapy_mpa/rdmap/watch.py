@@ -179,12 +179,12 @@ class MemoryWatch:
         if fpdu.crc == BAD or fpdu.is_damaged:
             return
         if not self._is_begun:
-            if self._has_nothing(side, bytes(ulpdu_of(fpdu, _INSPECTED)), fpdu.ulpdu_length):
+            if self._has_nothing(side, ulpdu_of(fpdu, _INSPECTED), fpdu.ulpdu_length):
                 self.end()
                 return
             self._begin()
         sender = self._senders[side]
-        ulpdu, length = bytes(ulpdu_of(fpdu)) if ulpdu is None else ulpdu, fpdu.ulpdu_length
+        ulpdu, length = ulpdu_of(fpdu) if ulpdu is None else ulpdu, fpdu.ulpdu_length
         frames, moment = fpdu.frames, fpdu.known
         first = ulpdu[0] if len(ulpdu) else 0
         if length >= TAGGED_HEADER_LENGTH <= len(ulpdu) and first & TAGGED:
@@ -207,7 +207,7 @@ class MemoryWatch:
         self._judge(sender)
         is_cut = len(fpdu.octets) < fpdu.end - fpdu.offset
         times = moment[0], 0, moment[1], moment[1], False, is_cut
-        first_octets = bytes(ulpdu_of(fpdu, _INSPECTED))
+        first_octets = ulpdu_of(fpdu, _INSPECTED)
         self._assembly.take(
             sender.half, DDPSegment(first_octets, length, frames[0], frames[-1], *times, fpdu.offset, fpdu.end)
         )

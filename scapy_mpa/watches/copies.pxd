@@ -10,6 +10,8 @@ cdef long long BAD, FIN, GOOD, RST, SYN, WRONG
 cdef class _Passed:
     cdef public long long crc, end, last_frame, offset
 
+@cython.locals(run=PlainRun)
+cpdef long long _count_of(object passed) except -1
 @cython.locals(one=_Passed)
 cpdef _Passed _passed_of(long long offset, long long end, long long crc, long long last_frame)
 
@@ -24,4 +26,4 @@ cdef class CopyWatch:
     cpdef arrived_aligned(self, long long end)
     cpdef passed(self, object fpdu)
     cpdef passed_run(self, PlainRun run)
-    cpdef _remember(self, object passed)
+    cpdef _remember(self, object offset, long long count, object passed)

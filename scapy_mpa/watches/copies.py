@@ -54,7 +54,8 @@ def _passed_of(offset: int, end: int, crc: int, last_frame: int) -> _Passed:
 
 
 def _count_of(passed: _Passed | PlainRun) -> int:
-    return len(passed.starts) if isinstance(passed, PlainRun) else 1
+    run = passed if isinstance(passed, PlainRun) else None
+    return len(run.starts) if run is not None else 1
 
 
 #: Frames, in the order in which they were remembered; no dict is made before there is one.
@@ -109,16 +110,16 @@ class CopyWatch:
 
     def passed(self, fpdu: LocatedFPDU) -> None:
         """Remember the next FPDU in stream order."""
-        self._remember(_passed_of(fpdu.offset, fpdu.end, fpdu.crc, fpdu.frames[-1]))
+        self._remember(fpdu.offset, 1, _passed_of(fpdu.offset, fpdu.end, fpdu.crc, fpdu.frames[-1]))
 
     def passed_run(self, run: PlainRun) -> None:
         """Remember FPDUs that were passed together."""
-        self._remember(run)
+        self._remember(run.offset, len(run.starts), run)
 
-    def _remember(self, passed: _Passed | PlainRun) -> None:
-        self._starts.append(passed.offset)
+    def _remember(self, offset: int, count: int, passed: _Passed | PlainRun) -> None:
+        self._starts.append(offset)
         self._fpdus.append(passed)
-        self._count += _count_of(passed)
+        self._count += count
         if self._count > 2 * REMEMBERED:
             old = 0
             while self._count - _count_of(self._fpdus[old]) >= REMEMBERED:

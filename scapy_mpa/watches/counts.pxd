@@ -5,7 +5,7 @@ from scapy_mpa.stream.connection cimport Arrival
 from scapy_mpa.values._inline cimport append_four, append_number, cut_first, index_in, number_at
 
 cdef array.array _NONE
-cdef long long BAD, NEVER, NOWHERE, _FEW, _NEAR_END, _ROW
+cdef long long BAD, NEVER, NOWHERE, _FEW, _NEAR_END, _ROW, _SENT
 
 @cython.final
 @cython.no_gc
@@ -22,7 +22,7 @@ cdef class UnalignedSegment:
 
 @cython.final
 cdef class Counts:
-    cdef public array.array _brought, _brought_by, _brought_end, _ends, _left_out_ends, _left_out_starts, _starts
+    cdef public array.array _brought, _ends, _left_out_ends, _left_out_starts, _starts
     cdef public array.array _unjudged
     cdef public list _late
     cdef public Py_ssize_t _judged
@@ -65,6 +65,8 @@ cdef class Counts:
     cpdef bint _is_unaligned(
         self, long long start, long long end, long long new, bint is_out_of_order, UnalignedSegment one
     ) except -1
+    @cython.locals(low=cython.Py_ssize_t, high=cython.Py_ssize_t, middle=cython.Py_ssize_t)
+    cpdef Py_ssize_t _brought_after(self, long long number, Py_ssize_t column) except -1
     cpdef bint _is_boundary(self, long long offset) except -1
 
 @cython.locals(index=cython.Py_ssize_t)

@@ -19,7 +19,7 @@ from scapy_mpa.values.octets import append_four, append_number, cut_first, index
 from scapy_mpa.values.records import BAD
 
 #: FPDUs, and segments, whose places are remembered: a retransmission of anything before them is not known to begin with
-#: an FPDU.  A bound of memory: 320 KiB.
+#: an FPDU.  A bound of memory: 384 KiB.
 REMEMBERED: Final = 4096
 #: Segments that wait for the FPDUs around them; any beyond are not counted as aligned.  A bound of memory: 20 MiB.
 MOST_UNJUDGED: Final = 1 << 16
@@ -101,6 +101,8 @@ _NOTHING: Final[list[Any]] = []
 #: Numbers of a segment that waits, and of so many segments that were judged, which are kept so that others move seldom.
 _ROW: Final = 8
 _FEW: Final = 512 * _ROW
+#: Numbers of a segment that is remembered.
+_SENT: Final = 4
 
 
 class Counts:
@@ -112,8 +114,6 @@ class Counts:
 
     __slots__ = (
         "_brought",
-        "_brought_by",
-        "_brought_end",
         "_ends",
         "_judged",
         "_late",
@@ -168,8 +168,8 @@ class Counts:
         self._time = self._longest = 0
         #: Where octets that were not believed begin and end, ascending.
         self._left_out_starts = self._left_out_ends = _NONE
-        #: Where the last segments begin that went on after all others, ascending, where they end, and their frames.
-        self._brought = self._brought_end = self._brought_by = _NONE
+        #: Of the last segments that went on after all others, _SENT numbers each, ascending: start, end, frame, 0.
+        self._brought = array("q")
 
     @property
     def placed(self) -> int:
@@ -258,14 +258,9 @@ class Counts:
     def _bring(self, start: int, end: int, frame: int) -> None:
         """Remember what a segment in order carried."""
         remembered = REMEMBERED
-        if self._brought is _NONE:
-            self._brought, self._brought_end, self._brought_by = array("q"), array("q"), array("q")
-        append_number(self._brought, start)
-        append_number(self._brought_end, end)
-        append_number(self._brought_by, frame)
-        if len(self._brought) > 2 * remembered:
-            for numbers in (self._brought, self._brought_end, self._brought_by):
-                del numbers[:-remembered]
+        append_four(self._brought, start, end, frame, 0)
+        if len(self._brought) > 2 * _SENT * remembered:
+            cut_first(self._brought, len(self._brought) - _SENT * remembered)
 
     @property
     def is_judged(self) -> bool:
@@ -419,20 +414,29 @@ class Counts:
 
     def sent_after(self, frame: int) -> Sent | None:
         """Return what was sent after a frame, as far as segments are remembered; None if nothing was."""
-        index, count = index_in(self._brought_by, frame + 1), len(self._brought)
-        if index == count:
+        index, brought = self._brought_after(frame, 2), self._brought
+        if index == len(brought):
             return None
-        first, last = self._brought_by[index], self._brought_by[-1]
-        return Sent(self._brought[index], first, last, count - index, self._brought_end[-1] - self._brought[index])
+        start, end = brought[index], brought[1 - _SENT]
+        return Sent(start, brought[index + 2], brought[2 - _SENT], (len(brought) - index) // _SENT, end - start)
+
+    def _brought_after(self, number: int, column: int) -> int:
+        """Return where the numbers begin of the first segment brought whose number in a column is above this one."""
+        low, high = 0, len(self._brought) // _SENT
+        while low < high:
+            middle = (low + high) // 2
+            if number_at(self._brought, middle * _SENT + column) > number:
+                high = middle
+            else:
+                low = middle + 1
+        return low * _SENT
 
     def _repeated(self, offset: int) -> tuple[int, int] | None:
         """Return offset and frame of the segment that carried the octet at ``offset`` and began with an FPDU."""
-        index = index_in(self._brought, offset + 1) - 1
-        if index < 0 or self._brought_end[index] <= offset or self._is_boundary(offset):
+        index, brought = self._brought_after(offset, 0) - _SENT, self._brought
+        if index < 0 or brought[index + 1] <= offset or self._is_boundary(offset):
             return None
-        if not _holds(self._starts, self._brought[index]):
-            return None
-        return self._brought[index], self._brought_by[index]
+        return (brought[index], brought[index + 2]) if _holds(self._starts, brought[index]) else None
 
     def _is_boundary(self, offset: int) -> bool:
         return offset in (self._next, self._seen) or _holds(self._starts, offset) or _holds(self._ends, offset)
@@ -457,7 +461,7 @@ class Counts:
         self.unlocated_octets = max(0, self.stream_octets - self._located - begun)
         found = self.judged(up_to=1 << 62)
         self._starts = self._ends = self._left_out_starts = self._left_out_ends = _NONE
-        self._brought = self._brought_end = self._brought_by = _NONE
+        self._brought = _NONE
         self._unjudged, self._judged, self._late = _NONE, 0, _NOTHING
         return found
 

@@ -2,6 +2,7 @@ cimport cython
 from scapy_mpa.receiver.plain cimport PlainRun
 from cpython cimport array
 from scapy_mpa.values._inline cimport head, number_at, place, queued, word
+from scapy_mpa.values._octets cimport own_octets
 
 cdef long long CONTROL_LENGTH, MAX_ULPDU_LENGTH
 cdef long long _ATOMIC_ALIGNMENT, _ATOMIC_HEADER, _ATOMIC_STAG, _LAST_MSN, _RESERVED, _ULPDU_LENGTH
@@ -11,8 +12,12 @@ cdef long long LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MARKER_LENGTH, MIN_MULPDU, 
 cdef long long UNTAGGED_HEADER_LENGTH, _ATOMIC_REQUEST, _ATOMIC_RESPONSE, _HIGHEST_OCTET, _LAST, _LONGEST_MESSAGE
 cdef long long _READ_REQUEST, _READ_RESPONSE, _RSVDULP, _TAGGED, _TO_AT, _VERSIONS
 
-@cython.locals(begin=cython.longlong, index=cython.longlong, count=cython.longlong, length=cython.longlong)
-cpdef ulpdu_of(object fpdu, long long most=*)
+@cython.locals(
+    begin=cython.longlong, index=cython.longlong, length=cython.longlong, end=cython.longlong, marker=cython.longlong,
+)
+cpdef bytes ulpdu_of(object fpdu, long long most=*)
+@cython.locals(size=cython.longlong)
+cpdef bytes _captured(object octets, long long at, long long end)
 
 @cython.final
 cdef class DDPWatch:

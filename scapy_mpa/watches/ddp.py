@@ -21,13 +21,13 @@ from scapy_mpa.framing.ddp import (
     UNTAGGED_HEADER_LENGTH,
 )
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
-from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MARKER_LENGTH, Octets, remove_markers
+from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MARKER_LENGTH, Octets
 from scapy_mpa.framing.mulpdu import MIN_MULPDU
 from scapy_mpa.framing.requests import ReadRequest, atomic_request_id, original_request_id, read_requests
 from scapy_mpa.receiver.plain import PlainRun
 from scapy_mpa.receiver.values import Breach, LocatedFPDU, Moment
 from scapy_mpa.tuples import NamedTuple
-from scapy_mpa.values.octets import head, number_at, place, queued, word
+from scapy_mpa.values.octets import head, number_at, own_octets, place, queued, word
 
 #: Octets of a ULPDU that are inspected: an untagged header and the body of an RDMA Read Request (RFC 5040 §4.4), which
 #: has 32 octets in some user-space stacks.
@@ -69,15 +69,23 @@ _PLAIN: Final[dict[int, int]] = {
 }
 
 
-def ulpdu_of(fpdu: LocatedFPDU, most: int = INSPECTED_OCTETS) -> Octets:
-    """Return the first ``most`` octets of a ULPDU without Markers; none where the capture cut the FPDU."""
-    begin, length = fpdu.header + LENGTH_FIELD_LENGTH, fpdu.ulpdu_length
+def ulpdu_of(fpdu: LocatedFPDU, most: int = INSPECTED_OCTETS) -> bytes:
+    """Return the first ``most`` octets of a ULPDU without Markers; none where the capture cut the FPDU.
+
+    They are so few that one Marker at most stands among them.
+    """
+    begin, length, octets = fpdu.header + LENGTH_FIELD_LENGTH, fpdu.ulpdu_length, fpdu.octets
     index = begin - fpdu.offset
-    count = min(most, length)
-    if fpdu.markers and -begin % MARKER_INTERVAL < count:
-        with_markers = count + MARKER_LENGTH * (count // (MARKER_INTERVAL - MARKER_LENGTH) + 1)
-        return remove_markers(fpdu.octets[index : index + with_markers], begin)[:count]
-    return fpdu.octets[index : index + count]
+    end, marker = index + min(most, length), index + -begin % MARKER_INTERVAL
+    if marker < end and fpdu.markers:
+        return _captured(octets, index, marker) + _captured(octets, marker + MARKER_LENGTH, end + MARKER_LENGTH)
+    return _captured(octets, index, end)
+
+
+def _captured(octets: Octets, at: int, end: int) -> bytes:
+    """Return the octets [at, end), as far as they were captured."""
+    size = len(octets)
+    return own_octets(octets, min(at, size), min(end, size))
 
 
 def is_plain_header(ulpdu: Octets, ulpdu_length: int) -> bool:
@@ -212,10 +220,10 @@ class DDPWatch:
         """Note segments of RDMA Writes that show nothing remarkable, but for the order in which they were placed."""
         if run.offset != self.end:
             self._lose(run.offset)
-        if not run.is_ordered or (self._write is not None and run.frames[0] < self._placed):
+        if not run.is_ordered or (self._write is not None and number_at(run.frames, 0) < self._placed):
             self._place_run(run)
         elif run.is_open:
-            self._placed = run.frames[-1]
+            self._placed = number_at(run.frames, len(run.frames) - 1)
         if self._response is not None and self._write is None:
             self._end_response(place(run.headers, CONTROL_LENGTH), run.offset, run.moment_of(0))
         self.end, self._write = run.end, run.write

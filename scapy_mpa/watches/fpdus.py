@@ -171,7 +171,7 @@ class FPDUWatch:
         is_first = self._is_beginning and not fpdu.offset and self.first is None
         if not is_first and fpdu.opcode not in SEND_OPCODES:
             return
-        ulpdu = bytes(ulpdu_of(fpdu, FIRST_ULPDU_OCTETS))
+        ulpdu = ulpdu_of(fpdu, FIRST_ULPDU_OCTETS)
         if is_first:
             # Where a damaged one ends is not known.
             is_bad, length = fpdu.crc == BAD, fpdu.ulpdu_length
@@ -229,7 +229,7 @@ class FPDUWatch:
 
     def _terminate(self, fpdu: LocatedFPDU) -> Iterator[Breach]:
         """Yield what a Terminate reports, and how."""
-        ulpdu, place = bytes(ulpdu_of(fpdu, TERMINATE_OCTETS)), (fpdu.offset, *fpdu.known)
+        ulpdu, place = ulpdu_of(fpdu, TERMINATE_OCTETS), (fpdu.offset, *fpdu.known)
         if self.terminate is None:
             self.terminate = FoundTerminate(ulpdu, fpdu.offset, fpdu.known, fpdu.ulpdu_length)
         terminate = decode_terminate(ulpdu, fpdu.ulpdu_length)

@@ -20,13 +20,15 @@ cdef class MessageWatch:
     cdef public Py_ssize_t _first
 
     @cython.locals(header=bytes, frames=tuple, end=cython.longlong)
-    cpdef passed(self, object fpdu, object ulpdu)
+    cpdef passed(self, object fpdu, bytes ulpdu)
     @cython.locals(last=_Kept, one=_Kept, kept=list, count=cython.longlong, is_begun=cython.bint)
     cpdef int64_t unacknowledged(self, long long end) except -1
     @cython.locals(found=list, first=cython.longlong, last=cython.longlong, end=cython.longlong)
     cpdef list _kept(self)
     cpdef passed_run(self, PlainRun run)
-    @cython.locals(fpdus=list, left=cython.longlong)
+    @cython.locals(
+        fpdus=list, left=cython.longlong, end=cython.longlong, most=cython.longlong, run=PlainRun, kept=_Kept,
+    )
     cpdef _keep(self, object one, long long count)
 
 cpdef _Kept _kept_of(

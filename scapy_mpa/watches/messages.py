@@ -92,10 +92,10 @@ class MessageWatch:
         self.acknowledged: int | None = None
         self.has_all = True
 
-    def passed(self, fpdu: LocatedFPDU, ulpdu: Octets) -> None:
+    def passed(self, fpdu: LocatedFPDU, ulpdu: bytes) -> None:
         """Keep the next FPDU in stream order; ``ulpdu`` are the first octets of its ULPDU."""
         to = _misaligned_to(ulpdu) if fpdu.opcode == _ATOMIC_REQUEST else None
-        header, frames, end = bytes(ulpdu[:UNTAGGED_HEADER_LENGTH]), fpdu.frames, fpdu.end
+        header, frames, end = ulpdu[:UNTAGGED_HEADER_LENGTH], fpdu.frames, fpdu.end
         self._keep(_kept_of(end, frames[0], frames[-1], end - fpdu.offset, fpdu.ulpdu_length, header, to), 1)
 
     def passed_run(self, run: PlainRun) -> None:
@@ -103,19 +103,23 @@ class MessageWatch:
         self._keep(run, len(run.starts))
 
     def _keep(self, one: _Kept | PlainRun, count: int) -> None:
-        fpdus, acknowledged = self._fpdus, self.acknowledged
+        fpdus, acknowledged, most = self._fpdus, self.acknowledged, MOST_ACKNOWLEDGED
         fpdus.append(one)
         self._count += count
-        while self._count > MOST_ACKNOWLEDGED:
-            first = fpdus[self._first]
-            left = self._count - (len(first.starts) if isinstance(first, PlainRun) else 1)
-            is_needed = acknowledged is not None and first.end > acknowledged and self._count <= MOST_KEPT
-            if left < MOST_ACKNOWLEDGED or is_needed:
+        while self._count > most:
+            first, left = fpdus[self._first], self._count - 1
+            if isinstance(first, PlainRun):
+                run = first
+                left, end = self._count - len(run.starts), run.end
+            else:
+                kept = first
+                end = kept.end
+            if left < most or (acknowledged is not None and end > acknowledged and self._count <= MOST_KEPT):
                 break
             fpdus[self._first] = _GONE
             self._first += 1
             self._count, self.has_all = left, False
-        if self._first > MOST_ACKNOWLEDGED:
+        if self._first > most:
             del fpdus[: self._first]
             self._first = 0
 
