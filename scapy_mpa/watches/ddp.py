@@ -21,7 +21,7 @@ from scapy_mpa.framing.ddp import (
     UNTAGGED_HEADER_LENGTH,
 )
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
-from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MARKER_LENGTH, Octets
+from scapy_mpa.framing.markers import LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MARKER_LENGTH, Octets, remove_markers
 from scapy_mpa.framing.mulpdu import MIN_MULPDU
 from scapy_mpa.framing.requests import ReadRequest, atomic_request_id, original_request_id, read_requests
 from scapy_mpa.receiver.plain import PlainRun
@@ -70,14 +70,15 @@ _PLAIN: Final[dict[int, int]] = {
 
 
 def ulpdu_of(fpdu: LocatedFPDU, most: int = INSPECTED_OCTETS) -> bytes:
-    """Return the first ``most`` octets of a ULPDU without Markers; none where the capture cut the FPDU.
-
-    They are so few that one Marker at most stands among them.
-    """
+    """Return the first ``most`` octets of a ULPDU without Markers; none where the capture cut the FPDU."""
     begin, length, octets = fpdu.header + LENGTH_FIELD_LENGTH, fpdu.ulpdu_length, fpdu.octets
     index = begin - fpdu.offset
     end, marker = index + min(most, length), index + -begin % MARKER_INTERVAL
     if marker < end and fpdu.markers:
+        if end + MARKER_LENGTH > marker + MARKER_INTERVAL:
+            # More than one Marker stands among them.
+            with_markers = end + MARKER_LENGTH * ((end - index) // (MARKER_INTERVAL - MARKER_LENGTH) + 1)
+            return bytes(remove_markers(octets[index:with_markers], begin)[: end - index])
         return _captured(octets, index, marker) + _captured(octets, marker + MARKER_LENGTH, end + MARKER_LENGTH)
     return _captured(octets, index, end)
 

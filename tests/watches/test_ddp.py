@@ -78,3 +78,17 @@ def test_a_read_response_goes_on_where_plain_writes_begin(to: int) -> None:
     assert found == ([("rdmap-message-changes", first.end, 2)] if to == 300 else [])
     assert watch.passed_run(run) == ()
     assert [one.octets for one in watch.related if isinstance(one, Response)] == [-1] * len(found)
+
+
+@pytest.mark.parametrize("most", [1, 50, 507, 508, 509, 1020, 4114])
+@pytest.mark.parametrize("offset", [0, 4, 488, 492, 496, 500, 504, 508])
+def test_the_first_octets_of_a_ulpdu_are_without_markers(offset: int, most: int) -> None:
+    """However many Markers stand among them, wherever the FPDU begins."""
+    ulpdu = bytes(number % 251 for number in range(5000))
+    (whole,) = fpdus([ulpdu], markers=True, offset=offset)
+    assert ulpdu_of(whole, most) == ulpdu[:most]
+    (without,) = fpdus([ulpdu], offset=offset)
+    assert ulpdu_of(without, most) == ulpdu[:most]
+    # Of one that the capture cut, those that there are.
+    cut = whole._replace(octets=whole.octets[:30])
+    assert ulpdu[:most].startswith(ulpdu_of(cut, most))
