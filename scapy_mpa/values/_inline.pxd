@@ -57,10 +57,10 @@ cpdef inline int append_octets(bytearray taken, object octets, Py_ssize_t at, Py
 cdef inline int add_room(array.array numbers, Py_ssize_t count) except -1:
     """Make room for so many numbers behind the last one."""
     cdef Py_ssize_t size = Py_SIZE(numbers)
-    if not MPA_IS_FREE(numbers, count):
-        # Some more at first, so that few are not moved each time.
-        array.resize_smart(numbers, size + (count if size else _FIRST_NUMBERS * count))
-    Py_SET_SIZE(numbers, size + count)
+    if MPA_IS_FREE(numbers, count):
+        Py_SET_SIZE(numbers, size + count)
+    else:
+        array.resize_smart(numbers, size + count)
     return 0
 
 
@@ -120,8 +120,3 @@ cpdef inline int put_number(array.array numbers, Py_ssize_t index, long long num
 
 cpdef inline Py_ssize_t index_in(array.array ascending, long long number, Py_ssize_t low=0) except -1:
     return mpa_index_in(ascending, number, low)
-
-
-cdef enum:
-    #: Room for so many numbers is made at first.
-    _FIRST_NUMBERS = 8
