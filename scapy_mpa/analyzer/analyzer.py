@@ -214,6 +214,8 @@ class Analyzer:
                 flow, d = self._flows.begin(seg)
             connection = flow.receive(seg, d)
             if connection is not None:
+                if self._borrowing:
+                    connection.own()
                 self._receive(connection, connection.user, d, seg)
                 # What is delivered only later must not be known yet, however many segments come at once.
                 if self._listener is not None and self._pending:
@@ -291,7 +293,6 @@ class Analyzer:
         frame, flags = seg.frame, seg.flags
         reader, mpa, arrival = followed.reader, followed.mpa, connection.arrival
         half = connection.halves[d]
-        connection.own()
         if mpa is not None and mpa.pending_side >= 0 and self._comes_before(connection, mpa, d, flags):
             # A copy that this segment brings of octets that were read is told of with the segment.
             own = half.late.pop() if half.late and half.late[-1].other[0] == frame else None

@@ -190,9 +190,8 @@ class Copies:
         self.held = 0
         self.dropped = 0
         self.window_known = 0
-        self.is_borrowing = False
-        #: Once True, it is so until nothing is held.
-        self.has_doubts = False
+        #: Once there are doubts, there are until nothing is held.
+        self.has_doubts = self.is_borrowing = False
 
     # --- what is there ---
 
