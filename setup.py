@@ -20,6 +20,9 @@ from setuptools.errors import BaseError, CCompilerError
 ROOT = Path(__file__).resolve().parent
 PACKAGE = ROOT / "scapy_mpa"
 DIRECTIVES = {"language_level": 3, "binding": True, "cdivision": False, "annotation_typing": False}
+#: Where objects are made for every segment: they hold no others that may hold them, and their memory is used again.
+#: Cython takes that of a class in a .pyx alone, and ignores it in a .pxd, unless it is what all classes have.
+VALUES, OF_VALUES = ("scapy_mpa.values.segment",), {"no_gc": True, "freelist": 1024}
 
 
 def load(path: Path) -> Any:
@@ -80,6 +83,7 @@ def hot_modules() -> list[Extension]:
         return []
     try:
         from Cython.Build import cythonize
+        from Cython.Compiler.Options import get_directive_defaults
     except ImportError:
         say("Cython is missing: nothing is compiled")
         return []
@@ -103,9 +107,13 @@ def hot_modules() -> list[Extension]:
         )
     # Other ways to start a process than by fork would run this file again.
     processes = os.cpu_count() or 1 if get_start_method() == "fork" else 0
-    made: list[Extension] = cythonize(
-        found, build_dir="build/cython", compiler_directives=DIRECTIVES, nthreads=processes, quiet=True
-    )
+    made: list[Extension] = []
+    get_directive_defaults().update(dict.fromkeys(OF_VALUES, 0))
+    for are_values, directives in ((False, DIRECTIVES), (True, DIRECTIVES | OF_VALUES)):
+        some = [one for one in found if (one.name in VALUES) == are_values]
+        made += cythonize(
+            some, build_dir="build/cython", compiler_directives=directives, nthreads=processes, quiet=True
+        )
     return made
 
 

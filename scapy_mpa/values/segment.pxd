@@ -3,8 +3,6 @@ cimport cython
 @cython.locals(address=cython.Py_ssize_t)
 cpdef bytes reverse_key(bytes key)
 
-@cython.no_gc
-@cython.freelist(1024)
 cdef class Segment:
     cdef readonly long long ack, end, flags, frame, length, seq, start, tcp, time
     cdef readonly bytes key
