@@ -4,6 +4,7 @@ from scapy_mpa.receiver.connection cimport ConnectionReader
 from scapy_mpa.receiver.fpdus cimport FPDUChain, FPDUReader
 from scapy_mpa.receiver.plain cimport PlainRun
 from scapy_mpa.receiver.startup cimport FoundFrame
+from scapy_mpa.receiver.values cimport LocatedFPDU
 from scapy_mpa.stream.connection cimport Arrival, TCPHalf, hop_limit_of
 from scapy_mpa.stream.peer_state cimport PeerState
 from scapy_mpa.values.segment cimport Segment
@@ -81,11 +82,11 @@ cdef class FullOperation:
     cpdef _take_segment(self, long long offset, Segment seg)
     cpdef _pass_run(self, PlainRun run)
     @cython.locals(memory=MemoryWatch, ulpdu=bytes)
-    cpdef _pass(self, object fpdu, object delivered)
+    cpdef _pass(self, LocatedFPDU fpdu, object delivered)
     @cython.locals(one=FullOperation, invalidated=InvalidationWatch)
     cpdef _report_memory(self, MemoryWatch memory)
     @cython.locals(peer=FullOperation, mine=ReadWatch, others=ReadWatch, operation=FullOperation)
-    cpdef _relate(self, object fpdu)
+    cpdef _relate(self, LocatedFPDU fpdu)
     @cython.locals(mine=ReadWatch, others=ReadWatch, related=list)
     cpdef take_related(self, long long offset)
     @cython.locals(mine=ReadWatch, others=ReadWatch)

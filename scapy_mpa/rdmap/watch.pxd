@@ -3,6 +3,7 @@ from cpython cimport array
 from scapy_mpa.rdmap.assembly cimport Assembly, MessageHalf
 from scapy_mpa.rdmap.memory cimport NamedMemories
 from scapy_mpa.receiver.plain cimport PlainRun
+from scapy_mpa.receiver.values cimport LocatedFPDU
 from scapy_mpa.stream.connection cimport Arrival
 from scapy_mpa.values._inline cimport place
 from scapy_mpa.watches.ddp cimport ulpdu_of
@@ -35,7 +36,7 @@ cdef class MemoryWatch:
         sender=_Sender, length=cython.longlong, stag=cython.ulonglong, to=cython.ulonglong, first=cython.longlong,
         octets=cython.longlong, frames=tuple, moment=tuple,
     )
-    cpdef passed(self, Py_ssize_t side, object fpdu, bytes ulpdu=*)
+    cpdef passed(self, Py_ssize_t side, LocatedFPDU fpdu, bytes ulpdu=*)
     @cython.locals(
         sender=_Sender, headers=bytearray, number=cython.Py_ssize_t, index=cython.Py_ssize_t, at=cython.Py_ssize_t,
         frame=cython.longlong, time=cython.longlong, stag=cython.ulonglong, to=cython.ulonglong,

@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t
 from cpython cimport array
 from scapy_mpa.framing.markers cimport marker_count
 from scapy_mpa.receiver.plain cimport PlainRun, PlainWrites
+from scapy_mpa.receiver.values cimport LocatedFPDU, located_fpdu
 from scapy_mpa.stream.connection cimport TCPHalf
 from scapy_mpa.stream.copies cimport Copies
 from scapy_mpa.stream.peer_state cimport PeerState
@@ -63,10 +64,10 @@ cdef class FPDUReader:
         complete=cython.longlong, complete_time=cython.longlong, placed=cython.longlong, placed_time=cython.longlong,
     )
     cpdef bint _read_run(self, FPDUChain chain) except -1
-    @cython.locals(located_by=cython.longlong, code=cython.longlong)
+    @cython.locals(located_by=cython.longlong, code=cython.longlong, fpdu=LocatedFPDU)
     cpdef _pass_alone(
         self, long long at, long long header, long long ulpdu_length, long long after, long long markers,
-        tuple frames, tuple complete, tuple placed, object opcode, object octets, long long known, long long delivered
+        tuple frames, tuple complete, tuple placed, long long opcode, object octets, long long known, long long delivered
     )
     @cython.locals(plain=PlainWrites, run=PlainRun, phase=cython.longlong)
     cpdef bint _pass_plain(
@@ -98,8 +99,8 @@ cdef class FPDUReader:
     cpdef _accept(
         self, FPDUChain chain, object extent, object crc, object frames, object latest, object opcode, object octets
     )
-    cpdef _finalize(self, FPDUChain chain, object fpdu)
-    cpdef _pass(self, object fpdu)
+    cpdef _finalize(self, FPDUChain chain, LocatedFPDU fpdu)
+    cpdef _pass(self, LocatedFPDU fpdu)
     cpdef _note_rivals(self, long long start, long long end)
     cpdef _believe(self, long long offset, long long frame)
     @cython.locals(main=FPDUChain)

@@ -1,6 +1,7 @@
 cimport cython
 from cpython cimport array
 from scapy_mpa.framing.markers cimport marker_count
+from scapy_mpa.receiver.values cimport LocatedFPDU
 from scapy_mpa.values._inline cimport append_number, append_octets, head, is_zero, place, word
 
 cdef array.array _NONE
@@ -10,7 +11,6 @@ cdef long long _CLOSED, _LAST, _OPEN, _PHASE, _UNKNOWN
 cdef unsigned long long _TO
 
 @cython.final
-@cython.no_gc
 cdef class PlainRun:
     cdef public bint is_delivered, is_open, is_ordered
     cdef public bytearray headers
@@ -47,7 +47,7 @@ cdef class PlainWrites:
         markers=cython.longlong, crc=cython.longlong, opcode=cython.longlong, index=cython.longlong,
         control=cython.longlong,
     )
-    cpdef passed(self, object fpdu)
+    cpdef passed(self, LocatedFPDU fpdu)
     cpdef passed_run(self, PlainRun run, long long end)
     cpdef remember(self)
     cpdef go_back(self)

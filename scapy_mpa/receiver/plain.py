@@ -264,7 +264,8 @@ class PlainWrites:
 
     def passed(self, fpdu: LocatedFPDU) -> None:
         """Learn from an FPDU that was handed on alone where the Write goes on."""
-        offset, header, ulpdu_length, end, markers, crc, _, _, _, _, opcode, octets, _ = fpdu
+        offset, header, ulpdu_length, end = fpdu.offset, fpdu.header, fpdu.ulpdu_length, fpdu.end
+        markers, crc, opcode, octets = fpdu.markers, fpdu.crc, fpdu.opcode, fpdu.octets
         if opcode == TERMINATE_OPCODE:
             self._control = -1  # nothing may follow it
         if offset != self._end or crc == BAD or len(octets) < end - offset:

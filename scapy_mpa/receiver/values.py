@@ -5,6 +5,8 @@ Offsets count octets of Full Operation of a direction.  A moment is a frame and 
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 from scapy_mpa.stream.drop_reason import DropReason
 from scapy_mpa.stream.peer_state import NEVER
 from scapy_mpa.tuples import NamedTuple
@@ -12,14 +14,27 @@ from scapy_mpa.tuples import NamedTuple
 Moment = tuple[int, int]
 
 
-class LocatedFPDU(NamedTuple):
-    """One FPDU; offsets count octets of Full Operation, times are nanoseconds since the epoch.
+class LocatedFPDU:
+    """One FPDU; offsets count octets of Full Operation.  Nobody changes one.
 
-    ``known`` is the moment, frame and time, at which it is complete and located: the placed frame unless its CRC is
-    bad.  ``crc`` and ``located_by`` are codes of :mod:`scapy_mpa.values.records`.  ``octets`` are all octets of the
-    FPDU; of one that a snapshot length cut, those before the first that is missing.  ``is_damaged``: its CRC is bad,
-    or there is none, and a segment that brought it has a wrong TCP checksum, for which its receiver drops it.
+    Attributes:
+        offset: of its first octet, a Marker maybe; ``header`` that of its ULPDU_Length, ``end`` the one after its CRC.
+        ulpdu_length: octets of its ULPDU.
+        markers: how many it holds.
+        crc: a code of :mod:`scapy_mpa.values.records`, and ``located_by`` another one.
+        frames: those that brought its octets, ascending.
+        complete: the moment at which all of them were there.
+        known: the moment at which it is complete and located: the placed frame unless its CRC is bad.
+        opcode: of RDMAP, NO_OPCODE if there is none.
+        octets: all of it; where a snapshot length cut it, those before the first that is missing.
+        is_damaged: whether its CRC is bad, or there is none, and a segment that brought it has a wrong TCP checksum,
+            for which its receiver drops it.
     """
+
+    __slots__ = (
+        "complete", "crc", "end", "frames", "header", "is_damaged", "known", "located_by", "markers", "octets",
+        "offset", "opcode", "ulpdu_length",
+    )  # fmt: skip
 
     offset: int
     header: int
@@ -33,7 +48,48 @@ class LocatedFPDU(NamedTuple):
     known: Moment
     opcode: int
     octets: memoryview
-    is_damaged: bool = False
+    is_damaged: bool
+
+    def found_by(self, located_by: int) -> LocatedFPDU:
+        """The same FPDU, located in another way."""
+        return located_fpdu(
+            self.offset, self.header, self.ulpdu_length, self.end, self.markers, self.crc, located_by, self.frames,
+            self.complete, self.known, self.opcode, self.octets, self.is_damaged,
+        )  # fmt: skip
+
+    def replace(self, **changes: Any) -> LocatedFPDU:
+        """The same FPDU with other values."""
+        return located_fpdu(**({name: getattr(self, name) for name in _FIELDS} | changes))
+
+
+_FIELDS: Final = (
+    "offset", "header", "ulpdu_length", "end", "markers", "crc", "located_by", "frames", "complete", "known", "opcode",
+    "octets", "is_damaged",
+)  # fmt: skip
+
+
+def located_fpdu(
+    offset: int,
+    header: int,
+    ulpdu_length: int,
+    end: int,
+    markers: int,
+    crc: int,
+    located_by: int,
+    frames: tuple[int, ...],
+    complete: Moment,
+    known: Moment,
+    opcode: int,
+    octets: memoryview,
+    is_damaged: bool = False,
+) -> LocatedFPDU:
+    """Return a :class:`LocatedFPDU` of these values: a function in C takes numbers as they are, a class does not."""
+    one = LocatedFPDU.__new__(LocatedFPDU)
+    one.offset, one.header, one.ulpdu_length, one.end = offset, header, ulpdu_length, end
+    one.markers, one.crc, one.located_by, one.frames = markers, crc, located_by, frames
+    one.complete, one.known, one.opcode = complete, known, opcode
+    one.octets, one.is_damaged = octets, is_damaged
+    return one
 
 
 class Gap(NamedTuple):

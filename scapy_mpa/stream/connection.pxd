@@ -15,8 +15,6 @@ cdef long long NEAR, NEVER, PATH_MTU, RST, SEQ_MASK, SYN
 cdef long long ACK_FLAG, _PLAIN_HEADER, _STAMPED_HEADER, FIN, STATE_FLAGS, WRONG, RIGHT, UNKNOWN, NOWHERE, USUAL_KINDS
 
 @cython.final
-@cython.no_gc
-@cython.freelist(64)
 cdef class Arrival:
     cdef public bint acknowledged, is_out_of_order
     cdef public long long captured, end, frame, new, start, time
@@ -97,7 +95,7 @@ cdef class TCPConnection:
     @cython.locals(
         half=TCPHalf, other=TCPHalf, peer=PeerState, distance=cython.longlong, acked=cython.longlong, length=cython.longlong,
         offset=cython.longlong, header=cython.longlong, tsval=cython.longlong,
-        options=cython.Py_ssize_t,
+        options=cython.Py_ssize_t, is_close=cython.bint,
     )
     cpdef int64_t offset_in_turn(self, Segment seg, Py_ssize_t d) except? -2
     @cython.locals(

@@ -10,8 +10,6 @@ from scapy_mpa.values._octets cimport own_octets, put_octets
 cdef long long NEVER, _FEW, _WRONG
 
 @cython.final
-@cython.no_gc
-@cython.freelist(64)
 cdef class Copy:
     cdef public long long checksum, frame, time
     cdef public object data, reason

@@ -1,12 +1,11 @@
 cimport cython
 from scapy_mpa.receiver.plain cimport PlainRun
+from scapy_mpa.receiver.values cimport LocatedFPDU
 from scapy_mpa.stream.connection cimport Arrival
 
 cdef long long BAD, FIN, GOOD, RST, SYN, WRONG
 
 @cython.final
-@cython.no_gc
-@cython.freelist(64)
 cdef class _Passed:
     cdef public long long crc, end, last_frame, offset
 
@@ -24,6 +23,6 @@ cdef class CopyWatch:
 
     cpdef arrived(self, Arrival arrival)
     cpdef arrived_aligned(self, long long end)
-    cpdef passed(self, object fpdu)
+    cpdef passed(self, LocatedFPDU fpdu)
     cpdef passed_run(self, PlainRun run)
     cpdef _remember(self, object offset, long long count, object passed)

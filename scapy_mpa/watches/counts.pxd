@@ -1,6 +1,7 @@
 cimport cython
 from cpython cimport array
 from scapy_mpa.receiver.plain cimport PlainRun
+from scapy_mpa.receiver.values cimport LocatedFPDU
 from scapy_mpa.stream.connection cimport Arrival
 from scapy_mpa.values._inline cimport append_four, append_number, cut_first, index_in, number_at
 
@@ -8,8 +9,6 @@ cdef array.array _NONE
 cdef long long BAD, NEVER, NOWHERE, _FEW, _NEAR_END, _ROW, _SENT
 
 @cython.final
-@cython.no_gc
-@cython.freelist(64)
 cdef class UnalignedSegment:
     cdef public bint acknowledged, is_out_of_order, is_part
     cdef public long long aligned, end, frame, idle, longest, new, number, start, time
@@ -45,7 +44,7 @@ cdef class Counts:
     @cython.locals(remembered=cython.Py_ssize_t)
     cpdef _bring(self, long long start, long long end, long long frame)
     @cython.locals(offset=cython.longlong, end=cython.longlong)
-    cpdef passed(self, object fpdu, long long delivered)
+    cpdef passed(self, LocatedFPDU fpdu, long long delivered)
     @cython.locals(offset=cython.longlong, end=cython.longlong, count=cython.longlong)
     cpdef passed_run(self, PlainRun run)
     @cython.locals(after=cython.Py_ssize_t)

@@ -257,7 +257,7 @@ class DDPWatch:
         stale = "in between, whoever polls the last octet reads stale data"
         self._breaches.append(Breach("placement-early", offset, *moment, f"{detail}: {stale}"))
 
-    def passed(self, fpdu: LocatedFPDU, ulpdu: Octets) -> Sequence[Breach]:
+    def passed(self, fpdu: LocatedFPDU, ulpdu: bytes) -> Sequence[Breach]:
         """Inspect the ULPDU of an FPDU; ``ulpdu`` holds its first INSPECTED_OCTETS."""
         if fpdu.offset != self.end:
             self._lose(fpdu.offset)
@@ -345,7 +345,7 @@ class DDPWatch:
         return opcode
 
     def _next_place(
-        self, name: str, expected: tuple[int, int] | None, control: int, fpdu: LocatedFPDU, ulpdu: Octets
+        self, name: str, expected: tuple[int, int] | None, control: int, fpdu: LocatedFPDU, ulpdu: bytes
     ) -> tuple[int, int] | None:
         """Inspect a tagged segment; return STag and TO at which its message continues, None after its last segment."""
         stag, to = place(ulpdu, 2)
@@ -363,7 +363,7 @@ class DDPWatch:
         self._inspect_part(fpdu)
         return stag, after
 
-    def _inspect_read_response(self, control: int, fpdu: LocatedFPDU, ulpdu: Octets) -> None:
+    def _inspect_read_response(self, control: int, fpdu: LocatedFPDU, ulpdu: bytes) -> None:
         stag, to = place(ulpdu, 2)
         expected, answer = self._response, self._answer
         self._response = self._next_place("RDMA Read Response", expected, control, fpdu, ulpdu)
@@ -402,7 +402,7 @@ class DDPWatch:
         if len(self.related) < MOST_RELATED:
             self.related.append(message)
 
-    def _inspect_untagged(self, opcode: int, control: int, fpdu: LocatedFPDU, ulpdu: Octets) -> None:
+    def _inspect_untagged(self, opcode: int, control: int, fpdu: LocatedFPDU, ulpdu: bytes) -> None:
         if fpdu.ulpdu_length < UNTAGGED_HEADER_LENGTH:
             self._too_short(fpdu)
             return
@@ -451,7 +451,7 @@ class DDPWatch:
         if opcode not in _PLAIN_SENDS:
             self._inspect_other(opcode, mo, bool(control & _LAST), fpdu, ulpdu)
 
-    def _inspect_same(self, opened: _Open, opcode: int, fpdu: LocatedFPDU, ulpdu: Octets) -> None:
+    def _inspect_same(self, opened: _Open, opcode: int, fpdu: LocatedFPDU, ulpdu: bytes) -> None:
         """Compare a segment with those of its message before it (RFC 5041 §4.3: RsvdULP is the same in all)."""
         message = f"frame {fpdu.known[0]} continues the {OPCODE_NAMES[opened.opcode]} that frame {opened.frame} began"
         rsvdulp = word(ulpdu, _RSVDULP)
@@ -462,7 +462,7 @@ class DDPWatch:
             values = f"{rsvdulp:#010x} after {opened.rsvdulp:#010x}"
             self._find("rdmap-message-changes", fpdu, f"{message} with {field} {values}")
 
-    def _inspect_other(self, opcode: int, mo: int, is_last: bool, fpdu: LocatedFPDU, ulpdu: Octets) -> None:
+    def _inspect_other(self, opcode: int, mo: int, is_last: bool, fpdu: LocatedFPDU, ulpdu: bytes) -> None:
         """Inspect an untagged segment of what is no Send without an STag."""
         length = fpdu.ulpdu_length - UNTAGGED_HEADER_LENGTH
         is_whole = is_last and not mo
@@ -491,7 +491,7 @@ class DDPWatch:
             self.terminated = fpdu.known[0]
             self._expect()
 
-    def _inspect_atomic_request(self, fpdu: LocatedFPDU, ulpdu: Octets, length: int) -> None:
+    def _inspect_atomic_request(self, fpdu: LocatedFPDU, ulpdu: bytes, length: int) -> None:
         if length < _ATOMIC_HEADER:
             return
         operation = word(ulpdu, UNTAGGED_HEADER_LENGTH) & 0x0F
@@ -522,7 +522,7 @@ class DDPWatch:
             detail = f"a ULPDU of only {fpdu.ulpdu_length:,} octets, which is not the last of its message"
             self._find("mulpdu-minimum", fpdu, detail)
 
-    def _inspect_read_request(self, fpdu: LocatedFPDU, ulpdu: Octets) -> None:
+    def _inspect_read_request(self, fpdu: LocatedFPDU, ulpdu: bytes) -> None:
         length = fpdu.ulpdu_length - UNTAGGED_HEADER_LENGTH
         if length != READ_REQUEST_LENGTH:
             self._find("rdmap-read-request", fpdu, f"a body of {length:,} octets")
@@ -540,7 +540,7 @@ def _wraps(to: int, ulpdu_length: int) -> bool:
     return 0 < after < to
 
 
-def _request(opcode: int, fpdu: LocatedFPDU, ulpdu: Octets, length: int) -> Request:
+def _request(opcode: int, fpdu: LocatedFPDU, ulpdu: bytes, length: int) -> Request:
     """Return a Request; ``length`` is that of its body, 0 if that is in several segments."""
     where = opcode, fpdu.offset, fpdu.end, fpdu.known[0]
     body = bytes(ulpdu[UNTAGGED_HEADER_LENGTH:])
@@ -553,7 +553,7 @@ def _request(opcode: int, fpdu: LocatedFPDU, ulpdu: Octets, length: int) -> Requ
     return Request(*where, tuple(reads), None, False)
 
 
-def _is_in_host_order(ulpdu: Octets) -> bool:
+def _is_in_host_order(ulpdu: bytes) -> bool:
     """Return True if the numbers of a Read Request of 28 octets make sense only when read backwards."""
     _, sink, size, _, source = _read_request(ulpdu, UNTAGGED_HEADER_LENGTH)
     is_one = size and (sink or source) and _is_reversed(size, 4)

@@ -47,7 +47,7 @@ class DeviationWatch:
             self._due = spoken.due
         if spoken is None or spoken.end - offset > len(fpdu.octets):
             # Not all of it was captured, or not all of one before it, so that nobody knows where its Markers are.
-            return breaches, fpdu._replace(crc=BAD if fpdu.crc == BAD else CUT, octets=fpdu.octets[:0])
+            return breaches, fpdu.replace(crc=BAD if fpdu.crc == BAD else CUT, octets=fpdu.octets[:0])
         agreeing = 0
         for marker in spoken.markers:
             found, right = (
@@ -65,7 +65,7 @@ class DeviationWatch:
 
     def _plain(self, fpdu: LocatedFPDU, spoken: FPDUPlace) -> LocatedFPDU:
         octets = without_markers(spoken, bytes(fpdu.octets), spoken.offset, spoken.end)
-        return fpdu._replace(header=fpdu.offset, markers=0, octets=memoryview(octets))
+        return fpdu.replace(header=fpdu.offset, markers=0, octets=memoryview(octets))
 
     def _beginning(self, fpdu: LocatedFPDU) -> list[Breach]:
         """Return what the first octets break whatever the dialect: Markers not asked for, or none that were."""

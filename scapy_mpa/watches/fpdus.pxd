@@ -1,5 +1,6 @@
 cimport cython
 from scapy_mpa.receiver.plain cimport has_usual_octets
+from scapy_mpa.receiver.values cimport LocatedFPDU
 from scapy_mpa.watches.ddp cimport DDPWatch, ulpdu_of
 from scapy_mpa.watches.sizes cimport SizeWatch
 
@@ -16,6 +17,6 @@ cdef class FPDUWatch:
     cdef public object _layout, _origin, first, first_error, first_send, terminate
 
     @cython.locals(ulpdu_length=cython.longlong, crc=cython.longlong)
-    cpdef passed(self, object fpdu, object ulpdu=*)
+    cpdef passed(self, LocatedFPDU fpdu, bytes ulpdu=*)
     @cython.locals(ulpdu=bytes, octets=cython.longlong, control=cython.longlong, opcode=cython.longlong)
-    cpdef _note_first(self, object fpdu)
+    cpdef _note_first(self, LocatedFPDU fpdu)

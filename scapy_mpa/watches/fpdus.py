@@ -117,7 +117,7 @@ class FPDUWatch:
         self.first_error: tuple[int, int] | None = None
         self.requests_before_error = -1
 
-    def passed(self, fpdu: LocatedFPDU, ulpdu: Octets | None = None) -> Sequence[Breach]:
+    def passed(self, fpdu: LocatedFPDU, ulpdu: bytes | None = None) -> Sequence[Breach]:
         """Inspect the next FPDU in stream order; ``ulpdu`` is what :func:`ulpdu_of` returns, if it is available."""
         ulpdu_length, crc = fpdu.ulpdu_length, fpdu.crc
         if fpdu.is_damaged:

@@ -1,5 +1,6 @@
 cimport cython
 from scapy_mpa.receiver.plain cimport PlainRun
+from scapy_mpa.receiver.values cimport LocatedFPDU
 from scapy_mpa.stream.connection cimport Arrival
 
 cdef long long BAD, NEAR
@@ -14,6 +15,6 @@ cdef class GapWatch:
     @cython.locals(cut=cython.longlong)
     cpdef arrived(self, Arrival arrival)
     @cython.locals(offset=cython.longlong, end=cython.longlong, crc=cython.longlong)
-    cpdef passed(self, object fpdu)
+    cpdef passed(self, LocatedFPDU fpdu)
     cpdef finish(self, object rest, long long edge, object closed, object acknowledged, object now)
     cpdef passed_run(self, PlainRun run)

@@ -1,6 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 from scapy_mpa.receiver.plain cimport PlainRun
+from scapy_mpa.receiver.values cimport LocatedFPDU
 
 cdef long long TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH, _ATOMIC_ALIGNMENT
 cdef long long _ATOMIC_REQUEST, _LAST, _LENGTH_MASK, _MSN_MASK, _READ_REQUEST
@@ -20,7 +21,7 @@ cdef class MessageWatch:
     cdef public Py_ssize_t _first
 
     @cython.locals(header=bytes, frames=tuple, end=cython.longlong)
-    cpdef passed(self, object fpdu, bytes ulpdu)
+    cpdef passed(self, LocatedFPDU fpdu, bytes ulpdu)
     @cython.locals(last=_Kept, one=_Kept, kept=list, count=cython.longlong, is_begun=cython.bint)
     cpdef int64_t unacknowledged(self, long long end) except -1
     @cython.locals(found=list, first=cython.longlong, last=cython.longlong, end=cython.longlong)

@@ -1,4 +1,5 @@
 cimport cython
+from scapy_mpa.receiver.values cimport LocatedFPDU
 from scapy_mpa.watches.ddp cimport DDPWatch
 from scapy_mpa.watches.fpdus cimport FPDUWatch
 from scapy_mpa.watches.outstanding cimport Outstanding
@@ -13,8 +14,8 @@ cdef class ReadWatch:
     cdef public set _opcodes
 
     @cython.locals(ddp=DDPWatch, under_way=cython.longlong)
-    cpdef requested(self, object fpdu, bint has_hole)
+    cpdef requested(self, LocatedFPDU fpdu, bint has_hole)
     @cython.locals(answers=cython.longlong)
-    cpdef answered(self, object fpdu)
+    cpdef answered(self, LocatedFPDU fpdu)
     @cython.locals(ddp=DDPWatch)
-    cpdef answer_after_error(self, object fpdu)
+    cpdef answer_after_error(self, LocatedFPDU fpdu)

@@ -63,7 +63,7 @@ class ReadWatch:
         under_way = ddp.requests - self._answers
         if self._depth is None or under_way <= self._depth or has_hole or ddp.losses or self.responder.ddp.losses:
             return ()
-        self._doubtful.append((fpdu._replace(octets=memoryview(b"")), under_way))
+        self._doubtful.append((fpdu.replace(octets=memoryview(b"")), under_way))
         return self._certain(1) if len(self._doubtful) > MOST_DOUBTFUL else ()
 
     def answered(self, fpdu: LocatedFPDU) -> Sequence[Breach]:

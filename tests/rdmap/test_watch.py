@@ -20,7 +20,7 @@ from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.rdmap import watch
 from scapy_mpa.rdmap.watch import MemoryWatch
 from scapy_mpa.reading.analysis import analyze
-from scapy_mpa.receiver.values import LocatedFPDU
+from scapy_mpa.receiver.values import located_fpdu
 from scapy_mpa.rules.findings import Quota
 from scapy_mpa.stream.connection import arrival_of
 from scapy_mpa.stream.drop_reason import NO_REASON
@@ -55,7 +55,7 @@ class Sides:
         octets += bytes(-len(octets) % 4 + 4)
         self._ends[side] = end = start + len(octets)
         moment, opcode = (frame, frame), ulpdu[1] & 0x0F if captured is None or captured > 3 else NO_OPCODE
-        one = LocatedFPDU(
+        one = located_fpdu(
             start, start, len(ulpdu), end, 0, UNCHECKED, LENGTH, (frame,), moment, moment, opcode,
             memoryview(octets)[:captured],
         )  # fmt: skip

@@ -66,13 +66,13 @@ OTHER_GOOD = bytes(altered(FIRST, 40, b"x").octets)
         ),
         # The copy that counts came later, with octets that nothing else brought.
         (
-            rival(3, 1, decided_by="validity", is_sole=True), FIRST._replace(frames=(3,)), CRC,
+            rival(3, 1, decided_by="validity", is_sole=True), FIRST.replace(frames=(3,)), CRC,
             (3, DIFFERS.format(1, CRC_SAYS)), (3, INJECTED.format(1, 3)),
         ),
         # Without CRC nothing tells who sent what.
-        (rival(1, 3), FIRST._replace(crc=UNCHECKED), NO_CRC, (3, DIFFERS.format(1, FIRST_KEPT)), None),
+        (rival(1, 3), FIRST.replace(crc=UNCHECKED), NO_CRC, (3, DIFFERS.format(1, FIRST_KEPT)), None),
         (
-            rival(3, 1, decided_by="validity"), FIRST._replace(crc=UNCHECKED), NO_CRC,
+            rival(3, 1, decided_by="validity"), FIRST.replace(crc=UNCHECKED), NO_CRC,
             (3, DIFFERS.format(1, MARKERS_SAY)), None,
         ),
     ],
@@ -90,13 +90,13 @@ def test_a_frame_is_reported_once() -> None:
 
 
 def test_a_bad_fpdu_whose_receiver_dropped_it_silently() -> None:
-    fpdu = FIRST._replace(frames=(1, 5))
+    fpdu = FIRST.replace(frames=(1, 5))
     rivals = [rival(5, other, decided_by="validity") for other in (2, 4)]
     assert told(watching(fpdu).competed(rivals)) == [
         ("crc-dropped", 5, "frame 4 carried the FPDU with a bad CRC, frame 5 with a good one")
     ]
     # Not if the FPDU was not complete before.
-    late = fpdu._replace(frames=(1, 5, 6))
+    late = fpdu.replace(frames=(1, 5, 6))
     assert {rule for rule, _, _ in told(watching(late).competed(rivals))} == {"overlap", "attack-injection"}
 
 

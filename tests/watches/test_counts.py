@@ -104,7 +104,7 @@ def test_what_is_remembered_of_bad_fpdus_is_bounded(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("scapy_mpa.watches.counts.REMEMBERED", 2)
     counts = Counts()
     for fpdu in fpdus([send(msn, b"") for msn in range(1, 50)]):
-        counts.passed(fpdu._replace(crc=BAD), 0)
+        counts.passed(fpdu.replace(crc=BAD), 0)
     assert max(len(counts._starts), len(counts._ends)) <= 4
 
 

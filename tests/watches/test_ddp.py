@@ -90,5 +90,5 @@ def test_the_first_octets_of_a_ulpdu_are_without_markers(offset: int, most: int)
     (without,) = fpdus([ulpdu], offset=offset)
     assert ulpdu_of(without, most) == ulpdu[:most]
     # Of one that the capture cut, those that there are.
-    cut = whole._replace(octets=whole.octets[:30])
+    cut = whole.replace(octets=whole.octets[:30])
     assert ulpdu[:most].startswith(ulpdu_of(cut, most))

@@ -69,7 +69,7 @@ def test_the_drafts_origin_is_right_under_the_drafts() -> None:
 def test_a_marker_that_contradicts_a_length_without_crc() -> None:
     (first,) = fpdus((send(1, bytes(600)),), markers=True)
     watch = FPDUWatch(Layout(True, False), True)
-    found = altered(first, 512, struct.pack("!HH", 0, 400))._replace(crc=UNCHECKED)
+    found = altered(first, 512, struct.pack("!HH", 0, 400)).replace(crc=UNCHECKED)
     assert rules(watch.passed(found)) == {"marker-agree"}
     breach = watch.contradicted(Contradiction(0, 512, 400, (3, 4)))
     detail = "Marker 512 octets into the FPDU: FPDUPTR 400, expected 508"
@@ -151,7 +151,7 @@ def test_a_terminate_that_the_capture_cut(body: bytes, markers: bool) -> None:
     first = fpdu.header - fpdu.offset + 2
     for size in range(first, len(fpdu.octets)):
         watch = FPDUWatch(Layout(markers, True), True)
-        found = watched((fpdu._replace(octets=fpdu.octets[:size], crc=CUT),), watch)
+        found = watched((fpdu.replace(octets=fpdu.octets[:size], crc=CUT),), watch)
         is_read = size >= first + 18 + 4
         assert {breach[:5] for breach in found} <= {breach[:5] for breach in whole}
         assert ("terminate" in rules(found), watch.terminate is not None) == (is_read, is_read)
@@ -161,7 +161,7 @@ def test_a_terminate_that_the_capture_cut(body: bytes, markers: bool) -> None:
 def test_a_cut_fpdu_with_a_header_that_ddp_does_not_send_is_no_terminate() -> None:
     (fpdu,) = fpdus((untagged(7, 0, 1, SIW),))
     watch = FPDUWatch(Layout(False, False), True)
-    assert watched((fpdu._replace(octets=fpdu.octets[:40], crc=CUT),), watch) == [] and watch.terminate is None
+    assert watched((fpdu.replace(octets=fpdu.octets[:40], crc=CUT),), watch) == [] and watch.terminate is None
 
 
 @pytest.mark.parametrize("crc", [False, True])

@@ -29,7 +29,7 @@ def reading(depth: int, events: Sequence[tuple[str, int]], has_hole: bool = Fals
     answers = iter(fpdus([ANSWER] * 9))
     found: list[Breach] = []
     for kind, frame in events:
-        fpdu = next(requests if kind == "?" else answers)._replace(frames=(frame,), known=(frame, frame))
+        fpdu = next(requests if kind == "?" else answers).replace(frames=(frame,), known=(frame, frame))
         assert (requester if kind == "?" else responder).passed(fpdu) == ()
         found += watch.requested(fpdu, has_hole) if kind == "?" else watch.answered(fpdu)
     return [*found, *watch.finish()]

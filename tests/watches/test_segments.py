@@ -74,7 +74,7 @@ def test_segments_that_become_tiny(size: int, count: int, largest: int, rules: l
         if end < 9000:
             found += watch.arrived(arrival(frame, start, end))
     first, second = fpdus((send(1, bytes(largest - 26)), send(2, bytes(9000 - largest))))
-    for fpdu in (first._replace(end=largest), second._replace(offset=largest, end=9000)):
+    for fpdu in (first.replace(end=largest), second.replace(offset=largest, end=9000)):
         counts.passed(fpdu, 9)
     for segment in counts.judged():
         found += watch.unaligned(segment)

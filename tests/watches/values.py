@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from scapy_mpa.framing.crc import crc32c, crc_field
 from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.markers import header_offset, marker_count, plain_length
-from scapy_mpa.receiver.values import Breach, LocatedFPDU
+from scapy_mpa.receiver.values import Breach, LocatedFPDU, located_fpdu
 from scapy_mpa.receiver.window import Layout
 from scapy_mpa.stream.connection import Arrival, arrival_of
 from scapy_mpa.stream.drop_reason import DropReason
@@ -38,7 +38,7 @@ def located(octets: bytes, offset: int, ulpdu: bytes, frame: int, markers: bool,
     header = header_offset(offset) if markers else offset
     opcode = ulpdu[1] & 0x0F if len(ulpdu) > 1 else NO_OPCODE
     moment, by = (frame, frame * SECOND), LENGTH if offset else START
-    return LocatedFPDU(
+    return located_fpdu(
         offset, header, len(ulpdu), offset + len(octets), count, crc, by, (frame,), moment, moment, opcode,
         memoryview(octets),
     )  # fmt: skip
@@ -60,7 +60,7 @@ def altered(fpdu: LocatedFPDU, at: int, value: bytes, *, is_bad: bool = False) -
     octets[at : at + len(value)] = value
     if not is_bad:
         octets[-4:] = crc_field(crc32c(bytes(octets[:-4])))
-    return fpdu._replace(octets=memoryview(bytes(octets)), crc=BAD if is_bad else GOOD)
+    return fpdu.replace(octets=memoryview(bytes(octets)), crc=BAD if is_bad else GOOD)
 
 
 def watched(found: Sequence[LocatedFPDU], watch: FPDUWatch | None = None, markers: bool = False) -> list[Breach]:
