@@ -35,7 +35,7 @@ cdef class FPDUReader:
     cdef public object _refused, anomaly, first_error, first_octets, layout, rest, startup
     cdef public TCPHalf half
 
-    @cython.locals(main=FPDUChain)
+    @cython.locals(main=FPDUChain, is_next=cython.bint)
     cpdef receive(self, long long start, long long end)
     cpdef int64_t _limit(self, long long end) except? -1
     @cython.locals(

@@ -585,7 +585,7 @@ class FPDUReader:
             if header + 4 <= end:
                 ulpdu_length, control = head(data, header - start)
             elif is_plain and at + 8 <= edge:
-                ulpdu_length, control = head(copies.join(header, header + 4), 0)
+                ulpdu_length, control = head(copies.join(header, header + 4, index), 0)
             else:
                 break
             after = at + 4 + (ulpdu_length + 5 & ~3)
@@ -603,8 +603,8 @@ class FPDUReader:
                     if not is_plain or after > edge:
                         need = after if is_plain and not needs_marker and not self._is_over else 0
                         break
-                    octets, origin = copies.join(at, after), at
-                    first, last, time = copies.span(at, after)
+                    octets, origin = copies.join(at, after, index), at
+                    first, last, time = copies.span(index, after)
                 if (needs_marker and markers) or (
                     crc_used and crc_of(octets, at - origin, after - origin) != CRC_RESIDUE
                 ):

@@ -5,7 +5,7 @@ from scapy_mpa.stream.copies cimport Copies, Copy, copy_of
 from scapy_mpa.stream.peer_state cimport PeerState
 from scapy_mpa.stream.recent cimport RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space cimport SequenceSpace
-from scapy_mpa.values._inline cimport head, number_at, queued, word
+from scapy_mpa.values._inline cimport head, number_at, queued, stamped, word
 from scapy_mpa.values._octets cimport has_right_sum, own_octets
 from scapy_mpa.values.options cimport timestamps_of
 from scapy_mpa.values.segment cimport Segment
@@ -70,7 +70,7 @@ cdef class TCPConnection:
     cdef public bint advanced, has_end, has_syn
     cdef public list has_syns, late, paths
     cdef public dict flow_paths
-    cdef public long long _tsecr, acked, first_frame, last_frame
+    cdef public long long _tsecr, _window, acked, first_frame, last_frame
     cdef public Arrival arrival
     cdef public TCPHalf _first, _second
     cdef public Flow flow
@@ -95,12 +95,11 @@ cdef class TCPConnection:
     @cython.locals(
         half=TCPHalf, other=TCPHalf, peer=PeerState, distance=cython.longlong, acked=cython.longlong, length=cython.longlong,
         offset=cython.longlong, header=cython.longlong, tsval=cython.longlong,
-        options=cython.Py_ssize_t, is_close=cython.bint,
+        is_close=cython.bint, kinds=cython.longlong,
     )
     cpdef int64_t offset_in_turn(self, Segment seg, Py_ssize_t d) except? -2
     @cython.locals(
-        half=TCPHalf, other=TCPHalf, peer=PeerState, space=SequenceSpace, end=cython.longlong, acked=cython.longlong,
-        window=cython.longlong, shift=cython.longlong,
+        half=TCPHalf, other=TCPHalf, peer=PeerState, space=SequenceSpace, end=cython.longlong, shift=cython.longlong,
     )
     cpdef receive_in_turn(self, Segment seg, Py_ssize_t d, long long offset, bint is_read)
     @cython.locals(

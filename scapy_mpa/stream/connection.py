@@ -20,7 +20,7 @@ from scapy_mpa.stream.peer_state import NEVER, NOWHERE, PeerState
 from scapy_mpa.stream.recent import RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space import SequenceSpace
 from scapy_mpa.tuples import NamedTuple
-from scapy_mpa.values.octets import has_right_sum, head, number_at, own_octets, queued, word
+from scapy_mpa.values.octets import has_right_sum, head, number_at, own_octets, queued, stamped, word
 from scapy_mpa.values.options import LARGEST_SHIFT, USUAL_KINDS, announced, sacked_by, timestamps_of
 from scapy_mpa.values.segment import (
     ACK_FLAG,
@@ -595,9 +595,9 @@ class TCPConnection:
     """
 
     __slots__ = (
-        "_first", "_second", "_shift_counts", "_tsecr", "acked", "advanced", "arrival", "beside", "first_frame",
-        "first_time", "flow", "flow_paths",
-        "halves", "has_end", "has_syn", "has_syns", "last_frame", "late", "own_paths", "paths", "strays", "user",
+        "_first", "_second", "_shift_counts", "_tsecr", "_window", "acked", "advanced", "arrival", "beside",
+        "first_frame", "first_time", "flow", "flow_paths", "halves", "has_end", "has_syn", "has_syns", "last_frame",
+        "late", "own_paths", "paths", "strays", "user",
     )  # fmt: skip
 
     def __init__(self, budget: RecentBudget | None = None, flow: Flow | None = None) -> None:
@@ -617,8 +617,9 @@ class TCPConnection:
         self.flow_paths: dict[tuple[int, tuple[str, ...]], None] = flow.paths if flow is not None else {}
         #: The shift counts of the windows that each side sends: the largest where a SYN was not captured.
         self._shift_counts = LARGEST_SHIFT, LARGEST_SHIFT
-        #: The timestamp that the last segment received in turn echoed, -1 without one, and what it acknowledged.
-        self._tsecr, self.acked = -1, 0
+        #: Of the last segment that was examined whether it is in turn: TSecr, -1 without timestamps, SEG.WND as it
+        #: stands there, and what it acknowledged.
+        self._tsecr, self._window, self.acked = -1, 0, 0
         self.arrival: Arrival | None = None
         self.advanced = False
 
@@ -876,11 +877,12 @@ class TCPConnection:
             return -1
         tsval = self._tsecr = -1
         if header == _STAMPED_HEADER:
-            options = seg.tcp + _PLAIN_HEADER
-            if word(seg.buffer, options) != USUAL_KINDS:
+            self._window, kinds, tsval, self._tsecr = stamped(seg.buffer, seg.tcp)
+            if kinds != USUAL_KINDS:
                 return -1
-            tsval, self._tsecr = word(seg.buffer, options + 4), word(seg.buffer, options + 8)
-        elif header != _PLAIN_HEADER:
+        elif header == _PLAIN_HEADER:
+            self._window = word(seg.buffer, seg.tcp + 12) & 0xFFFF
+        else:
             return -1
         if length and not has_right_sum(seg.key, seg.buffer, seg.tcp, seg.end):
             return -1
@@ -902,8 +904,7 @@ class TCPConnection:
         half.space.last, space.last = end, self.acked
         if self._tsecr >= 0:
             peer.echo(self._tsecr, seg.time)
-        window = (word(seg.buffer, seg.tcp + 12) & 0xFFFF) << shift
-        self.advanced = other.acknowledge(seg.frame, self.acked, window)
+        self.advanced = other.acknowledge(seg.frame, self.acked, self._window << shift)
         if is_read:
             half.read(end, seg)
         elif seg.length:

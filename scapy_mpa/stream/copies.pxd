@@ -53,7 +53,7 @@ cdef class Copies:
         index=cython.Py_ssize_t, at=cython.longlong, first=cython.longlong, stop=cython.longlong, starts=array.array,
         ends=array.array, origins=array.array,
     )
-    cpdef bytearray join(self, long long start, long long end)
+    cpdef bytearray join(self, long long start, long long end, Py_ssize_t index)
     @cython.locals(index=cython.Py_ssize_t)
     cpdef tuple piece(self, long long at)
     @cython.locals(
@@ -77,7 +77,7 @@ cdef class Copies:
         index=cython.Py_ssize_t, first=cython.longlong, last=cython.longlong, time=cython.longlong, frame=cython.longlong,
         count=cython.Py_ssize_t, starts=array.array, origins=array.array,
     )
-    cpdef (long long, long long, long long) span(self, long long start, long long end) except *
+    cpdef (long long, long long, long long) span(self, Py_ssize_t index, long long end) except *
     @cython.locals(frame=cython.longlong, check=cython.longlong)
     cpdef bint is_settled(self, Py_ssize_t index) except -1
     @cython.locals(

@@ -297,7 +297,7 @@ class Copies:
         """Return the chosen octets of [start, end), all of which must be held and captured."""
         index = self.index_of(start)
         if number_at(self.ends, index) < end:
-            return memoryview(bytes(self.join(start, end)[: end - start]))
+            return memoryview(bytes(self.join(start, end, index)[: end - start]))
         source = self.sources[index]
         assert source is not None
         first = number_at(self.origins, 4 * index + 3) + start - number_at(self.starts, index)
@@ -307,15 +307,20 @@ class Copies:
         """Return a copy of what :meth:`octets` returns."""
         index = self.index_of(start)
         if number_at(self.ends, index) < end:
-            return bytes(self.join(start, end)[: end - start])
+            return bytes(self.join(start, end, index)[: end - start])
         source = self.sources[index]
         assert source is not None
         first = number_at(self.origins, 4 * index + 3) + start - number_at(self.starts, index)
         return own_octets(source, first, first + end - start)
 
-    def join(self, start: int, end: int) -> bytearray:
-        """Return the chosen octets of [start, end), as :meth:`octets` does, until others are asked for; more follow."""
-        index, at, starts, ends, origins = self.index_of(start), start, self.starts, self.ends, self.origins
+    def join(self, start: int, end: int, index: int) -> bytearray:
+        """Return the chosen octets of [start, end), as :meth:`octets` does, until others are asked for; more follow.
+
+        ``index`` is that of the piece that holds ``start``, or of one before it.
+        """
+        at, starts, ends, origins = start, self.starts, self.ends, self.origins
+        while number_at(ends, index) <= start:
+            index += 1
         while at < end:
             source, stop = self.sources[index], number_at(ends, index)
             first = number_at(origins, 4 * index + 3) + at - number_at(starts, index)
@@ -358,16 +363,19 @@ class Copies:
         if number_at(self.ends, index) >= end:
             return (frame,), frame, time
         found = {frame}
-        _, frame, time = self.span(start, end)
+        _, frame, time = self.span(index, end)
         index += 1
         while index < len(self.starts) and number_at(self.starts, index) < end:
             found.add(number_at(self.origins, 4 * index))
             index += 1
         return tuple(sorted(found)), frame, time
 
-    def span(self, start: int, end: int) -> tuple[int, int, int]:
-        """Return the first and the last frame of the copies chosen for [start, end), and the time of the last."""
-        index, starts, origins = self.index_of(start), self.starts, self.origins
+    def span(self, index: int, end: int) -> tuple[int, int, int]:
+        """Return the first and the last frame of the copies chosen up to an offset, and the time of the last.
+
+        ``index`` is that of the first piece.
+        """
+        starts, origins = self.starts, self.origins
         first = last = number_at(origins, 4 * index)
         time, count = number_at(origins, 4 * index + 1), len(starts)
         index += 1

@@ -8,7 +8,7 @@ cdef long long PIECE_LENGTH
 @cython.final
 cdef class RecentBudget:
     cdef public bytearray _octets
-    cdef public long long _at, _written
+    cdef public long long _at, _most, _written
 
     @cython.locals(most=cython.longlong, size=cython.longlong, at=cython.longlong)
     cpdef int64_t keep(

@@ -23,18 +23,18 @@ MOST_COMPARED: Final = 64
 class RecentBudget:
     """The pieces that were read last, of all directions, one behind the other: each takes the place of the oldest."""
 
-    __slots__ = ("_at", "_octets", "_written")
+    __slots__ = ("_at", "_most", "_octets", "_written")
 
     def __init__(self) -> None:
-        self._octets = bytearray()
-        #: How many octets were written in all, and that modulo MOST_OCTETS: where the next piece is put.
+        self._octets, self._most = bytearray(), MOST_OCTETS
+        #: How many octets were written in all, and that modulo _most: where the next piece is put.
         self._written = self._at = 0
 
     def keep(
         self, start: int, frame: int, time: int, check: int, before: int, octets: Octets, first: int, last: int
     ) -> int:
         """Keep ``octets[first:last]`` as a piece; return its place, which goes up, -1 if there is no room at all."""
-        most, size, at = MOST_OCTETS, PIECE_LENGTH + last - first, self._at
+        most, size, at = self._most, PIECE_LENGTH + last - first, self._at
         if size > most:
             return -1
         if at + size > most:
@@ -46,9 +46,9 @@ class RecentBudget:
 
     def piece(self, place: int) -> tuple[int, int, int, int, int, bytes] | None:
         """Return a piece as it was kept: start, frame, time, check, before, octets; None if others took its place."""
-        if place < 0 or place < self._written - MOST_OCTETS:
+        if place < 0 or place < self._written - self._most:
             return None
-        return piece_in(self._octets, place % MOST_OCTETS)
+        return piece_in(self._octets, place % self._most)
 
 
 class RecentOctets:

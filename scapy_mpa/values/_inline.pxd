@@ -37,6 +37,11 @@ cpdef inline (unsigned int, unsigned int, unsigned int) queued(object octets, Py
     return MPA_BE32(p), MPA_BE32(p + 4), MPA_BE32(p + 8)
 
 
+cpdef inline (unsigned int, unsigned int, unsigned int, unsigned int) stamped(object octets, Py_ssize_t at) except *:
+    cdef const unsigned char *p = lying_in(octets, at, 32)
+    return MPA_BE16(p + 14), MPA_BE32(p + 20), MPA_BE32(p + 24), MPA_BE32(p + 28)
+
+
 cpdef inline long long word(object octets, Py_ssize_t at) except -1:
     return MPA_BE32(lying_in(octets, at, 4))
 

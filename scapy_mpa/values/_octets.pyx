@@ -17,6 +17,7 @@ cdef extern from "values/sum.h" nogil:
     unsigned long long mpa_add(const unsigned char *octets, size_t count)
     unsigned long long mpa_add_many(const unsigned char *octets, size_t count)
     unsigned int mpa_modulo(unsigned long long sum)
+    bint mpa_is_zero_with(unsigned long long sum, unsigned int number)
 
 
 mpa_crc32c_begin()
@@ -33,7 +34,7 @@ cpdef long long sum_of(object octets, Py_ssize_t at, Py_ssize_t end) except -1:
 cpdef bint has_right_sum(bytes key, object octets, Py_ssize_t tcp, Py_ssize_t end) except -1:
     cdef const unsigned char *p = lying_in(octets, tcp, end - tcp)
     cdef unsigned long long total = mpa_add_many(p, end - tcp) + mpa_add(lying_in(key, 0, len(key) - 4), len(key) - 4)
-    return not (mpa_modulo(total) + 6 + end - tcp) % 0xFFFF
+    return mpa_is_zero_with(total, 6 + <unsigned int>(end - tcp))
 
 
 cpdef bytes own_octets(object octets, Py_ssize_t at, Py_ssize_t end):
@@ -81,6 +82,10 @@ def place(object octets, Py_ssize_t at):
 
 def queued(object octets, Py_ssize_t at):
     return _inline.queued(octets, at)
+
+
+def stamped(object octets, Py_ssize_t at):
+    return _inline.stamped(octets, at)
 
 
 def word(object octets, Py_ssize_t at):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _HEAD = Struct(">HH").unpack_from
 _PLACE = Struct(">IQ").unpack_from
 _QUEUED = Struct(">III").unpack_from
+_STAMPED = Struct(">14xH4xIII").unpack_from
 _WORD = Struct(">I").unpack_from
 
 #: ULPDU_Length and the control octets, from an index on: numbers of 16 bits.
@@ -28,6 +29,8 @@ head = _HEAD
 place = _PLACE
 #: Queue, MSN and MO: numbers of 32 bits.
 queued = _QUEUED
+#: SEG.WND, the kinds of the first options, TSval and TSecr of a TCP header at an index that has timestamps and no more.
+stamped = _STAMPED
 
 
 def word(octets: Octets, at: int) -> int:
@@ -175,6 +178,7 @@ if not TYPE_CHECKING:
             put_octets,
             put_piece,
             queued,
+            stamped,
             sum_of,
             word,
         )

@@ -29,10 +29,21 @@ static uint64_t mpa_add_many(const uint8_t *p, size_t n)
     return mpa_add(p, n);
 }
 
+/* What the processor reads with the octets of each number exchanged is this many times as much, modulo 65535. */
+static inline uint32_t mpa_exchanged(void)
+{
+    const uint16_t one = 1;
+    return *(const uint8_t *)&one ? 256 : 1;
+}
+
 /* Of at most 2^32 numbers of 32 bits. */
 static inline uint32_t mpa_modulo(uint64_t sum)
 {
-    const uint16_t one = 1;
-    /* What the processor read with the octets of each number exchanged is 256 times as much, modulo 65535. */
-    return (uint32_t)(*(const uint8_t *)&one ? sum % 0xFFFF * 256 % 0xFFFF : sum % 0xFFFF);
+    return (uint32_t)(sum % 0xFFFF * mpa_exchanged() % 0xFFFF);
+}
+
+/* Whether such a sum and another number are 0 together: both are taken as many times. */
+static inline int mpa_is_zero_with(uint64_t sum, uint32_t number)
+{
+    return (sum % 0xFFFF + (uint64_t)number * mpa_exchanged()) % 0xFFFF == 0;
 }

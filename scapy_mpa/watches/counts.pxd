@@ -24,7 +24,7 @@ cdef class Counts:
     cdef public array.array _brought, _ends, _left_out_ends, _left_out_starts, _starts
     cdef public array.array _unjudged
     cdef public list _late
-    cdef public Py_ssize_t _judged
+    cdef public Py_ssize_t _judged, _most_brought, _most_unjudged
     cdef public long long _longest, _next, _time
     cdef public long long _located, _rest_end, _seen, crc_errors, cut_fpdus, delivered_late, fpdu_aligned_segments, fpdus
     cdef public long long header_aligned_segments, marker_count, missing_octets, out_of_order_segments
@@ -33,15 +33,13 @@ cdef class Counts:
 
     cpdef arrived(self, Arrival arrival)
     @cython.locals(
-        number=cython.longlong, one=UnalignedSegment, unjudged=array.array, most=cython.Py_ssize_t,
-        count=cython.Py_ssize_t, idle=cython.longlong, about=cython.longlong,
+        number=cython.longlong, one=UnalignedSegment, unjudged=array.array, count=cython.Py_ssize_t, idle=cython.longlong, about=cython.longlong,
     )
     cpdef brought(
         self, long long start, long long end, long long frame, long long time, long long new, bint is_out_of_order,
         bint acknowledged
     )
     cpdef arrived_aligned(self, long long start, long long end, long long frame, long long time)
-    @cython.locals(remembered=cython.Py_ssize_t)
     cpdef _bring(self, long long start, long long end, long long frame)
     @cython.locals(offset=cython.longlong, end=cython.longlong)
     cpdef passed(self, LocatedFPDU fpdu, long long delivered)

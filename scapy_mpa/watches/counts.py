@@ -121,6 +121,8 @@ class Counts:
         "_left_out_starts",
         "_located",
         "_longest",
+        "_most_brought",
+        "_most_unjudged",
         "_next",
         "_rest_end",
         "_seen",
@@ -170,6 +172,7 @@ class Counts:
         self._left_out_starts = self._left_out_ends = _NONE
         #: Of the last segments that went on after all others, _SENT numbers each, ascending: start, end, frame, 0.
         self._brought = array("q")
+        self._most_brought, self._most_unjudged = _SENT * REMEMBERED, MOST_UNJUDGED
 
     @property
     def placed(self) -> int:
@@ -226,11 +229,11 @@ class Counts:
         elif is_out_of_order:
             self.out_of_order_segments += 1
         self.stream_octets += end if end < new else new  # the first may begin with the startup frame
-        unjudged, number, most = self._unjudged, self.segments - 1, MOST_UNJUDGED
+        unjudged, number = self._unjudged, self.segments - 1
         if end - start > self._longest:
             self._longest = end - start
         count = len(unjudged)
-        if start >= 0 and (count - self._judged) // _ROW + len(self._late) < most:
+        if start >= 0 and (count - self._judged) // _ROW + len(self._late) < self._most_unjudged:
             idle = time - self._time if self._time else 0
             about = self._longest << 2 | acknowledged << 1 | is_out_of_order
             append_four(unjudged, start, end, frame, time)
@@ -257,10 +260,9 @@ class Counts:
 
     def _bring(self, start: int, end: int, frame: int) -> None:
         """Remember what a segment in order carried."""
-        remembered = REMEMBERED
         append_four(self._brought, start, end, frame, 0)
-        if len(self._brought) > 2 * _SENT * remembered:
-            cut_first(self._brought, len(self._brought) - _SENT * remembered)
+        if len(self._brought) > 2 * self._most_brought:
+            cut_first(self._brought, len(self._brought) - self._most_brought)
 
     @property
     def is_judged(self) -> bool:
