@@ -94,7 +94,7 @@ def test_numbers_are_read_alike(octets: bytes, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(octets) - 32))
     end = data.draw(st.integers(at, len(octets)))
     for form in (octets, bytearray(octets), memoryview(octets)):
-        for name in ("head", "place", "queued", "stamped", "word"):
+        for name in ("head", "place", "queued", "stamped", "time_to_live", "word"):
             assert getattr(read, name)(form, at) == getattr(PLAIN, name)(form, at)
         assert read.crc_of(form, at, end) == PLAIN.crc_of(form, at, end) == crc32c(octets[at:end])
         assert read.sum_of(form, at, end) == PLAIN.sum_of(form, at, end)
@@ -177,7 +177,9 @@ def test_crc_of_every_size(size: int) -> None:
 
 @needs_compiled
 @pytest.mark.parametrize("form", [bytes, bytearray, memoryview])
-@pytest.mark.parametrize(("name", "size"), [("head", 4), ("word", 4), ("place", 12), ("queued", 12), ("stamped", 32)])
+@pytest.mark.parametrize(
+    ("name", "size"), [("head", 4), ("word", 4), ("place", 12), ("queued", 12), ("time_to_live", 20), ("stamped", 32)]
+)
 @pytest.mark.parametrize("at", [-1, 1, 100, 1 << 62])
 def test_nothing_outside_is_read(form: Any, name: str, size: int, at: int) -> None:
     with pytest.raises(IndexError):

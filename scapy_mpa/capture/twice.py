@@ -34,7 +34,7 @@ _ALIKE: Final = 1_000_000_000
 _TWICE_NAMED: Final = 100_000_000
 #: Segments of a capture that are examined in the beginning, and then while copies are found; those that pass before
 #: some more are examined: a bound of time.
-_LOOK, _LOOK_AGAIN, _PASS = 2048, 256, 1 << 16
+_LOOK, _LOOK_AGAIN, _PASS = 2048, 128, 1 << 16
 #: Packets that are remembered.
 _MOST: Final = 1 << 16
 #: Of packets that look the same the last ones are compared: a flood of them costs no more than others.

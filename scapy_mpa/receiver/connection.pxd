@@ -7,7 +7,7 @@ from scapy_mpa.receiver.fpdus cimport FPDUChain, FPDUReader
 from scapy_mpa.stream.connection cimport Arrival, TCPConnection, TCPHalf
 from scapy_mpa.stream.copies cimport Copies
 from scapy_mpa.stream.peer_state cimport PeerState
-from scapy_mpa.values._inline cimport append_number
+from scapy_mpa.values._inline cimport append_number, put_number
 
 cdef long long _PATIENCE, FEWEST_HEADERS, HALF_BITS, KEY_LENGTH, LARGEST_PD_LENGTH, LARGEST_WINDOW
 cdef long long LONGEST_FPDU, MARKER_LENGTH, NEVER, NOWHERE, PATIENCE_TIME, SHOWN_BY
@@ -19,7 +19,7 @@ cdef class ConnectionReader:
     cdef public bint _has_long_part, _is_other, has_doubt, inferred, is_accepted, rejected
     cdef public list _deviations, _searches, after_rejection, agreed, arrivals, diagnoses, frames, garbled, inferences
     cdef public list limits_met, octets_after, openings, parts, readers, rivals
-    cdef public long long _adapting, _few, _next_look, _profile_rev, answered_octets
+    cdef public long long _adapting, _few, _next_look, _oldest, _profile_rev, answered_octets
     cdef public object _profile, _assumptions, _before, _budget, _diagnosis_budget, _limits, initiator, starts_found
     cdef public object short_parts, unexpected
     cdef public ConnectionReader _successor

@@ -43,7 +43,7 @@ from scapy_mpa.stream.peer_state import NEVER, NOWHERE
 from scapy_mpa.tuples import NamedTuple
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import Limits
-from scapy_mpa.values.octets import append_number
+from scapy_mpa.values.octets import append_number, put_number
 from scapy_mpa.values.segment import STREAM_KEYS, Segment
 from scapy_mpa.values.startup import PartOfFrame
 
@@ -120,11 +120,12 @@ class ConnectionReader:
     """
 
     __slots__ = (
-        "_adapting", "_assumptions", "_before", "_budget", "_deviations", "_diagnosis_budget", "_few", "_has_long_part",
-        "_is_other", "_limits", "_next_look", "_profile", "_profile_rev", "_recent", "_searches", "_successor",
-        "after_rejection", "agreed", "answered_octets", "arrivals", "connection", "diagnoses", "frames", "garbled",
-        "has_doubt", "inferences", "inferred", "initiator", "is_accepted", "limits_met", "octets_after", "openings",
-        "parts", "readers", "rejected", "rivals", "short_parts", "starts_found", "unexpected",
+        "_adapting", "_assumptions", "_before", "_budget", "_deviations", "_diagnosis_budget", "_few",
+        "_has_long_part", "_is_other", "_limits", "_next_look", "_oldest", "_profile", "_profile_rev", "_recent",
+        "_searches", "_successor", "after_rejection", "agreed", "answered_octets", "arrivals", "connection",
+        "diagnoses", "frames", "garbled", "has_doubt", "inferences", "inferred", "initiator", "is_accepted",
+        "limits_met", "octets_after", "openings", "parts", "readers", "rejected", "rivals", "short_parts",
+        "starts_found", "unexpected",
     )  # fmt: skip
 
     def __init__(
@@ -173,8 +174,9 @@ class ConnectionReader:
         self.has_doubt = False
         #: The direction in which an RDMAC RNIC sends: maybe Markers that nobody asked for (RFC 5044, figure 14).
         self._adapting = -1
-        #: The frames of the last segments, PATIENCE at least if there were so many.
-        self._recent = array("q")
+        #: The frames of the last segments, PATIENCE if there were so many: then the first of them is at an index, where
+        #: the next one is put.
+        self._recent, self._oldest = array("q"), 0
         self._next_look = FIRST_LOOK
         #: What a startup frame with this Rev names, -1 before it was asked.
         self._profile_rev, self._profile = -1, PROFILES["rfc5044"]
@@ -303,9 +305,11 @@ class ConnectionReader:
 
     def note_frame(self, frame: int) -> None:
         """Note the frame of a segment of Full Operation."""
-        append_number(self._recent, frame)
-        if len(self._recent) >= 2 * _PATIENCE:
-            del self._recent[:-_PATIENCE]
+        if len(self._recent) < _PATIENCE:
+            append_number(self._recent, frame)
+        else:
+            put_number(self._recent, self._oldest, frame)
+            self._oldest = self._oldest + 1 if self._oldest + 1 < _PATIENCE else 0
 
     def is_steady(self) -> bool:
         """True if both directions are in Full Operation, nothing waits for time to pass, and nobody is suspected."""
@@ -359,7 +363,7 @@ class ConnectionReader:
         # Where the peer's ACKs are captured, what it has not acknowledged may still be sent again.
         if has_acks and (main.waits or copies.next_start(main.edge) > peer.acked):
             return
-        old_frame = self._recent[-_PATIENCE] if len(self._recent) >= _PATIENCE else -1
+        old_frame = self._recent[self._oldest] if len(self._recent) == _PATIENCE else -1
         reader.give_up((frame, time), Patience(old_frame, time - PATIENCE_TIME, needs_both=not has_acks))
 
     def _meet_limit(self, half: TCPHalf, offset: int, detail: str, now: Moment) -> None:

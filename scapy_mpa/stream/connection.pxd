@@ -5,7 +5,7 @@ from scapy_mpa.stream.copies cimport Copies, Copy, copy_of
 from scapy_mpa.stream.peer_state cimport PeerState
 from scapy_mpa.stream.recent cimport RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space cimport SequenceSpace
-from scapy_mpa.values._inline cimport head, number_at, queued, stamped, word
+from scapy_mpa.values._inline cimport head, number_at, queued, stamped, time_to_live, word
 from scapy_mpa.values._octets cimport has_right_sum, own_octets
 from scapy_mpa.values.options cimport timestamps_of
 from scapy_mpa.values.segment cimport Segment
@@ -45,7 +45,7 @@ cdef class TCPHalf:
     @cython.locals(frame=cython.longlong, lowest=cython.longlong, read=cython.longlong)
     cpdef int64_t hold(self, long long start, long long end, Copy copy) except -1
     cpdef doubt_of(self, Copy copy)
-    @cython.locals(peer=PeerState, copies=Copies, is_known=cython.bint, edge=cython.longlong, before=cython.longlong)
+    @cython.locals(peer=PeerState, copies=Copies, edge=cython.longlong, before=cython.longlong)
     cpdef bint acknowledge(self, long long frame, long long ack, long long window) except -1
     @cython.locals(
         copies=Copies, index=cython.Py_ssize_t, start=cython.longlong, first=cython.longlong, origins=array.array,
@@ -131,5 +131,4 @@ cdef class Flows:
 
 @cython.locals(start=cython.longlong, end=cython.longlong, tcp=cython.longlong, length=cython.longlong)
 cpdef int64_t checksum_of(Segment seg) except -1
-@cython.locals(first=cython.longlong, third=cython.longlong)
 cpdef int64_t hop_limit_of(bytes key, object buffer, Py_ssize_t tcp) except -2

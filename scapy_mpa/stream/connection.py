@@ -20,7 +20,7 @@ from scapy_mpa.stream.peer_state import NEVER, NOWHERE, PeerState
 from scapy_mpa.stream.recent import RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space import SequenceSpace
 from scapy_mpa.tuples import NamedTuple
-from scapy_mpa.values.octets import has_right_sum, head, number_at, own_octets, queued, stamped, word
+from scapy_mpa.values.octets import has_right_sum, head, number_at, own_octets, queued, stamped, time_to_live, word
 from scapy_mpa.values.options import LARGEST_SHIFT, USUAL_KINDS, announced, sacked_by, timestamps_of
 from scapy_mpa.values.segment import (
     ACK_FLAG,
@@ -478,12 +478,11 @@ class TCPHalf:
         edge, before = peer.edge, peer.acked
         advanced = peer.acknowledge(frame, ack, window)
         # Octets beyond the window, as far as it was known, were accepted: ACKs that opened it were not captured.
-        is_known = edge != NOWHERE and before != NOWHERE
-        has_doubts = copies.has_doubts
         if (
             advanced
-            and is_known
-            and (ack > edge or (has_doubts and copies.has_alone(before, ack, DropReason.OVERWINDOW)))
+            and edge != NOWHERE
+            and before != NOWHERE
+            and (ack > edge or (copies.has_doubts and copies.has_alone(before, ack, DropReason.OVERWINDOW)))
         ):
             copies.window_known = frame
         for one in self._dropped:
@@ -1200,10 +1199,7 @@ def stray_of(seg: Segment, d: int) -> Stray:
 def hop_limit_of(key: bytes, buffer: memoryview, tcp: int) -> int:
     """Return TTL or Hop Limit of a packet whose TCP header is at an index, -1 where options or extensions hide it."""
     if len(key) == 12:
-        if tcp < 20:
-            return -1
-        first, _, third = queued(buffer, tcp - 20)
-        return third >> 24 if first >> 24 == 0x45 else -1
+        return time_to_live(buffer, tcp - 20) if tcp >= 20 else -1
     return word(buffer, tcp - 33) >> 24 if tcp >= 40 and word(buffer, tcp - 40) >> 28 == 6 else -1
 
 

@@ -3,9 +3,9 @@ from libc.stdint cimport int64_t
 from cpython cimport array
 from scapy_mpa.stream.peer_state cimport PeerState
 from scapy_mpa.values._inline cimport (
-    append_four, append_number, cut_first, index_in, make_room, number_at, put_four, put_number,
+    append_four, append_number, cut_first, index_in, make_room, number_at, put_four, put_number, put_octets,
 )
-from scapy_mpa.values._octets cimport own_octets, put_octets
+from scapy_mpa.values._octets cimport own_octets
 
 cdef long long NEVER, _FEW, _WRONG
 

@@ -242,6 +242,8 @@ class Copies:
         count = len(ends)
         if count == self.head or at >= number_at(ends, count - 1):
             return at
+        if at >= number_at(starts, count - 1):
+            return number_at(ends, count - 1)
         index = self.index_of(at)
         if number_at(starts, index) <= at:
             at = number_at(ends, index)
@@ -592,12 +594,14 @@ class Copies:
             return
         for at in range(head, index):
             self.held -= number_at(ends, at) - number_at(starts, at)
-            rivals = self._rivals.pop(starts[at], None) if self._rivals else None
-            if rivals is not None:
-                for one in rivals[1:]:
-                    self.held -= len(one.data or b"")
-                self._valid.pop(starts[at], None)
             sources[at] = None
+        if self._rivals:
+            for start in starts[head:index]:
+                rivals = self._rivals.pop(start, None)
+                if rivals is not None:
+                    for one in rivals[1:]:
+                        self.held -= len(one.data or b"")
+                    self._valid.pop(start, None)
         self.head = index
         if index == count or 2 * index >= count > _FEW:
             cut_first(starts, index)

@@ -1,6 +1,6 @@
 cimport cython
 from libc.stdint cimport int64_t
-from scapy_mpa.values._octets cimport put_piece
+from scapy_mpa.values._inline cimport put_piece
 
 cdef long long RIGHT, WRONG
 cdef long long PIECE_LENGTH

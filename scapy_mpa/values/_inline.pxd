@@ -5,8 +5,9 @@
 """
 
 from cpython cimport array
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
 from cpython.object cimport Py_SIZE
-from libc.string cimport memmove, memset
+from libc.string cimport memcpy, memmove, memset
 
 
 cdef extern from "values/inline.h":
@@ -46,6 +47,11 @@ cpdef inline long long word(object octets, Py_ssize_t at) except -1:
     return MPA_BE32(lying_in(octets, at, 4))
 
 
+cpdef inline int time_to_live(object octets, Py_ssize_t at) except -2:
+    cdef const unsigned char *p = lying_in(octets, at, 20)
+    return p[8] if p[0] == 0x45 else -1
+
+
 cpdef inline bint is_zero(object octets, Py_ssize_t at, Py_ssize_t count) except -1:
     cdef const unsigned char *p = lying_in(octets, at, count)
     cdef Py_ssize_t index
@@ -57,6 +63,35 @@ cpdef inline bint is_zero(object octets, Py_ssize_t at, Py_ssize_t count) except
 
 cpdef inline int append_octets(bytearray taken, object octets, Py_ssize_t at, Py_ssize_t count) except -1:
     return mpa_append_octets(taken, lying_in(octets, at, count), count)
+
+
+cpdef inline int put_octets(
+    bytearray taken, Py_ssize_t at, object octets, Py_ssize_t first, Py_ssize_t count
+) except -1:
+    cdef const unsigned char *p = lying_in(octets, first, count)
+    if at < 0 or at > PyByteArray_GET_SIZE(taken):
+        raise IndexError(at)
+    if at + count > PyByteArray_GET_SIZE(taken):
+        PyByteArray_Resize(taken, at + count)
+    memcpy(PyByteArray_AS_STRING(taken) + at, p, count)
+    return 0
+
+
+cpdef inline int put_piece(
+    bytearray pieces, Py_ssize_t at, long long start, long long frame, long long time, long long check,
+    long long before, object octets, Py_ssize_t first, Py_ssize_t last
+) except -1:
+    cdef long long[6] numbers
+    cdef const unsigned char *p = lying_in(octets, first, last - first)
+    cdef Py_ssize_t end = at + sizeof(numbers) + last - first
+    if at < 0 or at > PyByteArray_GET_SIZE(pieces):
+        raise IndexError(at)
+    if end > PyByteArray_GET_SIZE(pieces):
+        PyByteArray_Resize(pieces, end)
+    numbers = [start, frame, time, check, before, last - first]
+    memcpy(PyByteArray_AS_STRING(pieces) + at, numbers, sizeof(numbers))
+    memcpy(PyByteArray_AS_STRING(pieces) + at + sizeof(numbers), p, last - first)
+    return 0
 
 
 cdef inline int add_room(array.array numbers, Py_ssize_t count) except -1:

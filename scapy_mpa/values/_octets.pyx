@@ -1,9 +1,7 @@
 """What is read off captured octets in the hot loops, compiled: the functions of ``octets.py``."""
 
 from cpython cimport array
-from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.string cimport memcpy
 from scapy_mpa.values cimport _inline
 from scapy_mpa.values._inline cimport lying_in
 
@@ -42,33 +40,6 @@ cpdef bytes own_octets(object octets, Py_ssize_t at, Py_ssize_t end):
     return PyBytes_FromStringAndSize(<const char *>p, end - at)
 
 
-cpdef int put_octets(bytearray taken, Py_ssize_t at, object octets, Py_ssize_t first, Py_ssize_t count) except -1:
-    cdef const unsigned char *p = lying_in(octets, first, count)
-    if at < 0 or at > PyByteArray_GET_SIZE(taken):
-        raise IndexError(at)
-    if at + count > PyByteArray_GET_SIZE(taken):
-        PyByteArray_Resize(taken, at + count)
-    memcpy(PyByteArray_AS_STRING(taken) + at, p, count)
-    return 0
-
-
-cpdef int put_piece(
-    bytearray pieces, Py_ssize_t at, long long start, long long frame, long long time, long long check,
-    long long before, object octets, Py_ssize_t first, Py_ssize_t last
-) except -1:
-    cdef long long[6] numbers
-    cdef const unsigned char *p = lying_in(octets, first, last - first)
-    cdef Py_ssize_t end = at + sizeof(numbers) + last - first
-    if at < 0 or at > PyByteArray_GET_SIZE(pieces):
-        raise IndexError(at)
-    if end > PyByteArray_GET_SIZE(pieces):
-        PyByteArray_Resize(pieces, end)
-    numbers = [start, frame, time, check, before, last - first]
-    memcpy(PyByteArray_AS_STRING(pieces) + at, numbers, sizeof(numbers))
-    memcpy(PyByteArray_AS_STRING(pieces) + at + sizeof(numbers), p, last - first)
-    return 0
-
-
 # The same for Python.
 
 
@@ -92,12 +63,27 @@ def word(object octets, Py_ssize_t at):
     return _inline.word(octets, at)
 
 
+def time_to_live(object octets, Py_ssize_t at):
+    return _inline.time_to_live(octets, at)
+
+
 def is_zero(object octets, Py_ssize_t at, Py_ssize_t count):
     return _inline.is_zero(octets, at, count)
 
 
 def append_octets(bytearray taken, object octets, Py_ssize_t at, Py_ssize_t count):
     _inline.append_octets(taken, octets, at, count)
+
+
+def put_octets(bytearray taken, Py_ssize_t at, object octets, Py_ssize_t first, Py_ssize_t count):
+    _inline.put_octets(taken, at, octets, first, count)
+
+
+def put_piece(
+    bytearray pieces, Py_ssize_t at, long long start, long long frame, long long time, long long check,
+    long long before, object octets, Py_ssize_t first, Py_ssize_t last
+):
+    _inline.put_piece(pieces, at, start, frame, time, check, before, octets, first, last)
 
 
 def append_number(array.array numbers, long long number):

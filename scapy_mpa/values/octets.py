@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _HEAD = Struct(">HH").unpack_from
 _PLACE = Struct(">IQ").unpack_from
 _QUEUED = Struct(">III").unpack_from
+_TTL = Struct(">B7xB11x").unpack_from
 _STAMPED = Struct(">14xH4xIII").unpack_from
 _WORD = Struct(">I").unpack_from
 
@@ -37,6 +38,12 @@ def word(octets: Octets, at: int) -> int:
     """The number of 32 bits at an index."""
     found: int = _WORD(octets, at)[0]
     return found
+
+
+def time_to_live(octets: Octets, at: int) -> int:
+    """The TTL of the IPv4 header at an index, -1 if it has options."""
+    first, found = _TTL(octets, at)
+    return found if first == 0x45 else -1
 
 
 def crc_of(octets: Octets, at: int, end: int) -> int:
@@ -180,5 +187,6 @@ if not TYPE_CHECKING:
             queued,
             stamped,
             sum_of,
+            time_to_live,
             word,
         )
