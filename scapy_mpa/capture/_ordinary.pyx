@@ -20,14 +20,29 @@ cdef Py_ssize_t _BLOCK_HEADER = 28, _SHORTEST_BLOCK = 32
 cdef list _keys = [b""] * 4096
 
 
+#: The one that was met last, and the one before: mostly those of both directions of a connection.
+cdef bytes _last = b"", _before = b""
+
+
+cdef inline bint is_same(bytes known, const unsigned char *p, Py_ssize_t size) noexcept:
+    return len(known) == size and not memcmp(<const unsigned char *>known, p, size)
+
+
 cdef bytes key_at(const unsigned char *p, Py_ssize_t size):
+    global _last, _before
+    if not is_same(_last, p, size):
+        _last, _before = _before if is_same(_before, p, size) else other_key_at(p, size), _last
+    return _last
+
+
+cdef bytes other_key_at(const unsigned char *p, Py_ssize_t size):
     cdef unsigned int mixed = 0
     cdef Py_ssize_t at
     cdef bytes known
     for at in range(0, size, 4):
         mixed = (mixed ^ MPA_BE32(p + at)) * 0x9E3779B1u
     known = <bytes>_keys[mixed >> 20]
-    if len(known) != size or memcmp(<const unsigned char *>known, p, size):
+    if not is_same(known, p, size):
         known = p[:size]
         _keys[mixed >> 20] = known
     return known

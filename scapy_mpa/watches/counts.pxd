@@ -6,7 +6,7 @@ from scapy_mpa.stream.connection cimport Arrival
 from scapy_mpa.values._inline cimport append_four, append_number, cut_first, index_in, number_at
 
 cdef array.array _NONE
-cdef long long BAD, NEVER, NOWHERE, _FEW, _NEAR_END, _ROW, _SENT
+cdef long long BAD, NEVER, NOWHERE, _FEW, _NEAR, _ROW, _SENT
 
 @cython.final
 cdef class UnalignedSegment:
@@ -24,7 +24,7 @@ cdef class Counts:
     cdef public array.array _brought, _ends, _left_out_ends, _left_out_starts, _starts
     cdef public array.array _unjudged
     cdef public list _late
-    cdef public Py_ssize_t _judged, _most_brought, _most_unjudged
+    cdef public Py_ssize_t _judged, _most_brought, _most_unjudged, _near
     cdef public long long _longest, _next, _time
     cdef public long long _located, _rest_end, _seen, crc_errors, cut_fpdus, delivered_late, fpdu_aligned_segments, fpdus
     cdef public long long header_aligned_segments, marker_count, missing_octets, out_of_order_segments
@@ -56,7 +56,7 @@ cdef class Counts:
     )
     cpdef bint judge_next(self, long long limit, UnalignedSegment one) except -1
     @cython.locals(
-        starts=array.array, count=cython.Py_ssize_t, low=cython.Py_ssize_t, index=cython.Py_ssize_t,
+        starts=array.array, count=cython.Py_ssize_t, index=cython.Py_ssize_t, stop=cython.Py_ssize_t,
         first=cython.longlong,
     )
     cpdef bint _is_unaligned(

@@ -92,8 +92,8 @@ class UnalignedSegment:
         return self
 
 
-#: So many FPDUs from the last one are looked at first.
-_NEAR_END: Final = 16
+#: So many FPDUs after the one that was found last are looked at first.
+_NEAR: Final = 8
 #: An empty set of numbers that nobody adds to.
 _NONE: Final = array("q")
 #: The same of segments.
@@ -123,6 +123,7 @@ class Counts:
         "_longest",
         "_most_brought",
         "_most_unjudged",
+        "_near",
         "_next",
         "_rest_end",
         "_seen",
@@ -162,6 +163,8 @@ class Counts:
         self._rest_end = 0
         #: Where FPDUs begin, ascending, and where one ends after which none is known to begin.
         self._starts = self._ends = _NONE
+        #: The index of the first FPDU that begins where the segment that was judged last does, or after it.
+        self._near = 0
         #: Segments not judged yet by where they end, _ROW numbers each, the first at an index; and those that came
         #: late, a heap by end, start and number.
         self._unjudged, self._judged = array("q"), 0
@@ -281,7 +284,7 @@ class Counts:
             append_number(self._ends, self._seen)
         append_number(self._starts, offset)
         if len(self._starts) > 2 * REMEMBERED:
-            del self._starts[:-REMEMBERED], self._ends[:-REMEMBERED]
+            self._let_go()
         self._located += max(0, end - max(offset, self._seen))
         self._seen = max(end, self._seen)
         if fpdu.crc == BAD:
@@ -306,13 +309,18 @@ class Counts:
             append_number(self._ends, self._seen)
         self._starts.extend(run.starts)
         if len(self._starts) > 2 * REMEMBERED:
-            del self._starts[:-REMEMBERED], self._ends[:-REMEMBERED]
+            self._let_go()
         self._located += end - max(offset, self._seen)
         self._seen = self._next = end
         if run.is_delivered:
             self.delivered_late += run.delivered_late
         else:
             self.undelivered += count
+
+    def _let_go(self) -> None:
+        """Let go of what begins and ends too long ago."""
+        self._near = max(0, self._near - len(self._starts) + REMEMBERED)
+        del self._starts[:-REMEMBERED], self._ends[:-REMEMBERED]
 
     def lost(self, gap: Gap) -> None:
         """Count octets that no frame carried."""
@@ -391,10 +399,17 @@ class Counts:
             self.segments -= 1
             self.out_of_order_segments -= is_out_of_order
             return False
-        count = len(starts)
-        # Most lie near the end.
-        low = count - _NEAR_END
-        index = index_in(starts, start, low if low > 0 and number_at(starts, low) < start else 0)
+        index, count = self._near, len(starts)
+        # Most lie a little after the one before.
+        if index > count or (index and number_at(starts, index - 1) >= start):
+            index = index_in(starts, start)
+        else:
+            stop = index + _NEAR if index + _NEAR < count else count
+            while index < stop and number_at(starts, index) < start:
+                index += 1
+            if index == stop < count:
+                index = index_in(starts, start, index)
+        self._near = index
         first = number_at(starts, index) if index < count else NEVER
         if first == start or start == self._next:
             self.header_aligned_segments += 1
