@@ -110,6 +110,7 @@ CHANGES = st.one_of(
     st.tuples(st.just("put_four"), INDEX, *4 * [NUMBER]),
     st.tuples(st.just("make_room"), INDEX, st.integers(0, 9)),
     st.tuples(st.just("cut_first"), INDEX),
+    st.tuples(st.just("fit")),
 )
 
 

@@ -410,6 +410,7 @@ class FullOperation:
 
     def _pass_run(self, run: PlainRun) -> None:
         """Hand the next FPDUs in stream order, which are plain, to the watches."""
+        run.settle()
         self.counts.passed_run(run)
         if self.log is not None:
             seqs = [self.seq_of(run.starts[first]) for first in run.firsts]

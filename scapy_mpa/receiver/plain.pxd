@@ -2,12 +2,14 @@ cimport cython
 from cpython cimport array
 from scapy_mpa.framing.markers cimport marker_count
 from scapy_mpa.receiver.values cimport LocatedFPDU
-from scapy_mpa.values._inline cimport append_number, append_octets, head, is_zero, place, word
+from scapy_mpa.values._inline cimport (
+    append_number, append_octets, fit, fit_octets, head, is_zero, place, with_room, word,
+)
 
 cdef array.array _NONE
 cdef long long CRC_LENGTH, MARKER_LENGTH, _MOST_TOGETHER
 cdef long long BAD, LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MIN_MULPDU, TAGGED_HEADER_LENGTH, TERMINATE_OPCODE
-cdef long long _CLOSED, _LAST, _OPEN, _PHASE, _UNKNOWN
+cdef long long _CLOSED, _ROOM, _LAST, _OPEN, _PHASE, _UNKNOWN
 cdef unsigned long long _TO
 
 @cython.final
@@ -18,6 +20,7 @@ cdef class PlainRun:
     cdef public long long _last, first_frame, crc, delivered_late, end, markers, offset, ulpdu_octets
     cdef public unsigned long long stag, to
 
+    cpdef settle(self)
     cpdef bint may_go_on(self, long long at, bint is_delivered) except -1
     cpdef arrive(self, long long frame, long long time, long long first, long long last)
     @cython.locals(rest=cython.Py_ssize_t)

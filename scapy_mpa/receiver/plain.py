@@ -24,7 +24,7 @@ from scapy_mpa.framing.markers import (
 from scapy_mpa.framing.mulpdu import MIN_MULPDU
 from scapy_mpa.receiver.values import LocatedFPDU, Moment
 from scapy_mpa.stream.peer_state import NEVER
-from scapy_mpa.values.octets import append_number, append_octets, head, is_zero, place, word
+from scapy_mpa.values.octets import append_number, append_octets, fit, fit_octets, head, is_zero, place, with_room, word
 from scapy_mpa.values.records import BAD
 
 _LAST: Final = 0x4000
@@ -65,6 +65,8 @@ _NONE: Final = array("q")
 MOST_TOGETHER: Final = 256
 #: The same for this module, where it is a number of C if it is compiled.
 _MOST_TOGETHER: Final = MOST_TOGETHER
+#: FPDUs that a run has room for from the start: most have fewer.
+_ROOM: Final = 64
 
 
 class PlainRun:
@@ -104,15 +106,24 @@ class PlainRun:
         self.offset = self.end = offset
         self.crc = crc
         self.is_delivered = is_delivered
-        # A copy of an empty one is made faster than another one.
-        self.starts, self.fpdus = _NONE[:], _NONE[:]
+        self.starts, self.fpdus = with_room(_NONE, _ROOM), with_room(_NONE, _ROOM)
         self.headers = bytearray()
-        self.frames, self.times, self.firsts = _NONE[:], _NONE[:], _NONE[:]
+        self.firsts = with_room(_NONE, _ROOM)
+        self.frames, self.times = with_room(_NONE, _ROOM), with_room(_NONE, _ROOM)
         self.began = self.ended = _NONE
         self.is_ordered, self.first_frame = True, NEVER
         self.delivered_late = self.markers = self.ulpdu_octets = 0
         self.is_open = False
         self.stag = self.to = self._last = 0
+
+    def settle(self) -> None:
+        """Nothing is added any more: let it take no more room than it needs."""
+        fit(self.starts)
+        fit(self.fpdus)
+        fit(self.firsts)
+        fit(self.frames)
+        fit(self.times)
+        fit_octets(self.headers)
 
     @property
     def write(self) -> tuple[int, int] | None:

@@ -104,6 +104,20 @@ cdef inline int add_room(array.array numbers, Py_ssize_t count) except -1:
     return 0
 
 
+cpdef inline array.array with_room(array.array empty, Py_ssize_t count):
+    cdef array.array numbers = array.clone(empty, count, False)
+    Py_SET_SIZE(numbers, 0)
+    return numbers
+
+
+cpdef inline int fit(array.array numbers) except -1:
+    return array.resize(numbers, Py_SIZE(numbers))
+
+
+cpdef inline int fit_octets(bytearray octets) except -1:
+    return PyByteArray_Resize(octets, PyByteArray_GET_SIZE(octets))
+
+
 cpdef inline int append_number(array.array numbers, long long number) except -1:
     cdef Py_ssize_t count = Py_SIZE(numbers)
     add_room(numbers, 1)

@@ -86,6 +86,18 @@ def put_piece(
     _inline.put_piece(pieces, at, start, frame, time, check, before, octets, first, last)
 
 
+def with_room(array.array empty, Py_ssize_t count):
+    return _inline.with_room(of_64_bits(empty), count)
+
+
+def fit(array.array numbers):
+    _inline.fit(of_64_bits(numbers))
+
+
+def fit_octets(bytearray octets):
+    _inline.fit_octets(octets)
+
+
 def append_number(array.array numbers, long long number):
     _inline.append_number(of_64_bits(numbers), number)
 

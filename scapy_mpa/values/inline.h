@@ -63,7 +63,7 @@ static inline MPA_HERE int mpa_append_octets(PyObject *taken, const unsigned cha
 #if PY_VERSION_HEX < 0x030F0000
     /* As Python does it where there is room; more is made than it makes, so that few are moved each time. */
     if (array->ob_exports == 0 && array->ob_start == array->ob_bytes) {
-        if (size + count >= array->ob_alloc && PyByteArray_Resize(taken, size + count + size / 2) < 0)
+        if (size + count >= array->ob_alloc && PyByteArray_Resize(taken, size + count + (size < 512 ? 512 : size / 2)) < 0)
             return -1;
         Py_SET_SIZE(array, size + count);
         array->ob_start[size + count] = 0;

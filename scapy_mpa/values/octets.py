@@ -116,6 +116,19 @@ def piece_in(pieces: bytearray, at: int) -> tuple[int, int, int, int, int, bytes
     return start, frame, time, check, before, bytes(pieces[at + PIECE_LENGTH : at + PIECE_LENGTH + length])
 
 
+def with_room(empty: array[int], count: int) -> array[int]:
+    """Return an array like an empty one of 64 bits each, with room for so many numbers."""
+    return empty[:]
+
+
+def fit(numbers: array[int]) -> None:
+    """Let an array of 64 bits each take no more room than its numbers need."""
+
+
+def fit_octets(octets: bytearray) -> None:
+    """Let octets to which others were appended take no more room than they need."""
+
+
 def append_number(numbers: array[int], number: int) -> None:
     """Append a number to an array of 64 bits each."""
     numbers.append(number)
@@ -172,6 +185,8 @@ if not TYPE_CHECKING:
             append_octets,
             crc_of,
             cut_first,
+            fit,
+            fit_octets,
             has_right_sum,
             head,
             index_in,
@@ -188,5 +203,6 @@ if not TYPE_CHECKING:
             stamped,
             sum_of,
             time_to_live,
+            with_room,
             word,
         )
