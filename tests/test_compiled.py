@@ -149,6 +149,34 @@ def test_octets_are_appended_alike(parts: list[bytes]) -> None:
 
 
 @needs_compiled
+@given(st.lists(st.tuples(st.integers(-1, 90), st.binary(max_size=40), st.integers(0, 40), st.integers(0, 40))))
+def test_octets_are_put_alike(puts: list[tuple[int, bytes, int, int]]) -> None:
+    ours, plain = bytearray(), bytearray()
+    for at, octets, first, count in puts:
+        if 0 <= at <= len(plain) and first + count <= len(octets):
+            PLAIN.put_octets(plain, at, octets, first, count)
+            read.put_octets(ours, at, octets, first, count)
+        else:
+            with pytest.raises(IndexError):
+                read.put_octets(ours, at, octets, first, count)
+        assert ours == plain
+
+
+@needs_compiled
+def test_room_is_given_back() -> None:
+    numbers, octets = read.with_room(array("q"), 64), bytearray()
+    room = sys.getsizeof(numbers)
+    for number in range(3):
+        read.append_number(numbers, number)
+        read.append_octets(octets, b"abc", 0, 3)
+    taken = sys.getsizeof(octets)
+    read.fit(numbers)
+    read.fit_octets(octets)
+    assert numbers == array("q", range(3)) and octets == b"abcabcabc"
+    assert sys.getsizeof(numbers) < room and sys.getsizeof(octets) < taken
+
+
+@needs_compiled
 @given(st.binary(min_size=32, max_size=80), st.binary(min_size=12, max_size=12) | st.binary(min_size=36, max_size=36))
 def test_checksums_are_judged_alike(segment: bytes, key: bytes) -> None:
     for octets in (segment, with_checksum(segment, key)):

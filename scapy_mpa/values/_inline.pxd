@@ -115,7 +115,9 @@ cpdef inline int fit(array.array numbers) except -1:
 
 
 cpdef inline int fit_octets(bytearray octets) except -1:
-    return PyByteArray_Resize(octets, PyByteArray_GET_SIZE(octets))
+    # Python gives room back only where the size changes.
+    PyByteArray_Resize(octets, PyByteArray_GET_SIZE(octets) + 1)
+    return PyByteArray_Resize(octets, PyByteArray_GET_SIZE(octets) - 1)
 
 
 cpdef inline int append_number(array.array numbers, long long number) except -1:
