@@ -492,6 +492,7 @@ def lasting(told: dict[str, Any]) -> dict[str, Any]:
         for counts in connection["counts"].values():
             counts.pop("header_aligned_segments", None)
             counts.pop("fpdu_aligned_segments", None)
+            counts.pop("_near", None)  # where to look first
     return told
 
 
