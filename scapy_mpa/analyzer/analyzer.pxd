@@ -35,7 +35,6 @@ cdef class Analyzer:
     @cython.locals(
         offset=cython.longlong, reader=ConnectionReader, mpa=CapturedConnection,
         connection=TCPConnection, operation=FullOperation, half=TCPHalf, other=FPDUReader, is_late=cython.bint,
-        beyond=cython.longlong,
     )
     cpdef bint _receive_in_turn(self, FollowedConnection followed, Py_ssize_t d, Segment seg) except -1
     @cython.locals(reader=ConnectionReader, operation=FullOperation, connection=TCPConnection, is_steady=cython.bint)

@@ -188,7 +188,7 @@ class Analyzer:
 
     def feed(self, segments: Iterable[Segment]) -> None:
         """Take segments in the order of capture."""
-        #: Addresses and ports of the segment before, and of another one that was sent the other way, if it is known.
+        # Addresses and ports of the segment before, and of another one that was sent the other way, if it is known.
         key: bytes | None = None
         other_key: bytes | None = None
         flow: Flow | None = None
@@ -260,8 +260,7 @@ class Analyzer:
             half = operation.half
             if not half.copies.is_borrowing:
                 self._borrowing.append(half)
-            beyond = max(0, offset + seg.length - half.highest)
-            is_late = half.highest > offset and seg.length > beyond
+            is_late = half.highest > offset
             connection.receive_in_turn(seg, d, offset, is_read=False)
             if mpa.pending_side == 1 - d:
                 mpa.take(1 - d)

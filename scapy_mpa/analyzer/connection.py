@@ -384,11 +384,13 @@ class FullOperation:
         is_acknowledged = self.half.peer.acked >= offset
         end = offset + seg.length
         self.counts.brought(offset, end, seg.frame, seg.time, seg.length, is_late, is_acknowledged)
+        if not is_late:
+            self.counts.bring(offset, end, seg.frame)
         self._take_segment(offset, seg)
         self._takes_plain = self.reader.main.at == end and self.reader.is_steady() and self.counts.is_judged
 
     def _take_segment(self, offset: int, seg: Segment) -> None:
-        """Note a segment that went on where all octets ended."""
+        """Note a segment whose octets are new, and that is expected."""
         self.copies.arrived_aligned(offset + seg.length)
         self.segments.arrived_aligned(seg.length)
         if self.memory is not None:

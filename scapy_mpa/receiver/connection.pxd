@@ -80,7 +80,7 @@ cdef class ConnectionReader:
     @cython.locals(found=FoundFrame, half=TCPHalf, copies=Copies)
     cpdef _look_after_rejection(self, Py_ssize_t d)
     cpdef note_frame(self, long long frame)
-    @cython.locals(reader=FPDUReader, d=cython.Py_ssize_t)
+    @cython.locals(reader=FPDUReader, d=cython.Py_ssize_t, search=DeviationSearch)
     cpdef bint is_steady(self) except -1
     @cython.locals(half=TCPHalf, copies=Copies, main=FPDUChain, peer=PeerState, held=cython.longlong, has_acks=cython.bint)
     cpdef _give_up(self, FPDUReader reader, long long frame, long long time, bint has_grown)

@@ -319,7 +319,8 @@ class ConnectionReader:
             reader = self.readers[d]
             if reader is None or reader.main.waits or not reader.is_quiet():
                 return False
-            if reader.anomaly is not None and self._deviations[d] is not None:
+            search = self._deviations[d]
+            if search is not None and (reader.anomaly is not None or not search.has_seen()):
                 return False
         return self.connection.is_steady()
 

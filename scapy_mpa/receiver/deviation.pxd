@@ -30,6 +30,8 @@ cdef class DeviationSearch:
 
     @cython.locals(reader=FPDUReader, main=FPDUChain, held=cython.longlong)
     cpdef update(self, long long frame)
+    @cython.locals(reader=FPDUReader, main=FPDUChain)
+    cpdef bint has_seen(self) except -1
     cpdef close(self)
     @cython.locals(half=TCPHalf, octets=cython.longlong)
     cpdef int64_t _weight(self) except -1

@@ -289,8 +289,7 @@ class DeviationSearch:
         reader, main, held = self._reader, self._reader.main, self._reader.half.copies.held
         if not self.is_open:
             return None
-        is_seen = main.at == self._seen_at and main.edge == self._seen_edge and held == self._seen_held
-        if reader.anomaly is None and is_seen:
+        if reader.anomaly is None and self.has_seen():
             return None
         self._seen_at, self._seen_edge, self._seen_held = main.at, main.edge, held
         self.last_frame = frame
@@ -303,6 +302,11 @@ class DeviationSearch:
             return None
         self._budget.release(self)
         return self._examine(is_over=False)
+
+    def has_seen(self) -> bool:
+        """Return True if it has looked at all that the reader has read."""
+        reader, main = self._reader, self._reader.main
+        return main.at == self._seen_at and main.edge == self._seen_edge and reader.half.copies.held == self._seen_held
 
     def finish(self) -> Diagnosis | None:
         """Return the diagnosis, None if there is none: nothing more comes."""

@@ -515,8 +515,8 @@ class TCPHalf:
         return not self.copies.held and self.keep_from == NEVER and self.passed <= self.needed
 
     def read(self, end: int, seg: Segment) -> None:
-        """A segment brought octets that go on where all octets end, up to an offset, and that were read."""
-        start = self.highest
+        """A segment brought octets up to an offset that go on where all were read, and that were read at once."""
+        start = end - seg.length
         if end > self.believed and not self.peer.has_room_for(end):
             self.copies.window_known = seg.frame
         self.highest = self.needed = self.passed = end
@@ -533,8 +533,7 @@ class TCPHalf:
         """Hold the octets of a segment, which are new, as long as the segment is there itself."""
         if end > self.highest:
             self.highest = end
-        self.copies.add_new(start, end, seg.frame, seg.time, RIGHT, seg.buffer, seg.start)
-        self.copies.is_borrowing = True
+        self.copies.borrow(start, end, seg.frame, seg.time, RIGHT, seg.buffer, seg.start)
 
     def read_again(self, start: int) -> None:
         """Let the octets from an offset on, which were held all the time, be read once more."""

@@ -25,7 +25,7 @@ cdef class Copies:
     cdef public dict _rivals, _valid
     cdef public list sources
     cdef public array.array ends, origins, starts
-    cdef public long long _changes, dropped, held, window_known
+    cdef public long long _changes, _first_borrowed, _last_borrowed, dropped, held, window_known
     cdef public object _failed
     cdef public PeerState _peer
 
@@ -65,6 +65,10 @@ cdef class Copies:
     cpdef (long long, long long) moment_at(self, long long at) except *
     @cython.locals(index=cython.Py_ssize_t, first=cython.longlong, last=cython.longlong)
     cpdef own(self)
+    cpdef borrow(
+        self, long long start, long long end, long long frame, long long time, long long checksum, object source,
+        long long first
+    )
     cpdef bint has_room(self, long long start, long long end) except -1
     @cython.locals(count=cython.Py_ssize_t, index=cython.Py_ssize_t)
     cpdef add_new(

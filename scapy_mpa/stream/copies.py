@@ -168,8 +168,8 @@ class Copies:
     """
 
     __slots__ = (
-        "_changes", "_failed", "_joined", "_peer", "_rivals", "_valid", "dropped", "ends", "has_doubts", "head", "held",
-        "is_borrowing", "origins", "sources", "starts", "window_known",
+        "_changes", "_failed", "_first_borrowed", "_joined", "_last_borrowed", "_peer", "_rivals", "_valid", "dropped",
+        "ends", "has_doubts", "head", "held", "is_borrowing", "origins", "sources", "starts", "window_known",
     )  # fmt: skip
 
     def __init__(self, peer: PeerState) -> None:
@@ -192,6 +192,8 @@ class Copies:
         self.window_known = 0
         #: Once there are doubts, there are until nothing is held.
         self.has_doubts = self.is_borrowing = False
+        #: All octets that lie in what others hold are among these.
+        self._first_borrowed = self._last_borrowed = 0
 
     # --- what is there ---
 
@@ -298,8 +300,8 @@ class Copies:
     def octets(self, start: int, end: int) -> memoryview:
         """Return the chosen octets of [start, end), all of which must be held and captured."""
         index = self.index_of(start)
-        if number_at(self.ends, index) < end:
-            return memoryview(bytes(self.join(start, end, index)[: end - start]))
+        if number_at(self.ends, index) < end or self.is_borrowing:
+            return memoryview(self.copied(start, end))
         source = self.sources[index]
         assert source is not None
         first = number_at(self.origins, 4 * index + 3) + start - number_at(self.starts, index)
@@ -431,13 +433,25 @@ class Copies:
     def own(self) -> None:
         """Copy octets that lie in what others hold, who may want to let go of it."""
         self.is_borrowing = False
-        for index in range(self.head, len(self.starts)):
+        index = self.index_of(self._first_borrowed)
+        while index < len(self.starts) and number_at(self.starts, index) < self._last_borrowed:
             source = self.sources[index]
             if source is not None and not isinstance(source, bytes):
                 first = number_at(self.origins, 4 * index + 3)
                 last = first + number_at(self.ends, index) - number_at(self.starts, index)
                 self.sources[index] = own_octets(source, first, last)
                 put_number(self.origins, 4 * index + 3, 0)
+            index += 1
+
+    def borrow(self, start: int, end: int, frame: int, time: int, checksum: int, source: Octets, first: int) -> None:
+        """Hold octets as :meth:`add_new` does that lie in what others hold, until :meth:`own` is called."""
+        if not self.is_borrowing:
+            self.is_borrowing, self._first_borrowed, self._last_borrowed = True, start, end
+        if start < self._first_borrowed:
+            self._first_borrowed = start
+        if end > self._last_borrowed:
+            self._last_borrowed = end
+        self.add_new(start, end, frame, time, checksum, source, first)
 
     def has_room(self, start: int, end: int) -> bool:
         """Return True if none of the octets [start, end) is held."""
@@ -514,8 +528,8 @@ class Copies:
             sources.insert(index, None)
         else:
             if not self.head:
-                # Octets that come in reverse order must not move all others each time.
-                room = len(starts)
+                # Octets that come in reverse order must not move all others each time, nor may letting go of one.
+                room = len(starts) // 2 + 1
                 starts[:0], ends[:0] = array("q", [-NEVER]) * room, array("q", [-NEVER]) * room
                 make_room(origins, 0, 4 * room)
                 sources[:0] = [None] * room

@@ -104,7 +104,7 @@ class CopyWatch:
             self._highest = arrival.end
 
     def arrived_aligned(self, end: int) -> None:
-        """Note the end of a segment in order that has no reason to be dropped."""
+        """Note the end of a segment with new octets that has no reason to be dropped."""
         if end > self._highest:
             self._highest = end
 

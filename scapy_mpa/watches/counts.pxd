@@ -40,7 +40,7 @@ cdef class Counts:
         bint acknowledged
     )
     cpdef arrived_aligned(self, long long start, long long end, long long frame, long long time)
-    cpdef _bring(self, long long start, long long end, long long frame)
+    cpdef bring(self, long long start, long long end, long long frame)
     @cython.locals(offset=cython.longlong, end=cython.longlong)
     cpdef passed(self, LocatedFPDU fpdu, long long delivered)
     @cython.locals(offset=cython.longlong, end=cython.longlong, count=cython.longlong)

@@ -221,6 +221,8 @@ class Counts:
         self.brought(
             arrival.start, arrival.end, arrival.frame, arrival.time, arrival.new, is_late, arrival.acknowledged
         )
+        if arrival.new == arrival.end - arrival.start and not (is_late or arrival.reason):
+            self.bring(arrival.start, arrival.end, arrival.frame)
 
     def brought(
         self, start: int, end: int, frame: int, time: int, new: int, is_out_of_order: bool, acknowledged: bool
@@ -247,8 +249,6 @@ class Counts:
                 heappush(self._late, (end, start, number, one))
                 del unjudged[count:]
         self._time = time
-        if new == end - start and not is_out_of_order:
-            self._bring(start, end, frame)
 
     def arrived_aligned(self, start: int, end: int, frame: int, time: int) -> None:
         """Count a segment that continues where all octets end, and holds whole FPDUs, which are passed next."""
@@ -259,10 +259,10 @@ class Counts:
         if end - start > self._longest:
             self._longest = end - start
         self._time = time
-        self._bring(start, end, frame)
+        self.bring(start, end, frame)
 
-    def _bring(self, start: int, end: int, frame: int) -> None:
-        """Remember what a segment in order carried."""
+    def bring(self, start: int, end: int, frame: int) -> None:
+        """Remember a segment beyond all others, with no reason to be dropped."""
         append_four(self._brought, start, end, frame, 0)
         if len(self._brought) > 2 * self._most_brought:
             cut_first(self._brought, len(self._brought) - self._most_brought)

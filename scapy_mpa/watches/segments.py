@@ -78,7 +78,7 @@ class SegmentWatch:
         return hop_limit in (-1, self._hop_limit)
 
     def arrived_aligned(self, length: int) -> None:
-        """Note a segment that is expected, and holds whole FPDUs."""
+        """Note a segment with so many octets that is expected."""
         if length > self.longest:
             self.longest = length
 

@@ -26,8 +26,10 @@ IMPAIRED: list[tuple[str, ...]] = [
 ]  # fmt: skip
 
 
-def found(capture: BytesIO, patch: pytest.MonkeyPatch, *, in_turn: bool) -> tuple[dict[str, Any], int]:
-    """The report, and how many segments were received in turn."""
+def found(
+    capture: BytesIO, patch: pytest.MonkeyPatch, *, in_turn: bool, fpdus: bool = True
+) -> tuple[dict[str, Any], int]:
+    """The report, and how many segments were received in turn; ``fpdus``: whether rows are kept."""
     count, receive = 0, Analyzer._receive_in_turn
 
     def counted(*arguments: Any) -> bool:
@@ -39,7 +41,7 @@ def found(capture: BytesIO, patch: pytest.MonkeyPatch, *, in_turn: bool) -> tupl
     capture.seek(0)
     with patch.context() as patched:
         patched.setattr(Analyzer, "_receive_in_turn", counted)
-        return analyze(capture).as_dict(), count
+        return analyze(capture, fpdus=fpdus).as_dict(), count
 
 
 def made(impairments: tuple[str, ...], markers: int, segmentation: str, size: int, octets: int = 1_200_000) -> BytesIO:
@@ -55,16 +57,17 @@ def made(impairments: tuple[str, ...], markers: int, segmentation: str, size: in
 
 
 @pytest.mark.uncompiled  # a method is replaced
+@pytest.mark.parametrize("fpdus", [False, True], ids=["counted", "listed"])
 @pytest.mark.parametrize("segmentation", ["aligned", "packed", "unaligned"])
 @pytest.mark.parametrize("markers", [0, 1])
 @pytest.mark.parametrize("impairments", IMPAIRED, ids=lambda names: "-".join(names) or "none")
 def test_the_general_way_finds_the_same(
-    impairments: tuple[str, ...], markers: int, segmentation: str, monkeypatch: pytest.MonkeyPatch
+    impairments: tuple[str, ...], markers: int, segmentation: str, fpdus: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     capture = made(impairments, markers, segmentation, 6000, 400_000)
-    report, count = found(capture, monkeypatch, in_turn=True)
+    report, count = found(capture, monkeypatch, in_turn=True, fpdus=fpdus)
     assert count
-    assert report == found(capture, monkeypatch, in_turn=False)[0]
+    assert report == found(capture, monkeypatch, in_turn=False, fpdus=fpdus)[0]
 
 
 @pytest.mark.uncompiled  # a method is replaced
@@ -93,7 +96,9 @@ def test_the_general_way_finds_the_same_of_mutated_captures(number: int, monkeyp
     rng = random.Random(f"in turn:{number}")
     case = Case(pick(rng, samples()).name, rng.getrandbits(32), drawn(tuple(MUTATIONS), rng, 4))
     capture = BytesIO(case.made().octets)
-    assert found(capture, monkeypatch, in_turn=True)[0] == found(capture, monkeypatch, in_turn=False)[0]
+    for fpdus in (False, True):
+        one, other = (found(capture, monkeypatch, in_turn=way, fpdus=fpdus)[0] for way in (True, False))
+        assert one == other
 
 
 @pytest.mark.parametrize("size", [40, 500, 6000])
