@@ -373,7 +373,8 @@ def everything(receiver: Analyzer) -> list[Any]:
     """All that a receiver found, to compare it with another."""
     (mpa,) = receiver.connections
     counts = [mpa.operations[direction].counts for direction in DIRECTIONS]
-    numbers = [{name: getattr(count, name) for name in count.__slots__} for count in counts]
+    # Where it looks first depends on when it was asked.
+    numbers = [{name: getattr(count, name) for name in count.__slots__ if name != "_near"} for count in counts]
     return [[records_of(receiver, direction) for direction in DIRECTIONS], numbers, findings_of(receiver)]
 
 
