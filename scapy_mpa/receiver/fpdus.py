@@ -397,7 +397,7 @@ class FPDUReader:
             if main.edge > main.at and not self._is_old(main.edge - 1, patience):
                 break
             self._read_unread()
-            if self._has_markers and self._has_crc:
+            if self._has_markers:
                 # No more comes of an FPDU that waits before the hole: its length may be wrong.
                 self._read_over()
             self._skip_hole(start)
@@ -1341,7 +1341,7 @@ class FPDUReader:
         chain.need = extent.end
         if extent.end <= chain.edge:
             return self._read_one(chain)
-        if self.layout.markers and not self.layout.crc:
+        if self.layout.markers and not self.layout.crc and self.half.copies.is_captured(chain.at, chain.edge):
             return self._read_contradicted(chain, extent)
         if not self._is_over or chain is not self.main:
             return False
@@ -1353,8 +1353,10 @@ class FPDUReader:
     def _examine_cut(self, chain: FPDUChain, extent: Extent) -> bool:
         """The octets end before the FPDU does: a length may be wrong.  True if another start follows."""
         low = chain.at
-        if not self.layout.is_searchable or not self.half.copies.is_captured(low, chain.edge):
+        if not self.layout.is_searchable:
             return False
+        if not self.half.copies.is_captured(low, chain.edge):
+            return self._search_cut(chain)
         window = FPDUWindow(self.half.copies.octets(low, chain.edge), low, self.layout)
         if self.layout.markers:
             if window.contradiction(low, chain.edge) is None:
@@ -1371,6 +1373,17 @@ class FPDUReader:
         self._note_damaged(low, start)
         chain.go_to(start)
         return True
+
+    def _search_cut(self, chain: FPDUChain) -> bool:
+        """Octets were cut off before the FPDU ends: look for the next start if a Marker names another, True then."""
+        copies, low = self.half.copies, chain.at
+        for marker in self.layout.marker_positions(low, chain.edge - MARKER_LENGTH + 1):
+            if copies.is_captured(marker, marker + MARKER_LENGTH):
+                window = FPDUWindow(copies.octets(marker, marker + MARKER_LENGTH), marker, self.layout)
+                if not window.names(marker, low):
+                    chain.search(low + self.layout.alignment, -1)
+                    return True
+        return False
 
     def _skip_hole(self, start: int) -> None:
         """Give up the octets between the main chain's run and the one at ``start``."""
