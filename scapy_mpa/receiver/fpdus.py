@@ -1375,15 +1375,23 @@ class FPDUReader:
         return True
 
     def _search_cut(self, chain: FPDUChain) -> bool:
-        """Octets were cut off before the FPDU ends: look for the next start if a Marker names another, True then."""
-        copies, low = self.half.copies, chain.at
-        for marker in self.layout.marker_positions(low, chain.edge - MARKER_LENGTH + 1):
+        """Octets were cut off before the FPDU ends: True if a Marker, or a segment, shows that another begins there.
+
+        It is looked for: one that a CRC proves may come first.
+        """
+        copies, layout, at = self.half.copies, self.layout, chain.at
+        low, edge = at + layout.alignment, chain.edge
+        markers = layout.marker_positions(at, edge - MARKER_LENGTH + 1) if layout.markers else ()
+        for marker in markers:
             if copies.is_captured(marker, marker + MARKER_LENGTH):
-                window = FPDUWindow(copies.octets(marker, marker + MARKER_LENGTH), marker, self.layout)
-                if not window.names(marker, low):
-                    chain.search(low + self.layout.alignment, -1)
-                    return True
-        return False
+                window = FPDUWindow(copies.octets(marker, marker + MARKER_LENGTH), marker, layout)
+                if not window.names(marker, at):
+                    break
+        else:
+            if self._cut_start(low, edge) is None:
+                return False
+        chain.search(low, -1)
+        return True
 
     def _skip_hole(self, start: int) -> None:
         """Give up the octets between the main chain's run and the one at ``start``."""

@@ -667,11 +667,11 @@ def test_octets_cut_by_the_capture_are_a_cut_and_no_data(m: tuple[int, int]) -> 
 
 
 @pytest.mark.parametrize("order", ["12345678", "13245678", "14328765"])
-@pytest.mark.parametrize("lost", ["", "6"])
+@pytest.mark.parametrize(("m", "lost"), [((1, 1), ""), ((1, 1), "6"), ((0, 0), "")])
 @pytest.mark.parametrize("crc", [True, False])
-def test_markers_lead_over_a_wrong_length_where_octets_are_cut(order: str, lost: str, crc: bool) -> None:
-    """Beyond it FPDUs are listed, though no CRC and not all Markers were captured: in order, too, and before a gap."""
-    talk = started(m=(1, 1), c=(int(crc), 0))
+def test_a_wrong_length_where_octets_are_cut(order: str, m: tuple[int, int], lost: str, crc: bool) -> None:
+    """Markers and segments lead over it, though no CRC was captured: in order, too, and before a gap."""
+    talk = started(m=m, c=(int(crc), 0))
     parts = [talk.lay("a", size) for size in (700, 700, 650, 800, 700, 900, 700, 700)]
     header = talk.laid["a"][0].header_offset
     parts[0] = parts[0][:header] + (42_000).to_bytes(2, "big") + parts[0][header + 2 :]
