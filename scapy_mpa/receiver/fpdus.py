@@ -881,6 +881,8 @@ class FPDUReader:
             if not self._is_final(chain, at, extent.end) and self._may_change(chain, at, extent.end):
                 chain.need, chain.waits = extent.end, True
                 return False
+            if self._overlaps_ahead(at, extent.end):
+                return self._leave_to_markers(chain)
             frames, *moment = copies.frames(at, extent.end)
             self._accept(
                 chain, extent, CUT, frames, (moment[0], moment[1]), self._cut_opcode(extent), self._beginning(extent)
@@ -900,6 +902,19 @@ class FPDUReader:
         data = copies.octets(at, extent.end)
         opcode = self._opcode(extent.header, extent.ulpdu_length, data, at)
         self._accept(chain, extent, GOOD if self.layout.crc else UNCHECKED, frames, (frame, time), opcode, data)
+        return True
+
+    def _overlaps_ahead(self, at: int, end: int) -> bool:
+        """Return True if an FPDU that was read before begins in [at, end), behind the first octet."""
+        ahead, step = self._ahead, self.layout.alignment
+        return bool(ahead) and any(start in ahead for start in range(at + step, end, step))
+
+    def _leave_to_markers(self, chain: FPDUChain) -> bool:
+        """Of an FPDU no CRC was captured, and its length leads into another one: the one that a Marker named stays."""
+        if chain is not self.main:
+            chain.need, chain.waits = NEVER, True
+            return False
+        chain.search(chain.at + self.layout.alignment, -1)
         return True
 
     def _is_rescued(self, chain: FPDUChain, extent: Extent) -> bool:
@@ -1232,7 +1247,8 @@ class FPDUReader:
         low = max(low, marker - LONGEST_FPDU, self.half.copies.start)
         high = min(chain.edge, (marker // LONGEST_FPDU + 2) * LONGEST_FPDU)
         if not self.half.copies.is_captured(low, high):
-            chain.search(high, -1)
+            # What was read before proves where the next one is.
+            chain.search(chain.at + self.layout.alignment if chain is self.main else high, -1)
             return True
         if chain is not self.main:
             chain.waits = True

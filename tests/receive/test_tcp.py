@@ -666,21 +666,42 @@ def test_octets_cut_by_the_capture_are_a_cut_and_no_data(m: tuple[int, int]) -> 
     assert errors(receiver) == []
 
 
+def with_length(talk: Talk, index: int, octets: bytes, length: int) -> bytes:
+    """The octets of one FPDU of `a`, with another ULPDU_Length."""
+    at = talk.laid["a"][index].header_offset - talk.laid["a"][index].offset
+    return octets[:at] + length.to_bytes(2, "big") + octets[at + 2 :]
+
+
 @pytest.mark.parametrize("order", ["12345678", "13245678", "14328765"])
 @pytest.mark.parametrize(("m", "lost"), [((1, 1), ""), ((1, 1), "6"), ((0, 0), "")])
 @pytest.mark.parametrize("crc", [True, False])
-def test_a_wrong_length_where_octets_are_cut(order: str, m: tuple[int, int], lost: str, crc: bool) -> None:
+@pytest.mark.parametrize("cut", ["12345678", "18", "8"])
+def test_a_wrong_length_where_octets_are_cut(order: str, m: tuple[int, int], lost: str, crc: bool, cut: str) -> None:
     """Markers and segments lead over it, though no CRC was captured: in order, too, and before a gap."""
     talk = started(m=m, c=(int(crc), 0))
     parts = [talk.lay("a", size) for size in (700, 700, 650, 800, 700, 900, 700, 700)]
-    header = talk.laid["a"][0].header_offset
-    parts[0] = parts[0][:header] + (42_000).to_bytes(2, "big") + parts[0][header + 2 :]
-    for number in map(int, order.replace(lost, "")):
-        part = parts[number - 1]
-        talk.at("a", talk.laid["a"][number - 1].offset, part, captured=len(part) - 50)
+    parts[0] = with_length(talk, 0, parts[0], 42_000)
+    for number in order.replace(lost, ""):
+        part, laid = parts[int(number) - 1], talk.laid["a"][int(number) - 1]
+        talk.at("a", laid.offset, part, captured=len(part) - 50 if number in cut else None)
     talk.say("b")
     found = [(row["seq"], row["crc"]) for row in seen(follow(talk.segments))]
-    assert found == [(row["seq"], "cut") for row in expected(talk)[1:]]
+    assert found == [(row["seq"], row["crc"]) for row in expected(talk)[1:]]
+
+
+@pytest.mark.parametrize("order", ["1423", "143"])
+def test_the_length_of_a_cut_fpdu_leads_into_one_that_a_marker_named(order: str) -> None:
+    """No CRC tells which of both is right, and a Marker is the better witness (RFC 5044 §4.3)."""
+    talk = started(m=(1, 1))
+    parts = [talk.lay("a", 700) for _ in range(4)]
+    parts[2] = with_length(talk, 2, parts[2], 712)
+    for number in map(int, order):
+        talk.at("a", talk.laid["a"][number - 1].offset, parts[number - 1], captured=len(parts[number - 1]) - 50)
+    talk.say("b")
+    wanted = [row["seq"] for row in expected(talk)]
+    receiver = follow(talk.segments)
+    assert [row["seq"] for row in seen(receiver)] == [*wanted[:-2], wanted[-1]]
+    assert errors(receiver) == []
 
 
 def test_a_cut_segment_whose_rest_is_retransmitted() -> None:
