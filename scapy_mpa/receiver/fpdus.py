@@ -1247,7 +1247,7 @@ class FPDUReader:
         low = max(low, marker - LONGEST_FPDU, self.half.copies.start)
         high = min(chain.edge, (marker // LONGEST_FPDU + 2) * LONGEST_FPDU)
         if not self.half.copies.is_captured(low, high):
-            # What was read before proves where the next one is.
+            # Where the next one begins is known if it was read before, or a Marker alone names it.
             chain.search(chain.at + self.layout.alignment if chain is self.main else high, -1)
             return True
         if chain is not self.main:
@@ -1357,9 +1357,11 @@ class FPDUReader:
         chain.need = extent.end
         if extent.end <= chain.edge:
             return self._read_one(chain)
-        if self.layout.markers and not self.layout.crc and self.half.copies.is_captured(chain.at, chain.edge):
+        is_decided = self._is_over and chain is self.main
+        is_ordinary = not is_decided or self.half.copies.is_captured(chain.at, chain.edge)
+        if self.layout.markers and not self.layout.crc and is_ordinary:
             return self._read_contradicted(chain, extent)
-        if not self._is_over or chain is not self.main:
+        if not is_decided:
             return False
         if self._is_rescued(chain, extent):
             return True
