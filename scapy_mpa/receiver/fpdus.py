@@ -882,7 +882,7 @@ class FPDUReader:
                 chain.need, chain.waits = extent.end, True
                 return False
             if self._overlaps_ahead(at, extent.end):
-                return self._leave_to_markers(chain)
+                return self._leave_out_cut(chain, extent.end)
             frames, *moment = copies.frames(at, extent.end)
             self._accept(
                 chain, extent, CUT, frames, (moment[0], moment[1]), self._cut_opcode(extent), self._beginning(extent)
@@ -905,14 +905,17 @@ class FPDUReader:
         return True
 
     def _overlaps_ahead(self, at: int, end: int) -> bool:
-        """Return True if an FPDU that was read before begins in [at, end), behind the first octet."""
+        """Return True if a final FPDU that the main chain has not passed begins in [at, end), after the first octet."""
         ahead, step = self._ahead, self.layout.alignment
         return bool(ahead) and any(start in ahead for start in range(at + step, end, step))
 
-    def _leave_to_markers(self, chain: FPDUChain) -> bool:
-        """Of an FPDU no CRC was captured, and its length leads into another one: the one that a Marker named stays."""
+    def _leave_out_cut(self, chain: FPDUChain, end: int) -> bool:
+        """Leave out an FPDU some of whose octets were cut off, and whose length leads into one that a Marker named.
+
+        Return True if its chain looks for the next one, False if that waits for the main chain.
+        """
         if chain is not self.main:
-            chain.need, chain.waits = NEVER, True
+            chain.need, chain.waits = end, True
             return False
         chain.search(chain.at + self.layout.alignment, -1)
         return True
@@ -1068,6 +1071,8 @@ class FPDUReader:
         """A Marker agrees: what the chain has read is final."""
         pending, chain.pending = chain.pending, []
         for fpdu in pending:
+            if chain is not self.main and fpdu.crc == CUT and self._overlaps_ahead(fpdu.offset, fpdu.end):
+                break  # its length is wrong
             if chain is self.main or fpdu.offset >= self.main.at:
                 self._finalize(chain, fpdu)
 
@@ -1247,7 +1252,7 @@ class FPDUReader:
         low = max(low, marker - LONGEST_FPDU, self.half.copies.start)
         high = min(chain.edge, (marker // LONGEST_FPDU + 2) * LONGEST_FPDU)
         if not self.half.copies.is_captured(low, high):
-            # Where the next one begins is known if it was read before, or a Marker alone names it.
+            # Not all Markers are there to agree: the main chain takes what was read before, or what one Marker names.
             chain.search(chain.at + self.layout.alignment if chain is self.main else high, -1)
             return True
         if chain is not self.main:
@@ -1393,9 +1398,10 @@ class FPDUReader:
         return True
 
     def _search_cut(self, chain: FPDUChain) -> bool:
-        """Octets were cut off before the FPDU ends: True if a Marker, or a segment, shows that another begins there.
+        """Look for the next start where octets were cut off before the FPDU ends; False if nothing shows one.
 
-        It is looked for: one that a CRC proves may come first.
+        One Marker that names another start shows it, or a segment that begins with what DDP sends.  An FPDU without
+        Markers that its CRC proves may begin before.
         """
         copies, layout, at = self.half.copies, self.layout, chain.at
         low, edge = at + layout.alignment, chain.edge
@@ -1408,6 +1414,9 @@ class FPDUReader:
         else:
             if self._cut_start(low, edge) is None:
                 return False
+        # No more comes of the FPDUs that wait there for a Marker.
+        for start in reversed(self._starts[: bisect_right(self._starts, edge)]):
+            self._confirm(self._chains[start])
         chain.search(low, -1)
         return True
 

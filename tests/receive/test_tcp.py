@@ -677,7 +677,7 @@ def with_length(talk: Talk, index: int, octets: bytes, length: int) -> bytes:
 @pytest.mark.parametrize("crc", [True, False])
 @pytest.mark.parametrize("cut", ["12345678", "18", "8"])
 def test_a_wrong_length_where_octets_are_cut(order: str, m: tuple[int, int], lost: str, crc: bool, cut: str) -> None:
-    """Markers and segments lead over it, though no CRC was captured: in order, too, and before a gap."""
+    """Markers and segments lead over it, though not all octets were captured: in order, too, and before a gap."""
     talk = started(m=m, c=(int(crc), 0))
     parts = [talk.lay("a", size) for size in (700, 700, 650, 800, 700, 900, 700, 700)]
     parts[0] = with_length(talk, 0, parts[0], 42_000)
@@ -701,6 +701,20 @@ def test_the_length_of_a_cut_fpdu_leads_into_one_that_a_marker_named(order: str)
     wanted = [row["seq"] for row in expected(talk)]
     receiver = follow(talk.segments)
     assert [row["seq"] for row in seen(receiver)] == [*wanted[:-2], wanted[-1]]
+    assert errors(receiver) == []
+
+
+def test_a_whole_fpdu_stays_that_the_length_of_a_cut_one_leads_into() -> None:
+    """Without CRC it waits for another Marker, which does not come."""
+    talk = started(m=(1, 1), c=(0, 0))
+    parts = [talk.lay("a", size) for size in (53, 700, 700)]
+    parts[0], parts[1] = with_length(talk, 0, parts[0], 12911), with_length(talk, 1, parts[1], 712)
+    for index in (2, 1, 0):
+        captured = None if index == 2 else len(parts[index]) - 50
+        talk.at("a", talk.laid["a"][index].offset, parts[index], captured=captured)
+    talk.say("b")
+    receiver = follow(talk.segments)
+    assert expected(talk)[-1]["seq"] in [row["seq"] for row in seen(receiver)]
     assert errors(receiver) == []
 
 
