@@ -915,7 +915,8 @@ class FPDUReader:
         Return True if its chain looks for the next one, False if that waits for the main chain.
         """
         if chain is not self.main:
-            chain.need, chain.waits = end, True
+            # As of a bad one: only other copies of its octets are looked at again.
+            chain.need, chain.waits, chain.unresolved = end, True, (chain.at, NEVER)
             return False
         chain.search(chain.at + self.layout.alignment, -1)
         return True
